@@ -20,10 +20,10 @@ from urllib.parse import quote
 
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.formats.line_format import LineFormat, make_format
+from replica_client.sinks.formats.line_format import MessageFormat, make_format
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.message_spool import MessageSpool
-from replica_client.sinks.formats.outbox import OutboxFormat
+from replica_client.sinks.formats.outbox import OutboxMessages
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
@@ -45,15 +45,15 @@ class Event(NamedTuple):
 
     @property
     def value(self) -> bytes:
-        """The change as JSON in UTF-8."""
-        return self.message.value.encode("utf-8", "backslashreplace")
+        """The change: JSON in UTF-8, or what the format makes."""
+        return self.message.data
 
 
 class EventSink:
     """See the module.
 
     Args:
-        line_format: makes the events; None: the native one.
+        message_format: makes the events; None: the native one.
         portion: events that are sent at once.
         join: events of several transactions may be sent at once; portions then differ when they come again.
     """
@@ -64,9 +64,13 @@ class EventSink:
     """Whether it takes where a message goes, its key and its headers; otherwise they stand in the value."""
 
     def __init__(
-        self, line_format: LineFormat | None = None, *, portion: int = 1000, join: bool = False
+        self,
+        message_format: MessageFormat | None = None,
+        *,
+        portion: int = 1000,
+        join: bool = False,
     ) -> None:
-        self._format = line_format or make_format("native", {})
+        self._format: MessageFormat = message_format or make_format("native", {})
         self._portion, self._join = portion, join
         self._worker = Worker()
         self._batches = Batches(self._hand_on)
@@ -96,7 +100,7 @@ class EventSink:
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
-        self._format = OutboxFormat(self._format, lines=not self.sends_messages)
+        self._format = OutboxMessages(self._format, lines=not self.sends_messages)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

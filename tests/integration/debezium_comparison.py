@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import re
@@ -26,6 +27,14 @@ _CONVERTERS = {"connector.class", "database.server.id", "snapshot.mode", "databa
 _MAX_KEPT = 40
 _MOST = (1 << 63) - 1
 _MOST_OF_FOUR_BYTES = 3.4028234e38
+# Names of types in statements, and those that the server gives them.
+_NAMES = {
+    "DOUBLE PRECISION": "DOUBLE",
+    "REAL": "DOUBLE",
+    "NUMERIC": "DECIMAL",
+    "BOOL": "TINYINT",
+    "BOOLEAN": "TINYINT",
+}
 _CLOCK = re.compile(r"(-?)(\d+):\d\d:\d\d(?:\.\d+)?Z")
 
 
@@ -103,6 +112,8 @@ class Comparison:
     unexplained: Counter[str] = field(default_factory=Counter)
     _truncates: bool = False
     _in_xa: bool = False
+    _reading: bool = False
+    _equal: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def _prefix(self) -> str:
@@ -128,6 +139,22 @@ class Comparison:
             self._member(f"{their.topic} key", their.key, our.key)
             self._member(f"{their.topic} value", their.value, our.value)
 
+    def compare_snapshot(self, theirs: Iterable[Record], ours: Iterable[Record]) -> None:
+        """Compare the rows of a snapshot, table by table: which table comes first is nobody's choice."""
+        self._reading = True
+        left, right = _by_topic(theirs), _by_topic(ours)
+        for topic in sorted(left.keys() | right.keys()):
+            their, our = left.get(topic, []), right.get(topic, [])
+            if len(their) != len(our):
+                self._differ(f"{topic}: rows of the snapshot", len(their), len(our))
+            for one, other in zip(their, our, strict=False):
+                self.records += 1
+                self._member(f"{topic} key", one.key, other.key)
+                self._member(f"{topic} value", one.value, other.value)
+                if len(self.unexplained) >= _MAX_KEPT:
+                    break
+        self._reading = False
+
     def _only_ours(self, our: Record) -> bool:
         """Whether a record is the beginning or the end of an XA transaction, which the engine does not tell."""
         if our.topic != f"{self._prefix}.transaction" or our.key is None:
@@ -139,7 +166,7 @@ class Comparison:
         if their is None or our is None:
             self._leaf(path, their, our)
             return
-        their_value, our_value = json.loads(their), json.loads(our)
+        their_value, our_value = self._read(path, their, our)
         if isinstance(our_value, dict):
             payload = our_value.get("payload") or our_value
             source = payload.get("source") if isinstance(payload, dict) else None
@@ -151,6 +178,23 @@ class Comparison:
         if isinstance(their_value, dict) and isinstance(our_value, dict):
             self._schemas(their_value, our_value)
         self._walk(path, their_value, our_value)
+
+    def _read(self, path: str, their: str, our: str) -> tuple[Any, Any]:
+        """Both messages; without schemas that are those of the last ones, which were equal."""
+        heads = self._equal.get(path)
+        if heads is not None and their.startswith(heads[0]) and our.startswith(heads[1]):
+            self.fields += 1
+            payloads = (
+                text[len(head) : -1] for text, head in zip((their, our), heads, strict=True)
+            )
+            their_payload, our_payload = map(json.loads, payloads)
+            return {"payload": their_payload}, {"payload": our_payload}
+        their_value, our_value = json.loads(their), json.loads(our)
+        if isinstance(our_value, dict) and isinstance(their_value, dict):
+            schemas = their_value.get("schema"), our_value.get("schema")
+            if schemas[0] is not None and schemas[0] == schemas[1]:
+                self._equal[path] = _head(their), _head(our)
+        return their_value, our_value
 
     def _schemas(self, their: dict[str, Any], our: dict[str, Any]) -> None:
         """Leave out schemas that are equal: there are few, and every message has one."""
@@ -198,6 +242,10 @@ class Comparison:
 
     def _intended(self, path: str, their: Any, our: Any) -> str | None:
         """The intended difference that this is; None: none. The documentation lists them by these names."""
+        if self._reading and ".source.ts_" in path:
+            return "times of a snapshot"
+        if self._reading and path.endswith(".source.snapshot") and _same_mark(their, our):
+            return "order of a snapshot's tables"
         if self._in_xa and (
             ".source.ts_" in path or path.endswith((".gtid", ".transaction", ".thread"))
         ):
@@ -215,8 +263,16 @@ class Comparison:
         of_default = row or path.endswith(".default")
         if of_default and isinstance(our, (int, str)) and their in HEXADECIMAL.get(our, ()):
             return "hexadecimal defaults"
-        if row and isinstance(their, str) and isinstance(our, str) and _bytes_of_digits(their, our):
-            return "defaults of binary columns"
+        if row and isinstance(their, str) and isinstance(our, str):
+            if _bytes_of_digits(their, our) or _escaped(their, our):
+                return "defaults of binary columns"
+        if self._reading and row:
+            if type(their) is float and type(our) is float and _six_digits(their, our):
+                return "FLOAT in a snapshot"
+            if isinstance(their, str) and isinstance(our, str) and _short_fraction(their, our):
+                return "TIMESTAMP in a snapshot"
+        if path.endswith((".typeName", ".typeExpression")) and _NAMES.get(our) == their:
+            return "types of tables that were read"
         if row and their == 1900 and our == 0:
             return "YEAR 0000"
         if row and times in ("connect", "isostring") and _outside(our) and not _outside(their):
@@ -243,6 +299,29 @@ class Comparison:
         return None
 
 
+def _by_topic(records: Iterable[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for one in records:
+        found.setdefault(one.topic, []).append(one)
+    return found
+
+
+def _head(text: str) -> str:
+    """What stands before the payload."""
+    start = '{"schema":'
+    assert text.startswith(start)
+    _, end = json.JSONDecoder().raw_decode(text, len(start))
+    head = f'{text[:end]},"payload":'
+    assert text.startswith(head)
+    return head
+
+
+def _same_mark(their: Any, our: Any) -> bool:
+    """Whether two rows are both the first, or both the last, of their table."""
+    marks = (str(one).removesuffix("_in_data_collection") for one in (their, our))
+    return len(set(marks)) == 1
+
+
 def _default_reason(their: Any, our: Any) -> str | None:
     if type(their) is bool and their == our:
         return "BOOLEAN of a statement in the stream"
@@ -252,7 +331,7 @@ def _default_reason(their: Any, our: Any) -> str | None:
         return "quotes in defaults"
     if their in (our.encode().hex(), _hexadecimal(our)):
         return "hexadecimal defaults"
-    if _bytes_of_digits(their, our):
+    if _bytes_of_digits(their, our) or _escaped(their, our):
         return "defaults of binary columns"
     if our.startswith(("0x", "0X")) or our.rstrip("A=").startswith(their.rstrip("A=")):
         return "defaults of binary columns"
@@ -274,6 +353,27 @@ def _bytes_of_digits(their: str, our: str) -> bool:
         if digits and data.hex().encode().startswith(digits):
             return True
     return False
+
+
+def _escaped(their: str, our: str) -> bool:
+    """Whether theirs are ours with the zero bytes as SHOW CREATE TABLE writes them."""
+    for read in (base64.b64decode, base64.urlsafe_b64decode, bytes.fromhex):
+        with contextlib.suppress(ValueError):
+            if read(our) != read(their) and read(our) == read(their).replace(b"\\0", b"\0"):
+                return True
+    return False
+
+
+def _six_digits(their: float, our: float) -> bool:
+    """Whether theirs is what SELECT shows of ours, a FLOAT."""
+    return float(f"{our:.6g}") == their
+
+
+def _short_fraction(their: str, our: str) -> bool:
+    """Whether theirs lacks zeros at the end of a time's fraction."""
+    head, point, fraction = our.removesuffix("Z").partition(".")
+    rest = fraction.rstrip("0")
+    return bool(point) and their == head + (f".{rest}" if rest else "") + "Z"
 
 
 def _four_bytes(their: Any, our: float) -> bool:

@@ -74,15 +74,25 @@ class KafkaBroker:
         names = admin.list_topics(timeout=START_TIMEOUT).topics
         return sorted(name for name in names if not name.startswith("__"))
 
-    def read(self, prefix: str, *, headers: bool = False) -> Mapping[str, list[tuple[object, ...]]]:
+    def read(
+        self, prefix: str, *, headers: bool = False, binary: bool = False
+    ) -> Mapping[str, list[tuple[object, ...]]]:
         """See :meth:`read_from`."""
-        return self.read_from(self.servers, prefix, headers=headers)
+        return self.read_from(self.servers, prefix, headers=headers, binary=binary)
 
     @staticmethod
     def read_from(
-        servers: str, prefix: str, *, headers: bool = False
+        servers: str, prefix: str, *, headers: bool = False, binary: bool = False
     ) -> Mapping[str, list[tuple[object, ...]]]:
-        """Committed keys and values of all topics whose names begin so, in the order of each partition."""
+        """Committed keys and values of all topics whose names begin so, in the order of each partition.
+
+        Args:
+            servers: of the broker.
+            prefix: of the names.
+            headers: the third of each record.
+            binary: values are given as bytes, as are keys.
+        """
+        shown = _bytes if binary else _text
         found: dict[str, list[tuple[object, ...]]] = {}
         consumer = Consumer(
             {
@@ -113,7 +123,7 @@ class KafkaBroker:
                     continue
                 error = message.error()
                 if error is None:
-                    record: tuple[object, ...] = (_text(message.key()), _text(message.value()))
+                    record: tuple[object, ...] = (shown(message.key()), shown(message.value()))
                     if headers:
                         record = (*record, message.headers())
                     found.setdefault(message.topic(), []).append(record)
@@ -164,6 +174,10 @@ class _KafkaProxy(CuttingProxy):
     def _changed(self, data: bytes) -> bytes:
         there, here = (b"127.0.0.1" + struct.pack(">i", one) for one in (self._target, self.port))
         return data.replace(there, here)
+
+
+def _bytes(value: object) -> bytes | None:
+    return value if isinstance(value, bytes) else None
 
 
 def _text(value: bytes | str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import tempfile
@@ -134,6 +135,74 @@ class TestKafkaInSeveralTransactions(TestKafka):
     test_what_is_not_committed_is_not_kept = None
     test_names_stay_apart_and_inside = None
     test_killed_at_every_step = None
+    test_killed_again_and_again = None
+
+
+class TestKafkaAvro(TestKafka):
+    """What a reader of Avro finds."""
+
+    step_stride = 60
+
+    @pytest.fixture(autouse=True)
+    def _registry(self) -> Iterator[None]:
+        pytest.importorskip("fastavro", reason="the package fastavro is not installed")
+        from tests.integration.schema_registry import SchemaRegistry
+
+        with SchemaRegistry() as self.registry:
+            self.registry.set_level("NONE")
+            registry = {"url": self.registry.url}
+            self.options = {"format": "avro", "registry": registry}
+            yield
+
+    async def content(self, target: Path) -> Any:
+        prefix = prefix_of(target)
+        found = self.broker.read(prefix, binary=True)
+        return {
+            name.removeprefix(prefix): [
+                (self._read(key), self._read(value)) for key, value in records
+            ]
+            for name, records in sorted(found.items())
+            if name.removeprefix(prefix)[:1] in ("", ".") and not name.endswith(".position")
+        }
+
+    def _read(self, data: Any) -> Any:
+        import fastavro
+
+        if data is None:
+            return None
+        assert data[0] == 0
+        schema = self.registry.schema(int.from_bytes(data[1:5], "big"))
+        value = fastavro.schemaless_reader(io.BytesIO(data[5:]), schema)
+        assert isinstance(value, dict)
+        # When it was made, and the prefix, which is another one for each run.
+        for name in ("ts_ms", "ts_us", "ts_ns"):
+            value.pop(name, None)
+        if "source" in value:
+            value["source"].pop("name")
+        return value
+
+    test_names_stay_apart_and_inside = None
+    test_killed_again_and_again = None
+
+
+class TestKafkaArrow(TestKafka):
+    step_stride = 40
+    options = {"format": "arrow"}
+
+    async def content(self, target: Path) -> Any:
+        pa = pytest.importorskip("pyarrow", reason="the package pyarrow is not installed")
+        prefix = prefix_of(target)
+        found = {}
+        for name, records in sorted(self.broker.read(prefix, binary=True).items()):
+            if name.removeprefix(prefix)[:1] in ("", ".") and not name.endswith(".position"):
+                assert {key for key, _ in records} == {None}
+                found[name.removeprefix(prefix)] = [
+                    (table.schema.metadata[b"table"], table.to_pylist())
+                    for table in (pa.ipc.open_stream(value).read_all() for _, value in records)
+                ]
+        return found
+
+    test_names_stay_apart_and_inside = None
     test_killed_again_and_again = None
 
 

@@ -19,6 +19,7 @@ from replica_client.sinks.formats.debezium_values import BigintMode, BinaryMode,
 _SOURCE: Final = "debezium.source."
 _SINK: Final = "debezium.sink."
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO: Final = "io.confluent.connect.avro.AvroConverter"
 _MODES: Final[dict[str, tuple[str, ...]]] = {
     "decimal.handling.mode": get_args(DecimalMode),
     "binary.handling.mode": get_args(BinaryMode),
@@ -57,14 +58,14 @@ _NOT_NEEDED: Final = {
     "signal.": _NO_CHANNEL,
     "transforms": "write it as [[source.transform]], or do it in the consumer",
     "predicates": "write it as where of a [[source.transform]]",
-    "key.converter": "keys are JSON",
-    "value.converter": "values are JSON",
+    "key.converter": "keys are JSON or Avro, as values are",
+    "value.converter": "values are JSON, or Avro in the sink kafka",
     "errors.": "on_poison of the sink says what becomes of a change that cannot be written",
     "topic.creation.": "partitions, replication_factor and topic_config of the sink kafka",
     "producer.": "client of the sink kafka takes properties of librdkafka",
     "gtid.source.": "all GTIDs are followed",
     "database.ssl.": "tls_fingerprint, or tls_ca in the URL, of the source",
-    "debezium.format.": "formats are JSON",
+    "debezium.format.": "formats are JSON, or Avro in the sink kafka",
     "quarkus.": "[daemon] has log_level, log_format and listen",
     f"{_SINK}kafka.producer.": "client of the sink kafka takes properties of librdkafka",
     "max.batch.size": "batch_rows of the sink",
@@ -318,16 +319,44 @@ def _format(made: Migrated, keys: Keys, scheme: str, prefix: str) -> None:
             options[key.replace(".", "_")] = wanted
     schemas = keys.flag(*_SCHEMAS)
     converter = keys.take("value.converter")
-    if schemas or (converter == _JSON and schemas is None):
+    is_avro = converter == _AVRO or keys.take("debezium.format.value") == "avro"
+    is_avro = is_avro and made.sink["type"] == "kafka"
+    if not is_avro and (schemas or (converter == _JSON and schemas is None)):
         options["schemas_enable"] = True
+    known_converter, known_format = (_AVRO, "avro") if is_avro else (_JSON, "json")
     for key in ("value.converter", "key.converter"):
-        if keys.take(key) not in ("", _JSON):
-            keys.give_up(key, "keys and values are JSON")
+        if keys.take(key) not in ("", known_converter):
+            keys.give_up(key, _NOT_NEEDED[key])
     for key in ("debezium.format.value", "debezium.format.key"):
-        if keys.take(key) not in ("", "json"):
-            keys.give_up(key, "formats of this sink are JSON")
-    made.sink["format"] = "debezium"
+        if keys.take(key) not in ("", known_format):
+            keys.give_up(key, _NOT_NEEDED["debezium.format."])
+    made.sink["format"] = "avro" if is_avro else "debezium"
     made.sink["format_options"] = options
+    if is_avro:
+        made.sink["registry"] = _registry(made, keys)
+
+
+def _registry(made: Migrated, keys: Keys) -> dict[str, Any]:
+    """The schema registry of Confluent's converter."""
+
+    def taken(name: str) -> str:
+        parts = ("value", "key")
+        converters = [f"{part}.converter.{name}" for part in parts]
+        return keys.take(*converters, *(f"debezium.format.{part}.{name}" for part in parts))
+
+    url, login = taken("schema.registry.url"), taken("basic.auth.user.info")
+    if not url or urlsplit(url).password:
+        url = made.secret("", "SCHEMA_REGISTRY_URL", "the URL of the schema registry")
+    registry: dict[str, Any] = {"url": url}
+    taken("basic.auth.credentials.source")
+    if login:
+        user, _, password = login.partition(":")
+        what = "the password of the schema registry"
+        registry |= {
+            "username": user,
+            "password": made.secret(password, "SCHEMA_REGISTRY_PASSWORD", what),
+        }
+    return registry
 
 
 def _outbox(made: Migrated, keys: Keys) -> None:

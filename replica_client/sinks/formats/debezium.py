@@ -54,9 +54,8 @@ class _Table(msgspec.Struct, frozen=True):
     key: KeyWriter
     row_key: KeyWriter
     """Of the primary key: what an update does to it makes a delete and an insert of it."""
-    schema: str
-    """Of values; ``""`` for none."""
-    key_schema: str
+    schemas: tuple[str, str]
+    """Of keys and of values; ``""`` for none."""
 
 
 class DebeziumFormat:
@@ -65,14 +64,18 @@ class DebeziumFormat:
     Args:
         options: how values are written.
         keys: of messages; None: they have none.
+        apart: whether schemas are told beside each message, and not in its texts.
 
     Raises:
         ConfigError: options that contradict each other.
     """
 
-    def __init__(self, options: DebeziumOptions, keys: KeyChoice | None = None) -> None:
-        self._options = options
-        self._modes = options.modes()
+    def __init__(
+        self, options: DebeziumOptions, keys: KeyChoice | None = None, *, apart: bool = False
+    ) -> None:
+        self._options, self._apart = options, apart
+        self._described = options.schemas_enable or apart
+        self._modes = options.modes(described=self._described)
         self._skipped = options.skipped()
         self._keys = keys
         self._tables = ByDecoder(self._table)
@@ -80,13 +83,15 @@ class DebeziumFormat:
         self._orders: Counter[str] = Counter()
 
     @classmethod
-    def of(cls, options: Mapping[str, object], keys: KeyChoice | None = None) -> DebeziumFormat:
+    def of(
+        cls, options: Mapping[str, object], keys: KeyChoice | None = None, *, apart: bool = False
+    ) -> DebeziumFormat:
         """Make it from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
         """
-        return cls(read_options(DebeziumOptions, options, "format_options"), keys)
+        return cls(read_options(DebeziumOptions, options, "format_options"), keys, apart=apart)
 
     def _table(self, rows: RowsOfEvent) -> _Table:
         return self._table_of(rows.shape, delivered_columns(rows))
@@ -96,15 +101,15 @@ class DebeziumFormat:
         row_key = KeyWriter(columns, primary, self._writer_of)
         names, unique = (primary, True) if self._keys is None else self._keys.of(shape)
         key = row_key if unique else KeyWriter(columns, names, self._writer_of, unique=False)
-        value_schema = schema_of_key = ""
-        if self._options.schemas_enable:
+        schemas = "", ""
+        if self._described:
             topic = f"{self._options.topic_prefix}.{shape.database}.{shape.table}"
             keyed = [columns[at] for at in key.indexes]
-            value_schema = envelope_schema(topic, self._options.connector, columns, self._modes)
-            schema_of_key = key_schema(topic, keyed, self._modes)
+            of_value = envelope_schema(topic, self._options.connector, columns, self._modes)
+            schemas = key_schema(topic, keyed, self._modes), of_value
         nulls = self._default_of if self._options.replace_null_with_default else None
         writer = RowWriter(columns, self._writer_of, null_of=nulls)
-        return _Table(writer, key, row_key, value_schema, schema_of_key)
+        return _Table(writer, key, row_key, schemas)
 
     def _writer_of(self, column: ColumnShape) -> Any:
         return debezium_writer(column, self._modes)
@@ -120,6 +125,17 @@ class DebeziumFormat:
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        return self._described_messages(self._messages(transaction))
+
+    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        return self._described_messages(self._snapshot(rows))
+
+    def _described_messages(self, messages: Iterator[Message]) -> Iterator[Message]:
+        """With their schemas in them, where the options want that."""
+        return messages if self._apart or not self._described else map(_with_schemas, messages)
+
+    def _messages(self, transaction: Transaction) -> Iterator[Message]:
         metadata = self._options.provide_transaction_metadata and bool(
             transaction.rows or transaction.part
         )
@@ -145,21 +161,19 @@ class DebeziumFormat:
         if metadata and transaction.complete:
             yield self._boundary(transaction, "END")
 
-    def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+    def _snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
         shape, low = rows.shape, rows.low
         table = self._table_of(shape, rows.columns)
         database, name = shape.database, shape.table
         coordinates, names = (low.file, low.offset, 0), (database, quote(name))
-        final = len(rows.rows) - 1
+        final, schemas = len(rows.rows) - 1, table.schemas
         for at, row in enumerate(rows.rows):
             mark = _snapshot_mark(rows, begins=at == 0, ends=at == final)
             head, tail = self._source_block("", coordinates, names, rows.timestamp * 10**6, mark)
             text = table.writer.text(row)
             value = f'{{"before":null,"after":{text},"source":{head}0{tail},"transaction":null,"op":"r",{_now()}}}'
-            value = with_schema(table.schema, value) if table.schema else value
-            key = None if self._keys is None else _wrapped(table, table.key.text(row))
-            yield Message("row", database, name, key, value)
+            key = None if self._keys is None else table.key.text(row)
+            yield Message("row", database, name, key, value, schemas=schemas)
 
     def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[Message]:
         table, event = self._tables.of(rows), rows.event
@@ -172,19 +186,18 @@ class DebeziumFormat:
         kind, keyed = event.body.kind, self._keys is not None
         if _OPERATIONS[kind] in self._skipped:
             return
-        database, name = shape.database, shape.table
+        database, name, schemas = shape.database, shape.table, table.schemas
         for index, before, after in numbered_rows(rows):
             source = f"{head}{index}{tail}"
             key, gone = table.key.of_change(before, after) if keyed else (None, None)
-            key, gone = _wrapped(table, key), _wrapped(table, gone)
             headers: tuple[tuple[str, str], ...] = ()
             if kind == "update" and table.row_key.is_changed(before, after):
-                old = _wrapped(table, table.key.text(before)) if keyed else None
+                old = table.key.text(before) if keyed else None
                 if key is not None and old is not None:
                     headers = ((_NEW_KEY, key),)
                 value = self._event("d", text(before), "null", source, transaction, collection)
-                value = with_schema(table.schema, value) if table.schema else value
-                yield Message("row", database, name, old, value, gone, headers, rows, index)
+                more = (gone, headers, rows, index)
+                yield Message("row", database, name, old, value, *more, schemas=schemas)
                 value = self._event("c", "null", text(after), source, transaction, collection)
                 if key is not None and old is not None:
                     headers = ((_OLD_KEY, old),)
@@ -193,8 +206,8 @@ class DebeziumFormat:
                 value = self._event(
                     _OPERATIONS[kind], text(before), text(after), source, transaction, collection
                 )
-            value = with_schema(table.schema, value) if table.schema else value
-            yield Message("row", database, name, key, value, gone, headers, rows, index)
+            more = (gone, headers, rows, index)
+            yield Message("row", database, name, key, value, *more, schemas=schemas)
 
     def _event(
         self,
@@ -274,13 +287,13 @@ class DebeziumFormat:
             transaction, coordinates, change.database, quote(change.table)
         )
         value = self._event("t", "null", "null", source, transaction, collection)
-        if self._options.schemas_enable and change.after is not None:
+        schema = ""
+        if self._described and change.after is not None:
             flavor = ServerFlavor(self._options.connector)
             columns = shape_of(change.after, flavor).columns
             topic = f"{self._options.topic_prefix}.{collection}"
             schema = envelope_schema(topic, self._options.connector, columns, self._modes)
-            value = with_schema(schema, value)
-        return Message("row", change.database, change.table, None, value)
+        return Message("row", change.database, change.table, None, value, schemas=("", schema))
 
     def _schema_change(
         self, change: SchemaChange, others: Sequence[SchemaChange], transaction: Transaction
@@ -310,10 +323,10 @@ class DebeziumFormat:
         # Its own time is in milliseconds alone.
         value = f'{{"source":{source},"ts_ms":{time.time_ns() // 1_000_000},{members}}}'
         key = f'{{"databaseName":{quote(database)}}}'
-        if self._options.schemas_enable:
-            of_key, of_value = _schema_change_schemas(self._options.connector)
-            key, value = with_schema(of_key, key), with_schema(of_value, value)
-        return Message("schema", database, table, key, value)
+        schemas = "", ""
+        if self._described:
+            schemas = _schema_change_schemas(self._options.connector)
+        return Message("schema", database, table, key, value, schemas=schemas)
 
     def _boundary(self, transaction: Transaction, status: str) -> Message:
         counts = collections = "null"
@@ -333,10 +346,8 @@ class DebeziumFormat:
             f'"data_collections":{collections},"ts_ms":{_commit_micros(transaction, timestamp) // 1000}}}'
         )
         key = f'{{"id":{name}}}'
-        if self._options.schemas_enable:
-            of_key, of_value = _transaction_schemas()
-            key, value = with_schema(of_key, key), with_schema(of_value, value)
-        return Message("transaction", "", "", key, value)
+        schemas = _transaction_schemas() if self._described else ("", "")
+        return Message("transaction", "", "", key, value, schemas=schemas)
 
 
 _schema_change_schemas = lru_cache(schema_change_schemas)
@@ -354,8 +365,19 @@ def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
     return "true"
 
 
-def _wrapped(table: _Table, key: str | None) -> str | None:
-    return with_schema(table.key_schema, key) if key is not None and table.key_schema else key
+def _with_schemas(message: Message) -> Message:
+    """The message with its schemas in its texts, keys in headers too."""
+    of_key, of_value = message.schemas
+
+    def wrapped(key: str | None) -> str | None:
+        return with_schema(of_key, key) if key is not None and of_key else key
+
+    return message._replace(
+        key=wrapped(message.key),
+        value=with_schema(of_value, message.value) if of_value else message.value,
+        gone=wrapped(message.gone),
+        headers=tuple((name, str(wrapped(key))) for name, key in message.headers),
+    )
 
 
 def _commit_micros(transaction: Transaction, timestamp: int) -> int:

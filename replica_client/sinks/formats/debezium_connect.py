@@ -104,7 +104,7 @@ def envelope_schema(
 
 def key_schema(topic: str, columns: Sequence[ColumnShape], modes: ValueModes) -> str:
     """Of a table's keys."""
-    fields = [{**column_schema(column, modes), "optional": False} for column in columns]
+    fields = [column_schema(column, modes) for column in columns]
     for one in fields:
         one.pop("default", None)
     return _text(_struct(fields, name=f"{topic}.Key"))
@@ -196,7 +196,7 @@ def transaction_schemas() -> tuple[str, str]:
 def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
     """Of a column's values, with its default."""
     schema = _type(column, modes)
-    found: Schema = {"type": schema.pop("type"), **_ITEMS.get(column.type_code, {})}
+    found: Schema = {"type": schema.pop("type"), **(_ITEMS if _is_vector(column) else {})}
     found["optional"] = column.nullable
     found.update(schema)
     default = default_value(column)
@@ -206,9 +206,12 @@ def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
     return found
 
 
-_ITEMS: Final[dict[int, Schema]] = {
-    _T.MYSQL_TYPE_VECTOR: {"items": {"type": "float", "optional": False}}
-}
+_ITEMS: Final[Schema] = {"items": {"type": "float", "optional": False}}
+
+
+def _is_vector(column: ColumnShape) -> bool:
+    """Whether a column is a VECTOR: MariaDB stores it as bytes, and its definition tells."""
+    return column.type_code == _T.MYSQL_TYPE_VECTOR or column.logical_type == "vector"
 
 
 def _type(column: ColumnShape, modes: ValueModes) -> Schema:
@@ -231,7 +234,7 @@ def _type(column: ColumnShape, modes: ValueModes) -> Schema:
         return _named("string", f"io.debezium.data.{kind}", parameters=allowed)
     if code == _T.MYSQL_TYPE_GEOMETRY:
         return _geometry(point=is_point(column))
-    if code == _T.MYSQL_TYPE_VECTOR:
+    if _is_vector(column):
         return _named("array", "io.debezium.data.FloatVector")
     if code in (_T.MYSQL_TYPE_FLOAT, _T.MYSQL_TYPE_DOUBLE):
         return {"type": "float" if code == _T.MYSQL_TYPE_FLOAT else "double"}

@@ -64,21 +64,24 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             )
         return found
 
-    def modes(self) -> ValueModes:
+    def modes(self, *, described: bool) -> ValueModes:
         """How values are written.
+
+        Args:
+            described: whether messages have schemas.
 
         Raises:
             ConfigError: numbers that no schema has.
         """
         bigints = self.bigint_unsigned_handling_mode
-        if self.schemas_enable and bigints == "number":
+        if described and bigints == "number":
             raise ConfigError(
-                "format_options: bigint_unsigned_handling_mode: 'number' has no schema; with schemas_enable "
-                "it is 'precise' or 'long'"
+                "format_options: bigint_unsigned_handling_mode: 'number' has no schema; with schemas it is "
+                "'precise' or 'long'"
             )
         return ValueModes(
             decimal=self.decimal_handling_mode,
             binary=self.binary_handling_mode,
             time=self.time_precision_mode,
-            bigint_unsigned=bigints or ("precise" if self.schemas_enable else "number"),
+            bigint_unsigned=bigints or ("precise" if described else "number"),
         )

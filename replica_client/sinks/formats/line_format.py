@@ -1,4 +1,4 @@
-"""What a JSON format is, and formats by name."""
+"""What a format is, and formats by name."""
 
 from __future__ import annotations
 
@@ -11,22 +11,14 @@ from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.snapshot_sink import SnapshotRows
 
 
-class LineFormat(Protocol):
-    """Makes JSON texts of transactions, one line each.
+class MessageFormat(Protocol):
+    """Makes messages of transactions.
 
     It is asked in order, parts of large transactions included, and from one thread at a time.
     """
 
-    def lines(self, transaction: Transaction) -> Iterator[str]:
-        """The lines of a transaction, or of a part of one, without line ends.
-
-        Raises:
-            BinlogDecodeError: a row cannot be decoded.
-        """
-        ...
-
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """The same lines, each with its key and what else a broker wants to know.
+        """The messages of a transaction, or of a part of one, each with its key and what else a broker wants to know.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded.
@@ -35,6 +27,18 @@ class LineFormat(Protocol):
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
         """Rows of a snapshot, with the marks of the format; it is asked between two transactions."""
+        ...
+
+
+class LineFormat(MessageFormat, Protocol):
+    """Makes JSON texts of transactions, one line each."""
+
+    def lines(self, transaction: Transaction) -> Iterator[str]:
+        """The lines of a transaction, or of a part of one, without line ends.
+
+        Raises:
+            BinlogDecodeError: a row cannot be decoded.
+        """
         ...
 
 
@@ -63,6 +67,14 @@ def chosen_format(options: FormatOptions) -> LineFormat:
     Raises:
         ConfigError: no such format, or an option is wrong.
     """
+    if options.format == "avro":
+        raise ConfigError(
+            "format: 'avro' wants topics and a schema registry: the sink kafka has them"
+        )
+    if options.format == "arrow":
+        raise ConfigError(
+            "format: 'arrow' wants messages: the sinks kafka, nats and http have them"
+        )
     if options.format == "cloudevents" and options.format_options.get("mode") == "binary":
         raise ConfigError(
             "format_options: mode = 'binary' wants messages with headers: the sink kafka has them"
@@ -70,10 +82,49 @@ def chosen_format(options: FormatOptions) -> LineFormat:
     return make_format(options.format, options.format_options)
 
 
+def chosen_message_format(options: FormatOptions) -> MessageFormat:
+    """The format that the options of a sink of messages choose, without keys and headers.
+
+    Raises:
+        ConfigError: no such format, or an option is wrong.
+    """
+    if options.format == "arrow":
+        return make_message_format(options.format, options.format_options)
+    return chosen_format(options)
+
+
+def make_message_format(
+    name: str, options: Mapping[str, object], keys: KeyChoice | None = None
+) -> MessageFormat:
+    """A format of messages by its name.
+
+    Args:
+        name: one of :func:`make_format`, ``arrow``, or ``avro``: Debezium's, with schemas beside the messages.
+        options: of that format.
+        keys: of messages; None: they have none.
+
+    Raises:
+        ConfigError: no such format, a package that it needs is missing, or an option is wrong.
+    """
+    if name == "avro":
+        from replica_client.sinks.formats.debezium import DebeziumFormat
+
+        return DebeziumFormat.of(options, keys, apart=True)
+    if name == "arrow":
+        try:
+            from replica_client.sinks.formats.arrow_streams import ArrowFormat
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"the format 'arrow' needs {error.name}: install replica-client[arrow]"
+            ) from error
+        return ArrowFormat.of(options)
+    return make_format(name, options, keys)
+
+
 def make_format(
     name: str, options: Mapping[str, object], keys: KeyChoice | None = None
 ) -> LineFormat:
-    """A format by its name.
+    """A format of lines by its name.
 
     Args:
         name: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
@@ -108,4 +159,6 @@ def make_format(
         from replica_client.sinks.formats.cloud_events import CloudEventsFormat
 
         return CloudEventsFormat.of(options, keys)
-    raise ConfigError(f"format: {name!r} is not native, debezium, maxwell, canal or cloudevents")
+    raise ConfigError(
+        f"format: {name!r} is not native, debezium, maxwell, canal, cloudevents, arrow or avro"
+    )

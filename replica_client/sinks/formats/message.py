@@ -25,12 +25,14 @@ class Message(NamedTuple):
         database: that it is about, ``""`` for none.
         table: likewise.
         key: JSON of what tells one row from the others; None where the table has no key.
-        value: the line, without a line end.
+        value: the line, without a line end; empty where the format is none of lines.
         gone: key of which there is no row after this; None where there is none.
         headers: names and values that belong to the message and not to its value.
         rows: the event that the row is of, where it is known.
         row_index: of the row in its event.
         topic: where it goes, whatever its table; ``""``: by that.
+        schemas: Connect schemas of its keys and of its value, as JSON, where the format tells them beside messages.
+        binary: the value of a format that is none of lines.
     """
 
     kind: MessageKind
@@ -43,6 +45,15 @@ class Message(NamedTuple):
     rows: RowsOfEvent | None = None
     row_index: int = 0
     topic: str = ""
+    schemas: tuple[str, str] = ("", "")
+    binary: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The value as bytes: of a line in UTF-8."""
+        if self.binary is not None:
+            return self.binary
+        return self.value.encode("utf-8", "backslashreplace")
 
 
 def unwritable(message: Message, text: str) -> SinkError:

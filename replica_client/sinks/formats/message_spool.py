@@ -8,10 +8,24 @@ from typing import IO, Final
 
 import msgspec
 
-from replica_client.sinks.formats.message import Message
+from replica_client.sinks.formats.message import Message, MessageKind
 
 _MEMORY_BYTES: Final = 16 << 20
-_Stored = tuple[str, str, str, str, str | None, str, str | None, tuple[tuple[str, str], ...]]
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a message; schemas by number, as they are long and few."""
+
+    kind: MessageKind
+    database: str
+    table: str
+    key: str | None
+    value: str
+    gone: str | None
+    headers: tuple[tuple[str, str], ...]
+    topic: str
+    schemas: int
+    binary: bytes | None
 
 
 class MessageSpool:
@@ -21,6 +35,7 @@ class MessageSpool:
         self._file: IO[bytes] | None = None
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(_Stored)
+        self._schemas: dict[tuple[str, str], int] = {}
 
     def __bool__(self) -> bool:
         return self._file is not None
@@ -31,20 +46,28 @@ class MessageSpool:
             # Closed by clear, in another call.
             self._file = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115
         for message in messages:
-            self._file.write(self._encoder.encode((message.topic, *message[:7])) + b"\n")
+            number = self._schemas.setdefault(message.schemas, len(self._schemas))
+            stored = _Stored(*message[:7], message.topic, number, message.binary)
+            self._file.write(self._encoder.encode(stored) + b"\n")
 
     def messages(self) -> Iterator[Message]:
         """All of them."""
         if self._file is None:
             return
         self._file.seek(0)
+        schemas = list(self._schemas)
         for line in self._file:
-            topic, kind, *members = self._decoder.decode(line)
-            message = Message("row" if kind == "row" else "schema", *members)
-            yield message._replace(topic=topic)
+            one = self._decoder.decode(line)
+            yield Message(
+                *(one.kind, one.database, one.table, one.key, one.value, one.gone, one.headers),
+                topic=one.topic,
+                schemas=schemas[one.schemas],
+                binary=one.binary,
+            )
 
     def clear(self) -> None:
         """Forget all messages."""
         file, self._file = self._file, None
+        self._schemas.clear()
         if file is not None:
             file.close()

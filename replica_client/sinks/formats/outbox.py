@@ -23,7 +23,7 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.rows.raw_json import RawJson
 from replica_client.schema.outbox_columns import OutboxColumns
-from replica_client.sinks.formats.line_format import LineFormat
+from replica_client.sinks.formats.line_format import LineFormat, MessageFormat
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
 from replica_client.sinks.snapshot_sink import SnapshotRows
@@ -40,7 +40,7 @@ class OutboxSink(Protocol):
         ...
 
 
-class OutboxFormat:
+class OutboxMessages:
     """See the module.
 
     Args:
@@ -48,17 +48,8 @@ class OutboxFormat:
         lines: whether destination, key and headers are to stand beside the payload.
     """
 
-    def __init__(self, others: LineFormat, *, lines: bool) -> None:
+    def __init__(self, others: MessageFormat, *, lines: bool) -> None:
         self._others, self._lines = others, lines
-
-    def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
-        routed, others = _divided(transaction)
-        for rows in routed:
-            for message in self._messages(rows):
-                yield message.value
-        if others is not None:
-            yield from self._others.lines(others)
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
@@ -111,6 +102,27 @@ class OutboxFormat:
             yield message._replace(rows=rows, row_index=index)
 
 
+class OutboxFormat(OutboxMessages):
+    """The same as lines.
+
+    Args:
+        others: of what is in no outbox.
+    """
+
+    def __init__(self, others: LineFormat) -> None:
+        super().__init__(others, lines=True)
+        self._other_lines = others
+
+    def lines(self, transaction: Transaction) -> Iterator[str]:
+        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
+        routed, others = _divided(transaction)
+        for rows in routed:
+            for message in self._messages(rows):
+                yield message.value
+        if others is not None:
+            yield from self._other_lines.lines(others)
+
+
 def _divided(transaction: Transaction) -> tuple[list[RowsOfEvent], Transaction | None]:
     """The rows of outbox tables, and what else there is; None where there is nothing."""
     rows = transaction.rows
@@ -129,7 +141,7 @@ class _MessageMaker:
     Args:
         outbox: of the table.
         names: of the rows' values, in order.
-        lines: see :class:`OutboxFormat`.
+        lines: see :class:`OutboxMessages`.
     """
 
     def __init__(self, outbox: OutboxColumns, names: Sequence[str], *, lines: bool) -> None:

@@ -97,7 +97,7 @@ class FileSink:
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
-        self._format = OutboxFormat(self._format, lines=True)
+        self._format = OutboxFormat(self._format)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.line_format import make_message_format
+from replica_client.sinks.kafka.registry_options import RegistryOptions, check_registry
 from replica_client.sinks.kafka.topic_names import check_topics
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.sink_options import read_options
@@ -44,11 +45,13 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers with
             ``isolation.level=read_committed``; ``at-least-once``: without transactions, for brokers or rights that
             have none; a position store keeps the position.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
-        format_options: of the format.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents``, ``avro`` or ``arrow``.
+        format_options: of the format; ``avro`` has those of ``debezium``.
+        registry: the schema registry of the format ``avro``: ``url``, and where it wants them ``username``,
+            ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` takes schemas that are there.
         key_columns: columns that are the key of messages, by pattern of the table; the primary key by default.
         tombstones_on_delete: a message without a value follows where a key is gone, for compaction. By default only
-            for the formats ``native`` and ``debezium``, also as the data of ``cloudevents``.
+            for the formats ``native``, ``debezium`` and ``avro``, also as the data of ``cloudevents``.
         headers: each message tells its transaction, and its number in it.
         create_topics: make topics that are not there.
         partitions: of a topic that is made; -1: as the broker does.
@@ -82,6 +85,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     format: str = "native"
     format_options: dict[str, Any] = {}
+    registry: RegistryOptions | None = None
     key_columns: dict[str, list[str]] = {}
     tombstones_on_delete: bool | None = None
     headers: bool = False
@@ -119,7 +123,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             name = self.format
             if name == "cloudevents":
                 name = str(self.format_options.get("data", "native"))
-            return name in ("native", "debezium")
+            return name in ("native", "debezium", "avro")
         return self.tombstones_on_delete
 
     def named(self, template: str) -> str:
@@ -152,7 +156,11 @@ def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
     if not options.named(options.transactional_id):
         raise ConfigError("sink kafka: transactional_id: a name is wanted")
     check_topics(options)
-    make_format(options.format, format_options(options))
+    if options.registry is not None:
+        check_registry(options.registry)
+    if (options.format == "avro") != (options.registry is not None):
+        raise ConfigError("sink kafka: the format 'avro' and the table 'registry' want each other")
+    make_message_format(options.format, format_options(options))
     return options
 
 
@@ -174,7 +182,7 @@ def properties_text(table: Mapping[str, object]) -> dict[str, str]:
 
 def format_options(options: KafkaOptions) -> dict[str, Any]:
     """Options of the format: Debezium's prefix is that of the topics."""
-    if options.format == "debezium":
+    if options.format in ("debezium", "avro"):
         return {"topic_prefix": options.topic_prefix, **options.format_options}
     return options.format_options
 

@@ -18,16 +18,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from replica_client.errors import SinkError
+from replica_client.errors import ConfigError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.formats.message_spool import MessageSpool
-from replica_client.sinks.formats.outbox import OutboxFormat
+from replica_client.sinks.formats.outbox import OutboxMessages
 from replica_client.sinks.kafka.kafka_errors import kafka_errors
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
@@ -40,6 +41,10 @@ from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
+
+if TYPE_CHECKING:
+    from replica_client.sinks.kafka.avro_messages import AvroMessages
+    from replica_client.sinks.kafka.registry_options import RegistryOptions
 
 _CLOCK = re.compile(r'"ts(?:_ms|_us|_ns)?":[0-9]+')
 _TRANSACTION, _ORDER = "replica_client.transaction", "replica_client.order"
@@ -65,9 +70,10 @@ class KafkaSink:
         self.guarantee = options.guarantee
         self.holds_position = options.exactly_once
         self._options = options
-        self._format = make_format(
+        self._format: MessageFormat = make_message_format(
             options.format, format_options(options), KeyChoice(options.key_columns)
         )
+        self._avro = None if options.registry is None else _avro_messages(options.registry)
         self._topics = TopicNames(options)
         self._position_topic = options.named(options.position_topic)
         self._worker = Worker()
@@ -83,11 +89,13 @@ class KafkaSink:
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
-        self._format = OutboxFormat(self._format, lines=False)
+        self._format = OutboxMessages(self._format, lines=False)
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(TopicWriter(self._options).probe)
+        if self._avro is not None:
+            await self._worker.run(self._avro.probe)
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -148,7 +156,7 @@ class KafkaSink:
             self._parts.clear()
 
     def _write(self, transaction: Transaction, messages: Iterable[Message]) -> None:
-        options, writer = self._options, self._opened()
+        options, writer, avro = self._options, self._opened(), self._avro
         tombstones, limit, topic_of = (
             options.tombstones,
             options.transaction_messages,
@@ -173,9 +181,14 @@ class KafkaSink:
             headers = message.headers
             if tells:
                 headers += ((_TRANSACTION, name), (_ORDER, str(self._order)))
-            writer.write(topic, message.key, message.value, headers, message)
+            if avro is None:
+                value = message.value if message.binary is None else message.binary
+                writer.write(topic, message.key, value, headers, message)
+            else:
+                writer.write(topic, *self._bytes(topic, message), headers, message)
             if tombstones and message.gone is not None:
-                writer.write(topic, message.gone, None, (), message)
+                gone = message.gone if avro is None else avro.key(topic, message, message.gone)
+                writer.write(topic, gone, None, (), message)
             if limit and self._seen - self._ahead >= limit and options.exactly_once:
                 self._commit_some(message)
 
@@ -192,7 +205,14 @@ class KafkaSink:
             headers = message.headers
             if self._options.headers:
                 headers += ((_TRANSACTION, rows.name), (_ORDER, str(number)))
-            writer.write(topic, message.key, message.value, headers, message)
+            key, value = self._bytes(topic, message)
+            writer.write(topic, key, value, headers, message)
+
+    def _bytes(self, topic: str, message: Message) -> tuple[str | bytes | None, str | bytes]:
+        """Key and value as they are written."""
+        if self._avro is not None:
+            return self._avro.key(topic, message, message.key), self._avro.value(topic, message)
+        return message.key, message.value if message.binary is None else message.binary
 
     def _pass_over(self, message: Message) -> None:
         """A message that is in its topic already."""
@@ -235,6 +255,8 @@ class KafkaSink:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+        if self._avro is not None:
+            self._avro.close()
 
     def _opened(self) -> TopicWriter:
         if self._writer is None:
@@ -244,5 +266,16 @@ class KafkaSink:
 
 def _digest(message: Message) -> str:
     """Tells whether a message is the same; the time at which it was made is left out."""
-    text = f"{message.key}\0{_CLOCK.sub('', message.value)}"
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    text = f"{message.key}\0{_CLOCK.sub('', message.value)}".encode("utf-8", "backslashreplace")
+    return hashlib.sha256(text + (message.binary or b"")).hexdigest()
+
+
+def _avro_messages(options: RegistryOptions) -> AvroMessages:
+    # Only what is used is imported: the registry's client has an extra of its own.
+    try:
+        from replica_client.sinks.kafka.avro_messages import AvroMessages
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"sink kafka: the format 'avro' needs {error.name}: install replica-client[avro]"
+        ) from error
+    return AvroMessages(options)

@@ -6,8 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -23,15 +22,12 @@ from replica_client.sinks.kafka.kafka_options import (
     properties_text,
 )
 from replica_client.sinks.kafka.retired_producers import give_up
+from replica_client.sinks.kafka.rows_report import Delivered, RowsReport
 
 _LOG = logging.getLogger("replica_client.sinks.kafka")
 _POLL_EVERY = 500
 _ABORT_SECONDS = 2.0
 _REPORT_SECONDS = 2.0
-
-
-class _Delivered(Protocol):
-    def topic(self) -> str | None: ...
 
 
 class TopicWriter:
@@ -50,6 +46,7 @@ class TopicWriter:
         self._open = False
         self._failed: SinkError | None = None
         self._sent = 0
+        self._report: RowsReport | None = None
 
     def probe(self) -> None:
         """Ask the brokers for their topics.
@@ -119,38 +116,59 @@ class TopicWriter:
             SinkError: it cannot be written now.
             PoisonChangeError: it can never be written.
         """
-        producer = self._opened()
+        producer = self._producer or self._opened()
         if topic not in self._topics:
             config = properties_text(self._options.topic_config)
             self.make_topic(topic, self._options.partitions, config)
-        if not self._open and self._options.exactly_once:
-            with kafka_errors(self._where):
-                producer.begin_transaction()
-        self._open = True
-        deadline = 0.0
-        given: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if not self._open:
+            if self._options.exactly_once:
+                with kafka_errors(self._where):
+                    producer.begin_transaction()
+            self._open = True
+        report: Callable[[KafkaError | None, Delivered], None] = self._not_delivered
         if message is not None and message.rows is not None:
-            given["on_delivery"] = partial(self._not_delivered, message)
-        else:
-            given["on_delivery"] = self._not_delivered_of_others
+            known = self._report
+            if known is None or known.rows is not message.rows:
+                known = self._report = RowsReport(message.rows, self._not_delivered)
+            known.add(message, key, value)
+            report = known
+        try:
+            if headers:
+                producer.produce(topic, value, key, partition, report, headers=list(headers))
+            else:
+                producer.produce(topic, value, key, partition, report)
+        except (UnicodeEncodeError, BufferError, KafkaException) as error:
+            self._write_again(error, (topic, value, key, partition, report), headers, message)
+        self._sent += 1
+        if not self._sent % _POLL_EVERY:
+            self._poll(producer, 0)
+        if self._failed is not None:
+            self._raise_failed()
+
+    def _write_again(
+        self,
+        error: Exception,
+        given: tuple[Any, ...],
+        headers: Iterable[tuple[str, str]],
+        message: Message | None,
+    ) -> None:
+        """Write what was not taken the first time, or raise why it cannot be."""
+        producer = self._opened()
+        topic, value, key, *rest = given
+        deadline = time.monotonic() + self._options.timeout
         while True:
-            try:
-                producer.produce(topic, value, key, partition, **given)
-                break
-            except UnicodeEncodeError:
+            if isinstance(error, UnicodeEncodeError):
                 # A name with bytes that are not UTF-8: a JSON escape, as in lines.
                 value, key = _encoded(value), _encoded(key)
-            except BufferError:
+            elif isinstance(error, BufferError):
                 # The brokers are slower than this: wait for them.
-                now = time.monotonic()
-                deadline = deadline or now + self._options.timeout
                 self._poll(producer, 0.05)
-                if now > deadline:
+                if time.monotonic() > deadline:
                     raise SinkError(
                         f"Kafka at {self._where}: nothing was taken for {self._options.timeout:g} s",
                         retriable=True,
                     ) from None
-            except KafkaException as error:
+            elif isinstance(error, KafkaException):
                 if error.args[0].code() == KafkaError._STATE:
                     # An earlier message was refused meanwhile, and with it the transaction.
                     self._hear(producer)
@@ -158,10 +176,11 @@ class TopicWriter:
                 if error.args[0].code() == KafkaError._FATAL:
                     raise sink_error(self._where, self._cause(producer, error.args[0])) from error
                 raise self._refused(error.args[0], topic, message) from error
-        self._sent += 1
-        if not self._sent % _POLL_EVERY:
-            self._poll(producer, 0)
-        self._raise_failed()
+            try:
+                producer.produce(topic, value, key, *rest, headers=list(headers))
+                return
+            except (UnicodeEncodeError, BufferError, KafkaException) as again:
+                error = again
 
     def commit(self) -> None:
         """Make what was written count; when this returns it is in all replicas that are in sync.
@@ -247,7 +266,7 @@ class TopicWriter:
             raise failed
 
     def _not_delivered(
-        self, message: Message | None, error: KafkaError | None, delivered: _Delivered
+        self, error: KafkaError | None, delivered: Delivered, message: Message | None = None
     ) -> None:
         # Messages of a transaction that is given up are no news.
         if error is None or error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
@@ -255,13 +274,10 @@ class TopicWriter:
         if self._failed is None:
             self._failed = self._refused(error, delivered.topic() or "", message)
 
-    def _not_delivered_of_others(self, error: KafkaError | None, delivered: _Delivered) -> None:
-        self._not_delivered(None, error, delivered)
-
     def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
         if error.code() not in UNWRITABLE or message is None or message.rows is None:
             return sink_error(self._where, error)
-        size = len(message.value.encode("utf-8", "backslashreplace"))
+        size = len(message.data)
         return unwritable(
             message,
             f"Kafka at {self._where}: {topic} does not take a message of {size} bytes: {error.name()}: {error.str()} "

@@ -29,7 +29,7 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         subject: of a row's message: this, ``.DATABASE.TABLE`` behind it; of schema changes ``.schema``.
         duplicate_window: seconds in which a stream that the sink makes knows the ids of messages.
         replicas: of a stream that the sink makes.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
         format_options: of the format.
         messages: that wait for their acknowledgements at once.
         timeout: seconds in which a connection and acknowledgements must come.

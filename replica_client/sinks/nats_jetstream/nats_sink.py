@@ -25,7 +25,7 @@ from nats.js.errors import NotFoundError
 from replica_client.errors import SinkError
 from replica_client.sinks.authorities import trusting
 from replica_client.sinks.event_sink import Event, EventSink
-from replica_client.sinks.formats.line_format import chosen_format
+from replica_client.sinks.formats.line_format import chosen_message_format
 from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.nats_jetstream.nats_options import NatsOptions, read_nats_options
 
@@ -52,7 +52,7 @@ class NatsSink(EventSink):
     sends_messages = True
 
     def __init__(self, options: NatsOptions) -> None:
-        super().__init__(chosen_format(options), portion=options.messages, join=True)
+        super().__init__(chosen_message_format(options), portion=options.messages, join=True)
         self._options = options
         hosts = [urlsplit(one) for one in options.servers]
         self._where = "NATS at " + ", ".join(f"{one.hostname}:{one.port or 4222}" for one in hosts)

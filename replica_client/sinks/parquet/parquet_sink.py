@@ -22,12 +22,13 @@ from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
+from replica_client.schema.history import SchemaChange
 from replica_client.sinks.checkpoint_file import CheckpointFile
 from replica_client.sinks.output_directory import DirectoryLock, check_writable
 from replica_client.sinks.parquet.journal import Journal, read_journal
-from replica_client.sinks.parquet.schema_changes import schema_changes_batch
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.schema_change_batches import schema_changes_batch
 from replica_client.sinks.sink_options import check_least, check_path, check_positive, read_options
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
@@ -188,10 +189,10 @@ class ParquetSink:
         journal = self._opened()
         with os_errors(str(journal.path)):
             for transaction in transactions:
-                changes = schema_changes_batch(transaction)
-                if changes is not None:
+                changes = [one for one in transaction.items if isinstance(one, SchemaChange)]
+                if changes:
                     self._flush(journal)
-                    journal.append(changes)
+                    journal.append(schema_changes_batch(transaction, changes))
                 for batch in self._assembler.add(
                     transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
                 ):

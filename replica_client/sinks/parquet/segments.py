@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_client.sinks.parquet.schema_changes import SCHEMA_CHANGES
+from replica_client.sinks.schema_change_batches import SCHEMA_CHANGES
 from replica_client.storage.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
 from replica_client.storage.file_names import file_name
 

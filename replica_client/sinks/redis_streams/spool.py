@@ -31,7 +31,7 @@ class LineSpool:
 
     def route_outbox(self) -> None:
         """Make messages of rows of outbox tables."""
-        self._format = OutboxFormat(self._format, lines=True)
+        self._format = OutboxFormat(self._format)
 
     def take(self, transactions: Iterable[Transaction]) -> None:
         """Add the lines of transactions."""

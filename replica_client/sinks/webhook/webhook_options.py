@@ -26,7 +26,7 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         url: that takes the requests, ``https://…`` or ``http://…``; may be ``file:…``.
         key: of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any text; may be ``file:…``.
         headers: of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
         format_options: of the format.
         events: that a request has at most; a transaction of more takes several requests.
         join: a request may have events of several transactions. It is faster where these are small, and portions differ

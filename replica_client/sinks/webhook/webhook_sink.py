@@ -1,6 +1,7 @@
 """Row changes as requests of HTTP: at least once; exactly once at a receiver that honours the key of each request.
 
-A request is a POST of JSON lines (of the format ``cloudevents`` a JSON array): a transaction, or ``events`` of it.
+A request is a POST of JSON lines (of the format ``cloudevents`` a JSON array): a transaction, or ``events`` of it. Of
+the format ``arrow`` it is one stream.
 Requests are sent one after the other, in order.
 ``Idempotency-Key`` is the id of the first event: a request that comes again, after a crash or an answer that was
 lost, has the same key and the same lines. A receiver that keeps the key together with what it made of the request,
@@ -28,12 +29,13 @@ from replica_client.errors import SinkError
 from replica_client.sinks.authorities import trusting
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.cloud_events import BATCH
-from replica_client.sinks.formats.line_format import chosen_format
+from replica_client.sinks.formats.line_format import chosen_message_format
 from replica_client.sinks.webhook.signature import signature, signing_key
 from replica_client.sinks.webhook.webhook_options import WebhookOptions, read_webhook_options
 
 _AGAIN: Final = frozenset((408, 409, 425, 429))
 _FIRST_PAUSE: Final = 0.1
+_ARROW_TYPE: Final = "application/vnd.apache.arrow.stream"
 
 
 def make(table: Mapping[str, object]) -> WebhookSink:
@@ -53,9 +55,13 @@ class WebhookSink(EventSink):
     """
 
     def __init__(self, options: WebhookOptions) -> None:
-        super().__init__(chosen_format(options), portion=options.events, join=options.join)
+        arrow = options.format == "arrow"
+        events = 1 if arrow else options.events
+        super().__init__(chosen_message_format(options), portion=events, join=options.join)
         self._options = options
         self._batch = options.format == "cloudevents"
+        self._type = BATCH if self._batch else _ARROW_TYPE if arrow else "application/x-ndjson"
+        self._end = b"" if arrow else b"\n"
         self._key = signing_key(options.key)
         parts = urlsplit(options.url)
         # Path and query may hold a secret.
@@ -70,7 +76,7 @@ class WebhookSink(EventSink):
         verify = trusting(options.ca, "sink http: ca") if options.ca else True
         headers = {
             **options.headers,
-            "Content-Type": BATCH if self._batch else "application/x-ndjson",
+            "Content-Type": self._type,
             "User-Agent": f"replica_client/{__version__}",
         }
         self._client = httpx.AsyncClient(headers=headers, timeout=options.timeout, verify=verify)
@@ -80,7 +86,7 @@ class WebhookSink(EventSink):
         if self._batch:
             body = b"[" + b",".join(event.value for event in events) + b"]"
         else:
-            body = b"".join(event.value + b"\n" for event in events)
+            body = b"".join(event.value + self._end for event in events)
         name, pause = events[0].id, _FIRST_PAUSE
         for left in reversed(range(self._options.retries + 1)):
             why, wait = await self._post(name, events[-1].id, body)

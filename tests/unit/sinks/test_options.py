@@ -35,7 +35,13 @@ def skip_without(kind: str) -> None:
         ),
         ("file", {"path": "x", "rotate_bytes": 0}, "rotate_bytes: at least 1"),
         ("file", {"path": "x", "nothing": 1}, "unknown field `nothing`"),
-        ("file", {"path": "x", "format": "avro"}, "format: 'avro' is not native, debezium"),
+        ("file", {"path": "x", "format": "csv"}, "format: 'csv' is not native, debezium"),
+        (
+            "file",
+            {"path": "x", "format": "avro"},
+            "format: 'avro' wants topics and a schema registry",
+        ),
+        ("file", {"path": "x", "format": "arrow"}, "format: 'arrow' wants messages"),
         ("file", {"path": "x", "name": "../y"}, "name: letters"),
         (
             "file",
@@ -68,7 +74,23 @@ def skip_without(kind: str) -> None:
         ),
         ("kafka", {"bootstrap_servers": "h", "topic_prefix": "a b"}, "topic_prefix: letters"),
         ("kafka", {"bootstrap_servers": "h", "client": {"acks": 1}}, "client: acks is set by"),
-        ("kafka", {"bootstrap_servers": "h", "format": "avro"}, "format: 'avro' is not native"),
+        ("kafka", {"bootstrap_servers": "h", "format": "csv"}, "format: 'csv' is not native"),
+        ("kafka", {"bootstrap_servers": "h", "format": "avro"}, "'registry' want each other"),
+        (
+            "kafka",
+            {"bootstrap_servers": "h", "registry": {"url": "http://r:8081"}},
+            "'registry' want each other",
+        ),
+        (
+            "kafka",
+            {"bootstrap_servers": "h", "format": "avro", "registry": {"url": "r:8081"}},
+            "registry: url: http://host:port",
+        ),
+        (
+            "kafka",
+            {"bootstrap_servers": "h", "format": "arrow", "format_options": {"max_rows": 1}},
+            "at `max_rows`",
+        ),
         (
             "kafka",
             {"bootstrap_servers": "h", "security_protocol": "SASL_SSL"},

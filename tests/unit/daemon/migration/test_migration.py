@@ -34,6 +34,7 @@ def accepted(made: Migrated, directory: Path, monkeypatch: pytest.MonkeyPatch) -
     path = directory / "made.toml"
     path.write_text(made.text())
     values = {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092", "NATS_URL": "nats://nats:4222"}
+    values["SCHEMA_REGISTRY_URL"] = "http://registry:8081"
     for name in made.variables:
         monkeypatch.setenv(name, values.get(name, "https://x/" if name == "HTTP_URL" else "x"))
     assert check(read_config(path)) == []
@@ -117,6 +118,49 @@ def test_a_connector_of_kafka_connect(tmp_path: Path, monkeypatch: pytest.Monkey
         "some.new.key",
     }
     assert any("inside a transaction" in remark for remark in made.remarks)
+
+
+@pytest.mark.parametrize(
+    ("more", "registry"),
+    [
+        (
+            {
+                "key.converter": "io.confluent.connect.avro.AvroConverter",
+                "key.converter.schema.registry.url": "http://registry:8081",
+                "value.converter": "io.confluent.connect.avro.AvroConverter",
+                "value.converter.schema.registry.url": "http://registry:8081",
+                "value.converter.basic.auth.credentials.source": "USER_INFO",
+                "value.converter.basic.auth.user.info": f"writer:{SECRET}",
+            },
+            {
+                "url": "http://registry:8081",
+                "username": "writer",
+                "password": "${SCHEMA_REGISTRY_PASSWORD}",
+            },
+        ),
+        (
+            {
+                "debezium.format.key": "avro",
+                "debezium.format.value": "avro",
+                "value.converter.schema.registry.url": f"http://writer:{SECRET}@registry:8081",
+            },
+            {"url": "${SCHEMA_REGISTRY_URL}"},
+        ),
+    ],
+)
+def test_a_connector_that_writes_avro(
+    more: dict[str, str],
+    registry: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = written(tmp_path / "shop.json", {"name": "x", "config": {**CONNECTOR, **more}})
+    made = migrate_debezium(path, None)
+    ((sink,),) = (one["sink"] for one in accepted(made, tmp_path, monkeypatch)["source"])
+    assert sink["format"] == "avro"
+    assert sink["registry"] == registry
+    assert "schemas_enable" not in sink["format_options"]
+    assert not {key for key in keys_of(made) if "converter" in key or "format" in key}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -28,14 +29,13 @@ _SCHEMA = pa.schema(
 )
 
 
-def schema_changes_batch(transaction: Transaction) -> pa.RecordBatch | None:
-    """The schema changes of a transaction, None when it has none.
+def schema_changes_batch(
+    transaction: Transaction, changes: Sequence[SchemaChange]
+) -> pa.RecordBatch:
+    """Some schema changes of a transaction.
 
     ``definition`` is the table's definition afterwards as JSON, with its name.
     """
-    changes = [item for item in transaction.items if isinstance(item, SchemaChange)]
-    if not changes:
-        return None
     stamp = transaction.commit_timestamp_us
     if stamp is None:
         stamp = transaction.timestamp * 1_000_000

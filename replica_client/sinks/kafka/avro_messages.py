@@ -1,0 +1,179 @@
+"""Messages as Avro in Confluent's wire format: a zero byte, the schema's id in four bytes, the value.
+
+Schemas are those that Debezium's connector gives with Confluent's AvroConverter. Subjects are ``TOPIC-key`` and
+``TOPIC-value``; a table that was altered registers a new version, which the registry checks for compatibility.
+What has no schema (a message of an outbox) is an Avro string, as Debezium's outbox router writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+from fastavro import parse_schema
+from fastavro.validation import ValidationError, validate
+
+from replica_client.errors import SinkError
+from replica_client.sinks.formats.avro_schema import AvroType, avro_schema
+from replica_client.sinks.formats.avro_values import AbsentFieldError, AvroReader, avro_reader
+from replica_client.sinks.formats.message import Message, unwritable
+from replica_client.sinks.kafka.registry_options import RegistryOptions, registry_properties
+
+_STRING: Final = "string"
+_RETRIABLE: Final = frozenset((408, 429))
+
+
+class _Writer(NamedTuple):
+    serializer: AvroSerializer
+    schema: AvroType
+    read: AvroReader | None
+    context: SerializationContext
+    is_json: bool
+
+
+class AvroMessages:
+    """Makes bytes of messages. Its calls block, and are made from one thread.
+
+    Args:
+        options: of the registry.
+    """
+
+    def __init__(self, options: RegistryOptions) -> None:
+        self._options = options
+        self._where = f"schema registry at {options.where()}"
+        self._client: SchemaRegistryClient | None = None
+        self._writers: dict[tuple[str, str, str], _Writer] = {}
+
+    def probe(self) -> None:
+        """Ask the registry for the level of compatibility.
+
+        Raises:
+            SinkError: it is away, or refuses.
+        """
+        with self._errors():
+            self._connected().get_compatibility()
+
+    def key(self, topic: str, message: Message, key: str | None) -> bytes | None:
+        """A key of a message, which may be the one that is gone.
+
+        Raises:
+            SinkError: the registry is away, or refuses the schema.
+            PoisonChangeError: it can never be written.
+        """
+        if key is None:
+            return None
+        return self._bytes(topic, "key", message.schemas[0], message, key)
+
+    def value(self, topic: str, message: Message) -> bytes:
+        """The value of a message. Raises as :meth:`key`."""
+        return self._bytes(topic, "value", message.schemas[1], message, message.value)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        client, self._client = self._client, None
+        self._writers.clear()
+        if client is not None:
+            client.close()
+
+    def _bytes(
+        self,
+        topic: str,
+        field: Literal["key", "value"],
+        schema: str,
+        message: Message,
+        text: str,
+    ) -> bytes:
+        writer = self._writers.get((topic, field, schema))
+        if writer is None:
+            writer = self._writers[topic, field, schema] = self._made(topic, field, schema)
+        value: Any = text
+        try:
+            if writer.is_json:
+                value = msgspec.json.decode(value)
+            if writer.read is not None:
+                value = writer.read(value)
+            with self._errors():
+                found = writer.serializer(value, writer.context)
+        except AbsentFieldError as error:
+            raise unwritable(
+                message,
+                f"{message.database}.{message.table}: the row image has no column {error.field}, and Avro's records "
+                "have all: set binlog_row_image=FULL on the source, or drop the column in the transforms",
+            ) from None
+        except (ValueError, TypeError, OverflowError) as error:
+            # Its text may hold the value.
+            why = _faulty_fields(value, writer.schema) or type(error).__name__
+            raise unwritable(
+                message,
+                f"{message.database}.{message.table}: the {field} cannot be written as Avro: {why}",
+            ) from None
+        assert found is not None
+        return bytes(found)
+
+    def _made(self, topic: str, field: Literal["key", "value"], schema: str) -> _Writer:
+        """Register a schema, or look it up."""
+        connect = json.loads(schema) if schema else {"type": _STRING, "optional": False}
+        schema_of_avro = avro_schema(connect)
+        if isinstance(schema_of_avro, str):
+            schema_of_avro = {"type": schema_of_avro}  # the serializer wants an object
+        text = json.dumps(schema_of_avro, ensure_ascii=False)
+        client, registers = self._connected(), self._options.register
+        subject, described = f"{topic}-{field}", Schema(text, "AVRO")
+        with self._errors(subject):
+            if registers:
+                client.register_schema(subject, described)
+            else:
+                client.lookup_schema(subject, described)
+            serializer = AvroSerializer(
+                client,
+                described,
+                conf={"auto.register.schemas": registers, "subject.name.strategy.type": "TOPIC"},
+            )
+        context = SerializationContext(topic, MessageField(field))
+        return _Writer(serializer, schema_of_avro, avro_reader(connect), context, bool(schema))
+
+    def _connected(self) -> SchemaRegistryClient:
+        if self._client is None:
+            with self._errors():
+                self._client = SchemaRegistryClient(registry_properties(self._options))
+        return self._client
+
+    @contextmanager
+    def _errors(self, subject: str = "") -> Iterator[None]:
+        """What the registry refuses in the block is a ``SinkError``."""
+        of = f": subject {subject}" if subject else ""
+        try:
+            yield
+        except SchemaRegistryError as error:
+            status = error.http_status_code
+            retriable = status >= 500 or status in _RETRIABLE
+            why = f"{error.error_message} (HTTP {status}, code {error.error_code})"[:500]
+            if status == 404 and not self._options.register:
+                why = f"the schema is not registered, and registry.register is off: {why}"
+            elif status == 409:
+                why = f"the table's new schema is not compatible with the registered ones: {why}"
+            raise SinkError(f"{self._where}{of}: {why}", retriable=retriable) from None
+        except (ValueError, TypeError, OverflowError):
+            raise
+        except Exception as error:  # noqa: BLE001 of the client's HTTP library, which is one of two
+            raise SinkError(
+                f"{self._where}{of}: {type(error).__name__}: {error}"[:500], retriable=True
+            ) from None
+
+
+def _faulty_fields(value: Any, schema: AvroType) -> str:
+    """The fields whose values the schema does not allow; ``""`` where there is none."""
+    try:
+        validate(value, parse_schema(schema))
+    except ValidationError as error:
+        return "fields " + ", ".join(sorted({str(one.field) for one in error.errors}))
+    except (ValueError, TypeError, OverflowError):
+        pass
+    return ""
