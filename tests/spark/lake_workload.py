@@ -78,6 +78,12 @@ class Workload:
             self._server.execute(f"insert into {DATABASE}.{name} values {rows}")
         self._twins = _TWINS
 
+    def again(self, seed: int) -> "Workload":
+        """Another one, of the same tables."""
+        other = Workload(self._server, seed, self._pause, self._ddl, whole=self._whole)
+        other._twins = self._twins
+        return other
+
     def want_copy(self) -> None:
         """Let the next statement be one that has a table copied again."""
         self._copy_wanted.set()

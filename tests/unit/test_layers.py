@@ -14,7 +14,7 @@ CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
     ["daemon", "spark", "testing", "compat", "integrations"],
-    ["server"],
+    ["server", "monitoring"],
     ["lake", "sinks"],
     ["backup"],
     ["archive", "doctor"],

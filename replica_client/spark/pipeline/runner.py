@@ -25,6 +25,7 @@ from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_retention import Retention
 from replica_client.lake.pipeline_state import (
+    SCHEMA_KEY,
     PipelineState,
     create_state,
     keep_schema,
@@ -44,7 +45,7 @@ from replica_client.spark.pipeline.report import write_report
 from replica_client.spark.pipeline.run_history import CHANGES, LAST_COMMIT, OBSERVED, RunHistory
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import change_file_source
-from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+from replica_client.spark.source.live_plan import LivePlanner
 from replica_client.spark.source.readers import make_planner
 from replica_client.storage.location import Location, ObjectUrl, location
 
