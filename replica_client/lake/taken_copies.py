@@ -142,6 +142,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
             return None, count
         if copy is None:
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
+            entry.soft_deletes = bool(stated.get("soft_deletes"))
             entry.building = entry.building or new_id()
             tables.building(entry).create()
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])

@@ -137,12 +137,18 @@ def log_batch(
 
 
 def take(
-    directory: Any, number: int, url: str, start: str, database: str, history: Any = None
+    directory: Any,
+    number: int,
+    url: str,
+    start: str,
+    database: str,
+    history: Any = None,
+    soft_deletes: Any = None,
 ) -> Any:
     """The engine of a lake that has taken one more batch, and the batch's files."""
     files = log_batch(directory, number, url, start, database)
     lake = directory / "lake"
-    return lake_of(lake / "change_log", lake, history=history), files
+    return lake_of(lake / "change_log", lake, history=history, soft_deletes=soft_deletes), files
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from replica_client.errors import ReplicaClientError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.verify.verification import Verification, VerifyReport
+from replica_client.lake.writer_lock import PATIENCE
 from replica_client.spark.pipeline.java import java_home
-from replica_client.storage.location import Location
+from replica_client.storage.location import Location, ObjectUrl
 from tests.spark.lake_workload import DATABASE, Workload, compare
 from tests.spark.observed_pipeline import (
     COPYING,
@@ -39,7 +40,7 @@ WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 1, "server": 1}
 SIGKILLS = ("driver", "executor", "java")
 """Kinds of kills that end a process of the pipeline; the others are faults of its source."""
 
-_AGAIN = 3
+_AGAIN = 6
 """Times that a driver is killed again, at most, while it goes on with what the one before it left."""
 _ROOT = Path(__file__).resolve().parents[2]
 _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -86,7 +87,7 @@ class Report:
 
 
 @contextmanager
-def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
+def standalone_cluster(directory: Path, workers: int = 1) -> Iterator[str]:
     """A master and workers, processes of their own; gives the master's URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -107,7 +108,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
     processes = []
     try:
         for number in range(workers + 1):
-            worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g",
+            worker = ["org.apache.spark.deploy.worker.Worker", "--cores", str(2 // workers), "--memory", "1g",
                       "--webui-port", "0", "--work-dir", str(directory / f"work{number}"), url]  # fmt: skip
             log = (directory / f"cluster{number}.log").open("wb")
             processes.append(
@@ -147,6 +148,7 @@ def write_config(
     distribute_above: str = "16m",
     history: bool = False,
     merge: str = "always",
+    soft_deletes: bool = False,
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
@@ -156,6 +158,7 @@ def write_config(
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
         f'distribute_above = "{distribute_above}"\nhistory = {str(history).lower()}\nmerge = "{merge}"\n'
+        f"soft_deletes = {str(soft_deletes).lower()}\n"
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
@@ -203,7 +206,7 @@ class Pipeline:
             self._end_group()
             self.process = None
 
-    def kill_in(self, *phases: str, seconds: float = 60) -> str | None:
+    def kill_in(self, *phases: str, seconds: float = 120) -> str | None:
         """The same in the next phase of these kinds, or anywhere when there is none for so long.
 
         Gives the phase; None when the process ended by itself.
@@ -281,10 +284,11 @@ def prove(
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
     whole_inserts: bool = False, history: bool = False, merge: str = "always", epoch: int = 25,
+    soft_deletes: bool = False,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; compares everything after each epoch.
 
-    A driver that goes on with what one before it left is killed again, up to three times: it does so before it starts
+    A driver that goes on with what one before it left is killed again, several times: it does so before it starts
     Spark, so that such kills are cheap, and they hit recovery itself.
 
     Args:
@@ -304,6 +308,7 @@ def prove(
         history: versions of rows are kept.
         merge: see ``merge`` in ``[lake]``.
         epoch: kills between two comparisons.
+        soft_deletes: deleted rows stay, marked.
     """
     rng = random.Random(seed)
     report = Report()
@@ -315,7 +320,16 @@ def prove(
     lake = output or directory / "lake"
     run = _Proof(server, directory, rng, report, chances, pauses, lake, say)
     run.configured = lambda master, trigger: write_config(
-        directory, server.url(), master, trigger, str(lake), access, "256k", history, merge
+        directory,
+        server.url(),
+        master,
+        trigger,
+        str(lake),
+        access,
+        "256k",
+        history,
+        merge,
+        soft_deletes,
     )
     with standalone_cluster(directory) if cluster else nullcontext("local[2]") as master:
         while (done := sum(report.kills.values())) < kills and (
@@ -400,10 +414,14 @@ class _Proof:
         if kind != "driver":
             return
         for _ in range(rng.randrange(_AGAIN + 1)):
-            if rng.random() < 0.15:
+            if phase not in (*WITHOUT_SPARK, "copy commit"):
+                break  # it has left nothing to go on with
+            if rng.random() < 0.1:
                 # What readers see while no pipeline runs: tables that are said to be current are the source's.
                 self._report.looks += self._verified(pipeline.config) is not None
-            phase = pipeline.kill_in(*rng.sample(WITHOUT_SPARK, 2), seconds=20)
+            # In a store it waits first until it may believe that the one before it is dead.
+            seconds = PATIENCE + 60 if isinstance(self._lake, ObjectUrl) else 30
+            phase = pipeline.kill_in(*rng.sample(WITHOUT_SPARK, 2), seconds=seconds)
             self._tell(kind, phase)
         pipeline.ensure()
 

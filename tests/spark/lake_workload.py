@@ -213,6 +213,8 @@ def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[
             columns = [one[0] for one in cursor.description]
             theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
         table = found_there.table((DATABASE, name)).arrow()
+        if catalog.tables[DATABASE, name].soft_deletes and "_deleted" in table.column_names:
+            table = table.filter(pc.invert(table["_deleted"]))
         kept = [one for one in table.column_names if not one.startswith("_")]
         assert sorted(kept) == sorted(columns), (name, kept, columns)
         mine = Counter(

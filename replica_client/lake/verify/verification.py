@@ -284,7 +284,10 @@ class Verification:
             one.outcome = "undecided" if entry.table in self._changes.reshaped else "different"
             one.reason = str(error) or "the source does not have it"
             return
-        tasks = [FileTask(path, size, grouping, None, unit) for path, size, unit in files]
+        tasks = [
+            FileTask(path, size, grouping, None, unit, _has_deleted(entry))
+            for path, size, unit in files
+        ]
         ours = together(await asyncio.to_thread(self._map, file_checksums, tasks))
         one.rows = sum(checksum.rows for checksum in theirs.values())
         one.groups = len(theirs.keys() | ours.keys())
@@ -320,7 +323,10 @@ class Verification:
         await self._passed(window)
         changed = self._changes.keys.get(entry.table, set())
         wanted = frozenset(groups)
-        tasks = [FileTask(path, size, grouping, wanted, unit) for path, size, unit in files]
+        tasks = [
+            FileTask(path, size, grouping, wanted, unit, _has_deleted(entry))
+            for path, size, unit in files
+        ]
         mine = [
             row for rows in await asyncio.to_thread(self._map, file_rows, tasks) for row in rows
         ]
@@ -382,6 +388,11 @@ class Verification:
             else (home / part.path, part.size, None)
             for part in parts
         ]
+
+
+def _has_deleted(entry: TableEntry) -> bool:
+    assert entry.model is not None
+    return LakeTable(entry.model, entry.soft_deletes).keeps_deleted
 
 
 class _GoneError(Exception):
