@@ -37,6 +37,7 @@ from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.merge import Merge
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.net_rows import net_rows
+from replica_client.lake.partial_documents import lacks_documents
 from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
 from replica_client.lake.unmerged import from_json, to_json
@@ -678,14 +679,19 @@ def _lacks_of(entry: TableEntry, waiting: _Waiting) -> str:
     assert entry.model is not None
     table = LakeTable(entry.model, entry.soft_deletes)
     files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
+    rows = [part for _, part in waiting.parts if isinstance(part, pa.Table)]
     lacks = next((lacks for file in files if (lacks := file.lacks_of(table))), "")
+    lacks = lacks or next((lacks for part in rows if (lacks := lacks_documents(part))), "")
     return lacks or needs_whole(entry, files)
 
 
 def _begin_of(waiting: _Waiting) -> Moment:
-    """The first of changes in change files."""
-    files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
-    return Moment(min(file.first for file in files), min(file.committed for file in files))
+    """The first of changes."""
+    part = waiting.parts[0][1]
+    if isinstance(part, ChangeFile):
+        files = [one for _, one in waiting.parts if isinstance(one, ChangeFile)]
+        return Moment(min(file.first for file in files), min(file.committed for file in files))
+    return _moment_of(part.slice(0, 1).to_pylist()[0])
 
 
 def _moment_of(row: dict[str, Any]) -> Moment:

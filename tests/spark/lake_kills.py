@@ -284,7 +284,7 @@ def prove(
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
     whole_inserts: bool = False, history: bool = False, merge: str = "always", epoch: int = 25,
-    soft_deletes: bool = False,
+    soft_deletes: bool = False, between: float = 0.02,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; compares everything after each epoch.
 
@@ -309,11 +309,12 @@ def prove(
         merge: see ``merge`` in ``[lake]``.
         epoch: kills between two comparisons.
         soft_deletes: deleted rows stay, marked.
+        between: seconds between two transactions.
     """
     rng = random.Random(seed)
     report = Report()
     chances = weights or {k: w for k, w in WEIGHTS.items() if cluster or k != "executor"}
-    first = Workload(server, seed, ddl=ddl, whole=whole_inserts)
+    first = Workload(server, seed, between, ddl, whole=whole_inserts)
     first.prepare()
     first.make_twins()
     deadline = time.monotonic() + seconds
