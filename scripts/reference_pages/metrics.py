@@ -27,12 +27,12 @@ def metrics() -> str:
 
 def pipeline_metrics() -> str:
     """Those of the pipeline."""
-    from replica_client.spark.pipeline import pages
+    from replica_client.spark.pipeline import run_pages
     from replica_client.spark.pipeline.progress import Progress
     from replica_client.spark.pipeline.run_history import RunHistory
 
     progress = Progress(Console(file=io.StringIO()))
-    return _table(pages.pipeline_metrics(pages.RunState("", progress, RunHistory())))
+    return _table(run_pages.pipeline_metrics(run_pages.RunState("", progress, RunHistory())))
 
 
 def _table(families: Iterable[Metric]) -> str:

@@ -40,7 +40,7 @@ WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 1, "server": 1}
 SIGKILLS = ("driver", "executor", "java")
 """Kinds of kills that end a process of the pipeline; the others are faults of its source."""
 
-_AGAIN = 6
+_AGAIN = 14
 """Times that a driver is killed again, at most, while it goes on with what the one before it left."""
 _ROOT = Path(__file__).resolve().parents[2]
 _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -41,11 +41,11 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.spark.pipeline import change_log
 from replica_client.spark.pipeline.lake_run import LakeRun
 from replica_client.spark.pipeline.lake_source import check_image, prepare_lake
-from replica_client.spark.pipeline.pages import RunState, pages_of
 from replica_client.spark.pipeline.progress import Progress
 from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause_of, is_transient
 from replica_client.spark.pipeline.report import write_report
 from replica_client.spark.pipeline.run_history import CHANGES, LAST_COMMIT, OBSERVED, RunHistory
+from replica_client.spark.pipeline.run_pages import RunState, pages_of
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import change_file_source
 from replica_client.spark.source.live_plan import LivePlanner
