@@ -407,10 +407,10 @@ class _Proof:
             if not pipeline.kill_java():
                 return
         else:
-            wanted = rng.choice(list(WITHIN))
-            if wanted in COPYING:
+            wanted = rng.sample(list(WITHIN), 3)
+            if set(wanted) & set(COPYING):
                 workload.want_copy()
-            phase = pipeline.kill_in(wanted)
+            phase = pipeline.kill_in(*wanted)
         self._tell(kind, phase)
         if kind != "driver":
             return
