@@ -149,16 +149,19 @@ def write_config(
     history: bool = False,
     merge: str = "always",
     soft_deletes: bool = False,
+    log_only: bool = False,
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
     file.write_text(
-        f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "snapshot"\n'
+        f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "{"earliest" if log_only else "snapshot"}"\n'
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
-        f'distribute_above = "{distribute_above}"\nhistory = {str(history).lower()}\nmerge = "{merge}"\n'
-        f"soft_deletes = {str(soft_deletes).lower()}\n"
+        f'distribute_above = "{distribute_above}"\nmerge = "{merge}"\n'
+        f"history = {str(history and not log_only).lower()}\n"
+        f"soft_deletes = {str(soft_deletes and not log_only).lower()}\n"
+        f"current = {str(not log_only).lower()}\n"
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
@@ -284,7 +287,7 @@ def prove(
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
     whole_inserts: bool = False, history: bool = False, merge: str = "always", epoch: int = 25,
-    soft_deletes: bool = False, between: float = 0.02,
+    soft_deletes: bool = False, between: float = 0.02, backlog: float = 0,
 ) -> Report:  # fmt: skip
     """Kills at random until there were so many or the time is over; compares everything after each epoch.
 
@@ -310,6 +313,8 @@ def prove(
         epoch: kills between two comparisons.
         soft_deletes: deleted rows stay, marked.
         between: seconds between two transactions.
+        backlog: seconds of transactions that are logged first; then only drivers are killed that take them, before
+            they start Spark: many kills for each start of it. 0: what is described above.
     """
     rng = random.Random(seed)
     report = Report()
@@ -320,24 +325,19 @@ def prove(
     deadline = time.monotonic() + seconds
     lake = output or directory / "lake"
     run = _Proof(server, directory, rng, report, chances, pauses, lake, say)
-    run.configured = lambda master, trigger: write_config(
-        directory,
-        server.url(),
-        master,
-        trigger,
-        str(lake),
-        access,
-        "256k",
-        history,
-        merge,
-        soft_deletes,
-    )
+    run.configured = lambda master, trigger, log_only: write_config(
+        directory, server.url(), master, trigger, str(lake), access, "64m" if backlog else "256k", history, merge,
+        soft_deletes, log_only,
+    )  # fmt: skip
     with standalone_cluster(directory) if cluster else nullcontext("local[2]") as master:
         while (done := sum(report.kills.values())) < kills and (
             not done or time.monotonic() < deadline
         ):
             workload = first.again(seed + done) if done else first
-            run.epoch(master, workload, min(kills, done + epoch))
+            if backlog:
+                run.backlog(master, workload, min(kills, done + epoch), backlog)
+            else:
+                run.epoch(master, workload, min(kills, done + epoch))
     return report
 
 
@@ -354,13 +354,13 @@ class _Proof:
         self._pauses = pauses
         self._lake = lake
         self._say = say
-        self.configured: Callable[[str, str], Path]
+        self.configured: Callable[[str, str, bool], Path]
 
     def epoch(self, master: str, workload: Workload, kills: int) -> None:
         """Kills until there were so many; then everything has to be equal."""
         report = self._report
         live_on(self._directory)
-        pipeline = Pipeline(self.configured(master, "continuous"), report)
+        pipeline = Pipeline(self.configured(master, "continuous", False), report)
         pipeline.ensure()
         workload.start()
         try:
@@ -376,11 +376,46 @@ class _Proof:
             workload.stop()
             pipeline.kill()
             report.statements += workload.statements
-        config = self.configured("local[2]", "available-now")
-        last = Pipeline(config, report)
-        last.ensure()
-        status = last.finish()
-        assert status == 0, last.log.read_text(errors="replace")[-2000:]
+        self._compare()
+
+    def backlog(self, master: str, workload: Workload, kills: int, seconds: float) -> None:
+        """Kills drivers that take a change log of so many seconds into the tables."""
+        live_on(self._directory)
+        if not self._report.epochs:
+            self._finish(self.configured(master, "available-now", False))
+        workload.start()
+        time.sleep(seconds)
+        workload.stop()
+        self._report.statements += workload.statements
+        self._finish(self.configured(master, "available-now", True))
+        self._say(f"a change log of {dict(workload.statements)} statements is to be taken")
+        pipeline = Pipeline(self.configured(master, "available-now", False), self._report)
+        try:
+            while sum(self._report.kills.values()) < kills:
+                wanted = self._rng.sample(WITHOUT_SPARK, 3)
+                phase = pipeline.kill_in(*wanted, seconds=PATIENCE + 300)
+                if phase in (None, IDLE):
+                    break  # all of it is taken
+                self._tell("driver", phase)
+                if self._rng.random() < 0.05:
+                    self._report.looks += self._verified(pipeline.config) is not None
+        finally:
+            live_on(self._directory)
+            pipeline.kill()
+        self._compare()
+
+    def _finish(self, config: Path) -> None:
+        """A run to the end."""
+        one = Pipeline(config, self._report)
+        one.ensure()
+        status = one.finish()
+        assert status == 0, one.log.read_text(errors="replace")[-2000:]
+
+    def _compare(self) -> None:
+        """After a run to the end everything has to be equal."""
+        report = self._report
+        config = self.configured("local[2]", "available-now", False)
+        self._finish(config)
         report.verified = self._verified(config)
         assert report.verified is not None
         report.rows = compare(self._server, self._lake)
