@@ -50,7 +50,7 @@ def served(listen: str, pages: Mapping[str, Callable[[], Page]], key: str) -> It
 
     thread = threading.Thread(target=run, name="pages", daemon=True)
     thread.start()
-    url, end = started.result(_SECONDS)
+    url, end = started.result()
     try:
         yield url
     finally:

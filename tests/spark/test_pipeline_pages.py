@@ -18,7 +18,7 @@ from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from tests.spark.binlogs import FILES, served
-from tests.spark.test_pipeline import running, wait, write_config
+from tests.spark.test_pipeline import PROGRESS, running, wait, write_config
 
 
 def free_port():
@@ -105,5 +105,6 @@ def test_an_address_that_is_taken_is_one_line(tmp_path):
             output, errors = process.communicate(timeout=120)
     assert process.returncode == 2
     assert output == ""
-    [line] = errors.splitlines()
+    *before, line = errors.splitlines()
+    assert all(one.startswith(PROGRESS) for one in before), errors
     assert "set listen in [pipeline] to another address" in line

@@ -23,7 +23,7 @@ def batch(number, rows, end):
 
 
 @pytest.fixture
-def told():
+def shown():
     """A run whose times are a tenth, and its lines."""
     text = io.StringIO()
     progress = Progress(Console(file=text, width=200), every=0.3, again=1.0)
@@ -38,8 +38,8 @@ def wait(lines, count):
         time.sleep(0.02)
 
 
-def test_what_is_long_is_told_and_told_again(told):
-    progress, lines = told
+def test_what_is_long_is_told_and_told_again(shown):
+    progress, lines = shown
     begun = time.monotonic()
     progress.start("copying tables")
     wait(lines, 1)
@@ -49,8 +49,8 @@ def test_what_is_long_is_told_and_told_again(told):
     assert lines()[1].startswith("copying tables (")
 
 
-def test_a_stream_that_stands_still_is_told_once(told):
-    progress, lines = told
+def test_a_stream_that_stands_still_is_told_once(shown):
+    progress, lines = shown
     progress.start("")
     progress.update([batch(0, 5, 100)])
     wait(lines, 1)
@@ -64,8 +64,8 @@ def test_a_stream_that_stands_still_is_told_once(told):
     assert "12 changes in 2 batches" in lines()[1] and "b.000001:200" in lines()[1]
 
 
-def test_what_is_done_soon_is_not_told(told):
-    progress, lines = told
+def test_what_is_done_soon_is_not_told(shown):
+    progress, lines = shown
     progress.start("")
     begun = time.monotonic()
     while time.monotonic() - begun < 1.2:

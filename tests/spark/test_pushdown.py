@@ -117,6 +117,8 @@ def test_tables_are_left_out_before_they_are_decoded():
     assert PushedFilters.of([EqualTo(("table",), "t")], typed=False).narrowed(options).tables == (
         "*.`t`",
     )
+    empty = PushedFilters.of([EqualTo(("table",), "")], typed=False)
+    assert empty and empty.narrowed(options) is options
     # The user's own patterns say more; and a typed query may have such columns itself.
     mine = SourceOptions.parse({"path": PATH, "tables": "shop.*"})
     assert pushed.narrowed(mine) is mine

@@ -90,8 +90,12 @@ class PushedFilters:
                 source  # the user's own patterns; names may be written in another letter case there
             )
         databases, tables = wanted.get("database"), wanted.get("table")
-        if databases is None and tables is None:
-            return source
+        if (
+            (databases is None and tables is None)
+            or "" in (databases or ())
+            or "" in (tables or ())
+        ):
+            return source  # what is of no table has names without a letter
         pairs = itertools.product(_sorted(databases), _sorted(tables))
         patterns = tuple(_pattern(*pair) for pair in itertools.islice(pairs, _MOST_PATTERNS + 1))
         if not 0 < len(patterns) <= _MOST_PATTERNS:
