@@ -72,8 +72,8 @@ async def _ask(config: Any) -> None:
 
 def _run(config: Any, made: Any) -> None:
     from replica_client.daemon import logs
-    from replica_client.daemon.http_server import HttpServer
     from replica_client.daemon.relay_pages import relay_pages
+    from replica_client.monitoring.http_server import HttpServer
 
     os.chdir(config.directory)
     logs.set_up(config.relay.log_level, config.relay.log_format)

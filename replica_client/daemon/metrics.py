@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
 
 from replica_client._version import __version__
 from replica_client.daemon.observation import RouteState
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from replica_client.daemon.route import Route
     from replica_client.daemon.service import Service
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS = ("source", "sink")
 
 # Name, help, whether it only grows, and how to find it.
@@ -190,22 +187,3 @@ def _lost(route: Route) -> dict[str, int]:
 
 def _labels(route: Route) -> tuple[str, str]:
     return (route.config.source.name, route.config.sink.name)
-
-
-class Metrics:
-    """All metrics of a service.
-
-    Args:
-        service: the service.
-    """
-
-    def __init__(self, service: Service) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
-        self._registry.register(_Collector(service))
-
-    def text(self) -> bytes:
-        """The metrics in Prometheus' text format."""
-        return generate_latest(self._registry)

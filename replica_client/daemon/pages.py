@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from replica_client._version import __version__
 from replica_client.daemon.observation import Remark, RouteState
-from replica_client.daemon.page import Page
+from replica_client.monitoring.page import Page, alive, json_page
+from replica_client.monitoring.prometheus import metrics_page
 from replica_client.storage.file_names import joined_name
 
 if TYPE_CHECKING:
-    from replica_client.daemon.metrics import Metrics
+    from prometheus_client.core import Metric
+
     from replica_client.daemon.route import Route
     from replica_client.daemon.service import Service
 
@@ -30,9 +31,9 @@ def pages_of(service: Service) -> Mapping[str, Callable[[], Page]]:
         "/": lambda: _asset("page.html", "text/html; charset=utf-8"),
         "/page.js": lambda: _asset("page.js", "text/javascript; charset=utf-8"),
         "/page.css": lambda: _asset("page.css", "text/css; charset=utf-8"),
-        "/status.json": lambda: _json(status(service)),
-        "/metrics": _metrics(service),
-        "/healthz": lambda: Page(b"ok\n", "text/plain; charset=utf-8"),
+        "/status.json": lambda: json_page(status(service)),
+        "/metrics": metrics_page(lambda: _collected(service)),
+        "/healthz": alive,
         "/readyz": lambda: _ready(service),
     }
 
@@ -142,25 +143,13 @@ def _ready(service: Service) -> Page:
         if route.observation.losses
     }
     stated = {"ready": not waiting, "waiting": waiting, "losses": losses}
-    return _json(stated, 503 if waiting else 200)
+    return json_page(stated, 503 if waiting else 200)
 
 
-def _metrics(service: Service) -> Callable[[], Page]:
-    made: list[Metrics] = []
+def _collected(service: Service) -> list[Metric]:
+    from replica_client.daemon.metrics import service_metrics
 
-    def page() -> Page:
-        # The library takes a tenth of a second to import: not at the start, and only when asked.
-        from replica_client.daemon.metrics import CONTENT_TYPE, Metrics
-
-        if not made:
-            made.append(Metrics(service))
-        return Page(made[0].text(), CONTENT_TYPE)
-
-    return page
-
-
-def _json(value: Any, code: int = 200) -> Page:
-    return Page(json.dumps(value).encode() + b"\n", "application/json", code)
+    return service_metrics(service)
 
 
 def _asset(name: str, content_type: str) -> Page:

@@ -10,7 +10,6 @@ from typing import Any
 
 from replica_client.daemon.configuration import bytes_of
 from replica_client.daemon.external_values import resolve
-from replica_client.daemon.page import listen_address
 from replica_client.daemon.relay_configuration import (
     AccountTable,
     RelayConfig,
@@ -21,6 +20,7 @@ from replica_client.daemon.relay_configuration import (
 from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.table_checker import TableChecker
 from replica_client.errors import ConfigError
+from replica_client.monitoring.page import listen_address
 from replica_client.server.accounts import Account
 from replica_client.server.relay.relay_server import DEFAULT_LIMITS, Relay, RelayOptions
 from replica_client.server.relay.retention import Retention

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from replica_client._version import __version__
-from replica_client.daemon.page import Page
+from replica_client.monitoring.page import Page, alive, json_page
+from replica_client.monitoring.prometheus import metrics_page
 from replica_client.server.relay.relay_server import Relay
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 _MAX_GTID_TEXT: Final = 2000
 _MAX_CLIENTS: Final = 500
@@ -27,9 +30,9 @@ def relay_pages(relay: Relay) -> Mapping[str, Callable[[], Page]]:
     return {
         "/": lambda: Page(_page(relay_status(relay, started)), "text/html; charset=utf-8"),
         "/page.css": _style,
-        "/status.json": lambda: _json(relay_status(relay, started)),
-        "/metrics": lambda: _metrics(relay, started),
-        "/healthz": lambda: Page(b"ok\n", "text/plain; charset=utf-8"),
+        "/status.json": lambda: json_page(relay_status(relay, started)),
+        "/metrics": metrics_page(lambda: _metrics(relay, started)),
+        "/healthz": alive,
         "/readyz": lambda: _ready(relay),
     }
 
@@ -102,44 +105,28 @@ def _clients(relay: Relay) -> Iterator[dict[str, Any]]:
 def _ready(relay: Relay) -> Page:
     ready = relay.server is not None and _is_connected(relay)
     error = "" if relay.upstream is None else relay.upstream.error
-    return _json({"ready": ready, "error": error}, 200 if ready else 503)
+    return json_page({"ready": ready, "error": error}, 200 if ready else 503)
 
 
-def _metrics(relay: Relay, started: float) -> Page:
-    # The library takes a tenth of a second to import: not at the start, and only when asked.
-    from prometheus_client import CollectorRegistry, ProcessCollector
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-    from prometheus_client.exposition import generate_latest
-    from prometheus_client.registry import Collector
+def _metrics(relay: Relay, started: float) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     status = relay_status(relay, started)
     behind = max((one["behind_bytes"] or 0 for one in status["clients"]), default=0)
-
-    class State(Collector):
-        def collect(self) -> Iterator[Metric]:
-            for name, text, value in (
-                ("connected", "Whether the source is connected.", int(status["connected"])),
-                ("files", "Binlog files that are kept.", status["files"]),
-                ("file_bytes", "Bytes of the binlog files that are kept.", status["bytes"]),
-                ("clients", "Clients that are connected.", status["connections"]),
-                ("client_behind_bytes", "Bytes that the slowest client was not sent yet.", behind),
-            ):
-                yield GaugeMetricFamily(_PREFIX + name, text, value)
-            for name, text, value in (
-                ("received_bytes", "Bytes from the source since the start.", status["received"]),
-                ("accepted", "Connections since the start.", status["accepted"]),
-                ("failed_logins", "Refused logins since the start.", status["failed_logins"]),
-            ):
-                yield CounterMetricFamily(_PREFIX + name, text, value)
-
-    registry = CollectorRegistry()
-    registry.register(State())
-    ProcessCollector(registry=registry)
-    return Page(generate_latest(registry), "text/plain; version=0.0.4; charset=utf-8")
-
-
-def _json(value: Any, code: int = 200) -> Page:
-    return Page(json.dumps(value).encode() + b"\n", "application/json", code)
+    for name, text, value in (
+        ("connected", "Whether the source is connected.", int(status["connected"])),
+        ("files", "Binlog files that are kept.", status["files"]),
+        ("file_bytes", "Bytes of the binlog files that are kept.", status["bytes"]),
+        ("clients", "Clients that are connected.", status["connections"]),
+        ("client_behind_bytes", "Bytes that the slowest client was not sent yet.", behind),
+    ):
+        yield GaugeMetricFamily(_PREFIX + name, text, value)
+    for name, text, value in (
+        ("received_bytes", "Bytes from the source since the start.", status["received"]),
+        ("accepted", "Connections since the start.", status["accepted"]),
+        ("failed_logins", "Refused logins since the start.", status["failed_logins"]),
+    ):
+        yield CounterMetricFamily(_PREFIX + name, text, value)
 
 
 def _style() -> Page:

@@ -30,8 +30,8 @@ from replica_client.errors import ConfigError
 from replica_client.transport.connect_options import ConnectOptions
 
 if TYPE_CHECKING:
-    from replica_client.daemon.http_server import HttpServer
     from replica_client.daemon.telemetry import Telemetry
+    from replica_client.monitoring.http_server import HttpServer
 
 _LOG = logging.getLogger("replica_client.daemon")
 _CANCEL_SECONDS = 5.0
@@ -135,7 +135,7 @@ class Service:
             if all(route.observation.state not in _BEGINNING for route in self.routes):
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        from replica_client.daemon.http_server import HttpServer
+        from replica_client.monitoring.http_server import HttpServer
 
         self.http = HttpServer(self.config.daemon.listen, pages_of(self))
         await self.http.start()

@@ -31,12 +31,13 @@ from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.histories import Histories, needs_whole
 from replica_client.lake.history_rows import Moment
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
-from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.lake_table import DELETED, LakeTable
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.merge import Merge
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.net_rows import net_rows
+from replica_client.lake.partial_documents import lacks_documents
 from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
 from replica_client.lake.unmerged import from_json, to_json
@@ -110,6 +111,7 @@ class Applier:
         runner: rewrites files.
         can_copy: whether snapshots can be had; else tables that need one are left out.
         history: tables whose versions are kept; None: of none.
+        soft_deletes: tables in which deleted rows stay, from their next copy or CREATE TABLE on; None: in none.
         merge: gives when changes of a table are merged.
         threads: tables that are written at the same time.
     """
@@ -124,6 +126,7 @@ class Applier:
         *,
         can_copy: bool = False,
         history: Selection | None = None,
+        soft_deletes: Selection | None = None,
         merge: Callable[[TableName], MergePolicy] = lambda _: ALWAYS,
         threads: int = 2,
     ) -> None:
@@ -136,6 +139,9 @@ class Applier:
         self._threads = threads
         self._merge_policy = merge
         catalog.pipeline = pipeline
+        self._soft_deletes = soft_deletes and soft_deletes.for_server(
+            catalog.history.lower_case_names
+        )
         wanted = history and history.for_server(catalog.history.lower_case_names)
         self.histories = Histories(catalog, log, pipeline, wanted or None, self._state)
         self._waiting: dict[TableName, _Waiting] = {}
@@ -331,7 +337,8 @@ class Applier:
         parts = [*known, *waiting.parts]
         policy = self._merge_policy(entry.table)
         # Versions are written with each change; rows without a key are counted in the table.
-        if policy != ALWAYS and state.shape.source_key and not entry.history:
+        kept = entry.history or entry.soft_deletes
+        if policy != ALWAYS and state.shape.source_key and not kept:
             since = entry.waiting_since if known else time.time()
             size = sum(file.size for file in state.data_files())
             if size and not policy.is_due([part for _, part in parts], size, since):
@@ -404,9 +411,10 @@ class Applier:
         assert entry.model is not None
         files = entry.building if building else entry.files
         found = self._tables.get(files)
-        if found is None or found.shape.model != entry.model:
+        shape = LakeTable(entry.model, entry.soft_deletes)
+        if found is None or found.shape != shape:
             home = self.catalog.staging(entry) if building else self.catalog.home(entry)
-            found = StateTable(home, LakeTable(entry.model), self._pipeline)
+            found = StateTable(home, shape, self._pipeline)
             self._tables[files] = found
         return found
 
@@ -434,7 +442,8 @@ class Applier:
 
     def _begin(self, entry: TableEntry, model: TableModel) -> None:
         """A table that is empty on the source."""
-        reason = cannot_hold(model)
+        entry.soft_deletes = self.keeps_deleted(entry.table)
+        reason = cannot_hold(model, soft_deletes=entry.soft_deletes)
         entry.model = model
         entry.leave_out(reason)
         if not reason:
@@ -533,7 +542,7 @@ class Applier:
         elif change.kind == "truncate_table":
             if entry is not None and entry.status == "current":
                 entry.waiting = []
-                self._state(entry).truncate(step)
+                self._state(entry).truncate(step, self._runner)
                 self.histories.truncate(entry, self._moment, step)
             elif entry is not None and entry.status == "copying":
                 entry.needs_copy(entry.reason)
@@ -572,12 +581,12 @@ class Applier:
         if isinstance(found, str):
             self._lacks(entry, f"{found}: {text[:100]}")
             return
-        reason = cannot_hold(new)
+        reason = cannot_hold(new, soft_deletes=entry.soft_deletes)
         if reason:
             self._lacks(entry, reason)
             return
         self._merge_waiting(entry, step - 1)
-        shape, state = LakeTable(new), self._state(entry)
+        shape, state = LakeTable(new, entry.soft_deletes), self._state(entry)
         entry.model = new
         same = {one.name: one.type for one in state.shape.schema}
         wanted = {one.name: one.type for one in shape.schema}
@@ -618,13 +627,19 @@ class Applier:
         self.histories.settle(versions[-1].number)
         self.catalog.save()
 
+    def keeps_deleted(self, table: TableName) -> bool:
+        """Whether deleted rows of a table are to stay."""
+        return self._soft_deletes is not None and self._soft_deletes.wants(*table)
+
     def building(self, entry: TableEntry) -> StateTable:
         """The table that is put together of a copy."""
         return self._state(entry, building=True)
 
 
-def cannot_hold(model: TableModel) -> str:
+def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
     """Why the lake cannot hold a table's current rows; ``""`` when it can."""
+    if soft_deletes and any(column.name == DELETED for column in model.columns):
+        return f"it has a column {DELETED}; leave it out of soft_deletes in [lake]"
     if model.versioned:
         return "it keeps its old rows itself (WITH SYSTEM VERSIONING)"
     try:
@@ -662,16 +677,21 @@ def first_untaken(step: int) -> int:
 def _lacks_of(entry: TableEntry, waiting: _Waiting) -> str:
     """Why changes do not tell the rows of a table; ``""`` when they do."""
     assert entry.model is not None
-    table = LakeTable(entry.model)
+    table = LakeTable(entry.model, entry.soft_deletes)
     files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
+    rows = [part for _, part in waiting.parts if isinstance(part, pa.Table)]
     lacks = next((lacks for file in files if (lacks := file.lacks_of(table))), "")
+    lacks = lacks or next((lacks for part in rows if (lacks := lacks_documents(part))), "")
     return lacks or needs_whole(entry, files)
 
 
 def _begin_of(waiting: _Waiting) -> Moment:
-    """The first of changes in change files."""
-    files = [part for _, part in waiting.parts if isinstance(part, ChangeFile)]
-    return Moment(min(file.first for file in files), min(file.committed for file in files))
+    """The first of changes."""
+    part = waiting.parts[0][1]
+    if isinstance(part, ChangeFile):
+        files = [one for _, one in waiting.parts if isinstance(one, ChangeFile)]
+        return Moment(min(file.first for file in files), min(file.committed for file in files))
+    return _moment_of(part.slice(0, 1).to_pylist()[0])
 
 
 def _moment_of(row: dict[str, Any]) -> Moment:

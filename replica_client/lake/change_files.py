@@ -36,6 +36,11 @@ from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.storage.location import Location
 
+SOFT_DELETES_NEED_WHOLE: Final = (
+    "its deleted rows are to stay (soft_deletes), which needs whole row images; SET GLOBAL binlog_row_image = 'FULL', "
+    "then have it copied again (lake copy)"
+)
+
 COLUMN: Final = "$"
 """Begins the name of a table's column in a change file."""
 
@@ -112,7 +117,11 @@ class ChangeFile:
 
     def lacks_of(self, table: LakeTable) -> str:
         """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be told."""
-        return self.lacks or (NO_KEY if self.partial and not table.source_key else "")
+        if self.lacks or not self.partial:
+            return self.lacks
+        if not table.source_key:
+            return NO_KEY
+        return SOFT_DELETES_NEED_WHOLE if table.keeps_deleted else ""
 
     def statistics(self) -> str:
         """As Delta keeps them, with all of this."""

@@ -19,6 +19,7 @@
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # between micro-batches, continuous only
     max_bytes_per_trigger = "128m"
+    listen = "127.0.0.1:9191"          # /metrics, /healthz, /readyz and /status.json; default: nowhere
     master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
 
     [lake]
@@ -28,6 +29,7 @@
     distribute_above = "4m"            # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
     history = ["shop.orders"]          # versions of rows (SCD 2) beside the current tables; true: of all; default: none
+    soft_deletes = false               # true, or tables: deleted rows stay, with _deleted = true
     merge = "always"                   # changes into current tables; or "10 minutes", "256m" of changes, "adaptive"
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
@@ -56,6 +58,7 @@ from typing import Any, Literal
 from replica_client.errors import ConfigError
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.source_options import SourceOptions, nearest
+from replica_client.monitoring.page import listen_address
 from replica_client.rows.selection import Selection
 from replica_client.snapshot import Locking
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
@@ -96,6 +99,7 @@ _PIPELINE_KEYS = {
     "max_bytes_per_trigger": "size",
     "max_rows_per_trigger": "number",
     "master": "text",
+    "listen": "text",
 }
 _LAKE_KEYS = {
     "current": "truth",
@@ -105,6 +109,7 @@ _LAKE_KEYS = {
     "report": "where",
     "retain": "text",
     "history": "tables",
+    "soft_deletes": "tables",
     "merge": "text",
 }
 _LOCKING = ("never", "brief")
@@ -143,6 +148,7 @@ class LakeConfig:
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
         retain: seconds after which the change log has a change no more; None: it keeps them.
         history: patterns of the tables whose versions are kept.
+        soft_deletes: patterns of the tables in which deleted rows stay, marked.
         merge: when changes are merged into the current tables.
         merge_of: the same of tables, by their names.
     """
@@ -157,6 +163,7 @@ class LakeConfig:
     history: tuple[str, ...] = ()
     merge: MergePolicy = ALWAYS
     merge_of: Mapping[str, MergePolicy] = field(default_factory=dict)
+    soft_deletes: tuple[str, ...] = ()
 
     def merge_policy(self, table: tuple[str, str]) -> MergePolicy:
         """When changes of a table are merged."""
@@ -176,6 +183,7 @@ class PipelineConfig:
         interval: between micro-batches of a continuous run.
         master: Spark's, or None.
         spark: Spark's own settings.
+        listen: address and port of its pages over HTTP; ``""`` for none.
         lake: the current-state tables.
     """
 
@@ -188,6 +196,7 @@ class PipelineConfig:
     master: str | None = field(repr=False)  # a Spark Connect server's may hold a token
     spark: Mapping[str, str]
     lake: LakeConfig = LakeConfig()
+    listen: str = ""
 
     @property
     def change_log(self) -> Location:
@@ -259,6 +268,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         pipeline.get("master"),
         reader.spark(document.get("spark", {})),
         lake,
+        reader.listen(pipeline.get("listen", "")),
     )
     try:
         SourceOptions.parse(source)
@@ -307,6 +317,15 @@ class _Reader:
             **{_SOURCE_KEYS[key][0]: text for key, text in given.items()},
         }
 
+    def listen(self, given: str) -> str:
+        """The address of the pages."""
+        try:
+            if given:
+                listen_address(given)
+        except ConfigError as error:
+            raise self.wrong("pipeline", "listen", str(error).removeprefix("listen: ")) from None
+        return given
+
     def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
         """The section [lake]; takes ``start = "snapshot"`` out of the source's options."""
         of_tables = values.get("tables", {})
@@ -347,9 +366,10 @@ class _Reader:
             size,
             given.get("report", "report.html"),
             retain,
-            self._history(given.get("history", "[]"), current),
+            self._patterns("history", given.get("history", "[]"), current),
             self._merge("lake", given.get("merge", "always")),
             self._of_tables(of_tables),
+            self._patterns("soft_deletes", given.get("soft_deletes", "[]"), current),
         )
 
     def _merge(self, section: str, given: str) -> MergePolicy:
@@ -371,14 +391,14 @@ class _Reader:
                 found[table] = self._merge(section, keys["merge"])
         return found
 
-    def _history(self, given: str, current: bool) -> tuple[str, ...]:
+    def _patterns(self, key: str, given: str, current: bool) -> tuple[str, ...]:
         patterns = tuple(json.loads(given))
         try:
             Selection(list(patterns))
         except ConfigError as error:
-            raise self.wrong("lake", "history", str(error)) from None
+            raise self.wrong("lake", key, str(error)) from None
         if patterns and not current:
-            raise self.wrong("lake", "history", "needs current tables")
+            raise self.wrong("lake", key, "needs current tables")
         return patterns
 
     def storage(self, values: Mapping[str, Any]) -> dict[str, str]:

@@ -64,6 +64,7 @@ class ChunkTask:
         directory: in which the table is put together.
         locking: see :data:`~replica_client.snapshot.Locking`.
         schema: of the change log.
+        soft_deletes: whether deleted rows stay in the table.
     """
 
     connect: ConnectOptions
@@ -76,6 +77,7 @@ class ChunkTask:
     directory: Location
     locking: Locking
     schema: pa.Schema
+    soft_deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ async def _read_columns(
     task: ChunkTask, writer: pq.ParquetWriter, statistics: Statistics, data_files: list[NewFile]
 ) -> tuple[int, Window]:
     """Read the rows into data files of the table."""
-    part, shape = KeyRange.from_json(task.part), LakeTable(task.table)
+    part = KeyRange.from_json(task.part)
+    shape = LakeTable(task.table, task.soft_deletes)
     parts: list[pa.Table] = []
     count = size = 0
 
@@ -296,6 +299,7 @@ class _Rows:
             "database": task.table.database,
             "table": task.table.name,
             "copy": task.copy,
+            "soft_deletes": task.soft_deletes,
             "low": self._window.low.sort_key(),
             "high": self._window.high.sort_key(),
             "definition": task.table.to_json(),

@@ -27,7 +27,7 @@ from replica_client.lake.history_rows import (
     closed_versions,
     written,
 )
-from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.lake_table import LakeTable, live_rows
 from replica_client.lake.merge import Merge, plan_merges
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import NewFile, Rewrite
@@ -66,9 +66,10 @@ class HistoryTable(StateTable):
             return
         added: list[NewFile] = []
         for file in current.data_files():
-            rows = in_schema(
-                read_parquet(current.directory / file.path), current.shape.schema, None
-            )
+            rows = read_parquet(current.directory / file.path)
+            if current.shape.keeps_deleted:
+                rows = live_rows(rows)
+            rows = in_schema(rows, LakeTable(current.shape.model).schema, None)
             versions = begun_versions(self.shape, rows, moment)
             added += written(self.directory, self.shape, versions, OPEN)
         if added:

@@ -55,6 +55,7 @@ class TableEntry:
         history: id of the directory with the versions of its rows; ``""`` for none.
         waiting: change files that are not merged into the rows, as JSON (:mod:`replica_client.lake.unmerged`).
         waiting_since: when the first of them came, in seconds since 1970.
+        soft_deletes: whether deleted rows stay in its rows, marked.
         ended: ids of histories that ended, because the table was copied again or left out; the oldest first.
     """
 
@@ -70,6 +71,7 @@ class TableEntry:
     ended: tuple[str, ...] = ()
     waiting: list[Any] = field(default_factory=list)
     waiting_since: float = 0.0
+    soft_deletes: bool = False
 
     @property
     def table(self) -> TableName:
@@ -106,6 +108,7 @@ class TableEntry:
             "ended": list(self.ended),
             "waiting": self.waiting,
             "waiting_since": self.waiting_since if self.waiting else 0.0,
+            "soft_deletes": self.soft_deletes,
             "model": model,
         }
         return {**found, **{key: value for key, value in rest.items() if value}}

@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.errors import SchemaError, SinkError
+from replica_client.lake.partial_documents import JSON_DIFF, PARTIAL_DOCUMENTS
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 
 LOSSLESS: Final = "_lossless"
@@ -148,11 +149,8 @@ def _documents(values: Values, _: Lossless) -> pa.Array:
     texts = [bytes(value).decode() for value in values]
     # A column that holds the JSON document null is not told from NULL in the binlog's JSON either.
     for text in texts:
-        if text.startswith('{"$json_diff"'):
-            raise SinkError(
-                "a JSON document was changed in parts (binlog_row_value_options=PARTIAL_JSON); current "
-                "tables need whole documents: SET GLOBAL binlog_row_value_options = '' on the source"
-            )
+        if text.startswith(JSON_DIFF):
+            raise SinkError(PARTIAL_DOCUMENTS)
     return pa.array([None if text == "null" else text for text in texts], pa.string())
 
 

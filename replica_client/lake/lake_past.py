@@ -25,7 +25,7 @@ from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
-from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.lake_table import COPY_KEY, LakeTable, live_rows
 from replica_client.lake.log_tables import ROWS
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.merge import Merge, undone
@@ -169,6 +169,8 @@ class LakePast:
             if step <= self._catalog.step:
                 shape = LakeTable(_model_of(entry))
                 rows = self._rows(entry, shape, delta)
+                if entry.soft_deletes and shape.source_key:
+                    rows = live_rows(rows)
                 return self._back(entry, shape, in_schema(rows, shape.schema, None), moment)
             self._catalog = self._load()  # a run wrote it meanwhile
         raise ConfigError(f"{'.'.join(table)}: a run is writing it; try again")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake.lake_columns import (
@@ -24,6 +25,9 @@ from replica_client.schema.model import TableModel
 COPY_KEY: Final = "_row_key"
 """Key of a row in a table without a primary key: a digest of the row, and which copy of it it is."""
 
+DELETED: Final = "_deleted"
+"""Of a table that keeps deleted rows: whether the row is one."""
+
 _DIGEST_SIZE: Final = 16
 # Of MariaDB's unique keys on long columns: hidden, and in row images (MariaDB 11.8.9: in those of INSERTs).
 _HASHES: Final = tuple(f"DB_ROW_HASH_{number}" for number in range(1, 9))
@@ -35,9 +39,11 @@ class LakeTable:
 
     Attributes:
         model: the source's definition.
+        soft_deletes: whether deleted rows stay, marked (:data:`DELETED`), where the table has a primary key.
     """
 
     model: TableModel
+    soft_deletes: bool = False
 
     @cached_property
     def columns(self) -> tuple[LakeColumn, ...]:
@@ -54,6 +60,11 @@ class LakeTable:
         """Names of the columns that tell rows of the state table apart."""
         return self.source_key or (COPY_KEY,)
 
+    @property
+    def keeps_deleted(self) -> bool:
+        """Whether rows that were deleted on the source stay."""
+        return self.soft_deletes and bool(self.source_key)
+
     @cached_property
     def is_ordered(self) -> bool:
         """Whether files are told apart by the first key column's least and greatest value."""
@@ -69,6 +80,8 @@ class LakeTable:
             fields.append(pa.field(LOSSLESS, LOSSLESS_TYPE))
         if not self.source_key:
             fields.append(pa.field(COPY_KEY, pa.string()))
+        if self.keeps_deleted:
+            fields.append(pa.field(DELETED, pa.bool_()))
         return pa.schema(fields)
 
     @cached_property
@@ -112,9 +125,13 @@ class LakeTable:
         return tuple(names.index(name) for name in self.source_key)
 
     def to_arrow(
-        self, rows: Sequence[msgspec.Struct], row_keys: Sequence[str] | None = None
+        self,
+        rows: Sequence[msgspec.Struct],
+        row_keys: Sequence[str] | None = None,
+        *,
+        deleted: int = 0,
     ) -> pa.Table:
-        """The Arrow table of decoded rows; ``row_keys`` where there is no primary key."""
+        """The Arrow table of decoded rows; ``row_keys`` where there is no primary key, the last ``deleted`` are."""
         lossless: Lossless = {}
         arrays: list[pa.Array] = []
         for at, column in enumerate(self.columns):
@@ -124,14 +141,22 @@ class LakeTable:
             return self.of_arrays(
                 arrays, lossless, len(rows), pa.array(row_keys or [], pa.string())
             )
-        return self.of_arrays(arrays, lossless, len(rows))
+        return self.of_arrays(arrays, lossless, len(rows), deleted=deleted)
 
     def of_arrays(
-        self, arrays: Sequence[pa.Array], lossless: Lossless, count: int, *row_keys: pa.Array
+        self,
+        arrays: Sequence[pa.Array],
+        lossless: Lossless,
+        count: int,
+        *row_keys: pa.Array,
+        deleted: int = 0,
     ) -> pa.Table:
-        """The Arrow table of columns that have their types; ``row_keys`` where there is no primary key."""
+        """The Arrow table of columns that have their types; see :meth:`to_arrow`."""
         kept = [_lossless_array(lossless, count)] if LOSSLESS in self.schema.names else []
-        return pa.Table.from_arrays([*arrays, *kept, *row_keys], schema=self.schema)
+        marks = []
+        if self.keeps_deleted:
+            marks.append(pa.array([False] * (count - deleted) + [True] * deleted, pa.bool_()))
+        return pa.Table.from_arrays([*arrays, *kept, *row_keys, *marks], schema=self.schema)
 
     def key_table(self, keys: Sequence[Any]) -> pa.Table:
         """The key columns of keys as :meth:`keys` gives them, and ``_lossless`` where a date needs it."""
@@ -163,6 +188,11 @@ def _lossless_array(lossless: Lossless, count: int) -> pa.Array:
         return pa.nulls(count, LOSSLESS_TYPE)
     texts = [list(found.items()) if (found := lossless.get(at)) else None for at in range(count)]
     return pa.array(texts, LOSSLESS_TYPE)
+
+
+def live_rows(rows: pa.Table) -> pa.Table:
+    """Rows of a table that keeps deleted ones, but for these."""
+    return rows.filter(pc.invert(rows[DELETED]))
 
 
 def keys_of(rows: Sequence[msgspec.Struct], positions: Sequence[int]) -> list[Any]:

@@ -126,7 +126,7 @@ def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
         for entry in catalog.tables.values():
             if entry.status == "current" and entry.model is not None:
                 home = catalog.home(entry)
-                table = StateTable(home, LakeTable(entry.model), pipeline)
+                table = StateTable(home, LakeTable(entry.model, entry.soft_deletes), pipeline)
                 files, _ = table.compact(local_runner())
                 found.append(_sized(".".join(entry.table), home, "current", files_before=files))
     return found

@@ -24,7 +24,7 @@ from replica_client.lake.change_files import (
 )
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_identity import comparable, unheld
-from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
 from replica_client.lake.merge_changes import (
     inside,
     keys_of_changes,
@@ -61,6 +61,7 @@ class Merge:
         high: the first key behind it; None: to the end.
         since: only changes of this ``_commit_version`` or a later one.
         dated: whether the changes come with their order and when they were committed.
+        soft_deletes: see :class:`~replica_client.lake.lake_table.LakeTable`.
     """
 
     directory: Location
@@ -72,6 +73,7 @@ class Merge:
     high: Any = None
     since: str = ""
     dated: bool = False
+    soft_deletes: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ class Merge:
             DataLossError: rows go that are not there.
         """
         try:
-            shape = LakeTable(self.model)
+            shape = LakeTable(self.model, self.soft_deletes)
             if shape.source_key:
                 net = net_by_key(self, shape)
                 return Merged((), ()) if net is None else rewritten(self, shape, net)
@@ -151,7 +153,15 @@ def plan_merges(
     for change in changes:
         if lacks := change.lacks_of(shape):
             raise SchemaMismatchError(f"{shape.model.database}.{shape.model.name}: {lacks}")
-    whole = Merge(directory, shape.model, tuple(data_files), log, tuple(changes), since=since)
+    whole = Merge(
+        directory,
+        shape.model,
+        tuple(data_files),
+        log,
+        tuple(changes),
+        since=since,
+        soft_deletes=shape.soft_deletes,
+    )
     key = shape.key[0]
     ranged = shape.source_key and shape.is_ordered
     if not ranged or any(file.least is None for file in data_files):
@@ -246,7 +256,10 @@ def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net 
     ends = pa.concat_arrays([end, differs] if backward else [differs, end])
     outermost = order.filter(ends)
     is_before = one_array(pc.is_in(rows["operation"].take(outermost), value_set=_BEFORE))
-    left = rows.take(outermost.filter(is_before if backward else pc.invert(is_before)))
+    if shape.keeps_deleted and not backward:
+        left = rows.take(outermost).append_column(DELETED, is_before)
+    else:
+        left = rows.take(outermost.filter(is_before if backward else pc.invert(is_before)))
     return Net(keys.filter(ends), in_lake_types(shape, left))
 
 

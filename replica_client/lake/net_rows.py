@@ -61,6 +61,8 @@ def _by_key(
     before: Sequence[str | None],
     after: Sequence[str | None],
 ) -> NetRows:
+    if table.keeps_deleted:
+        return _by_key_and_mark(table, operations, before, after)
     old = iter(table.keys([text for text in before if text is not None]))
     rows = table.decode([text for text in after if text is not None])
     new = zip(keys_of(rows, table.key_positions), rows, strict=True)
@@ -72,6 +74,34 @@ def _by_key(
         if operation != "delete":
             net.insert(*next(new))
     return NetRows(net.touched(), table.to_arrow([*net.added.values()]), list(net.added))
+
+
+def _by_key_and_mark(
+    table: LakeTable,
+    operations: Sequence[str],
+    before: Sequence[str | None],
+    after: Sequence[str | None],
+) -> NetRows:
+    """As :func:`_by_key`; the last rows are those that were deleted."""
+    images = []
+    for texts in (before, after):
+        rows = table.decode([text for text in texts if text is not None])
+        images.append(zip(keys_of(rows, table.key_positions), rows, strict=True))
+    old, new = images
+    there: dict[Any, Any] = {}
+    gone: dict[Any, Any] = {}
+    for operation in operations:
+        if operation in ("update", "delete"):
+            key, row = next(old)
+            there.pop(key, None)
+            gone[key] = row
+        if operation != "delete":
+            key, row = next(new)
+            gone.pop(key, None)
+            there[key] = row
+    keys = [*there, *gone]
+    found = table.to_arrow([*there.values(), *gone.values()], deleted=len(gone))
+    return NetRows(keys, found, keys)
 
 
 def _by_copies(

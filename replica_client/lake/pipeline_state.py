@@ -16,6 +16,9 @@ from replica_client.errors import PositionStoreError
 from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import replace_file
 
+SCHEMA_KEY = "schema"
+"""What an offset of the stream keeps of the tables; only where the binlog does not tell everything."""
+
 _FILE = "replica-client.json"
 _SCHEMA = "replica-client-schema.json"
 
@@ -78,3 +81,20 @@ def kept_schema(checkpoint: Path) -> Path | None:
     """The file of :func:`keep_schema`; None when there is none."""
     path = checkpoint / _SCHEMA
     return path if path.exists() else None
+
+
+def read_kept_schema(checkpoint: Path) -> SchemaHistory | None:
+    """What :func:`keep_schema` kept; None for nothing.
+
+    Raises:
+        PositionStoreError: it is there and cannot be read.
+    """
+    path = kept_schema(checkpoint)
+    if path is None:
+        return None
+    try:
+        return SchemaHistory.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise PositionStoreError(
+            f"{path} cannot be read ({error}); restore it from a backup"
+        ) from None

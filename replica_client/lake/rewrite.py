@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.key_identity import comparable, unheld
+from replica_client.lake.lake_table import DELETED
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location
@@ -44,6 +45,7 @@ class Rewrite:
         added: rows that come.
         renamed: for a table whose columns changed: name by name in the file; None: they did not.
         kind: begins the names of the new files.
+        deleted: all rows that are there are marked as deleted.
     """
 
     directory: Location
@@ -56,6 +58,7 @@ class Rewrite:
     added: pa.Table | None = None
     renamed: dict[str, str] | None = field(default=None)
     kind: str = "part"
+    deleted: bool = False
 
     def run(self) -> list[NewFile] | None:
         """As :func:`run`."""
@@ -117,10 +120,15 @@ def _rows(work: Rewrite) -> pa.Table | None:
     for path in work.paths:
         found = read_parquet(work.directory / path)
         kept = without_keys(found, work.removed, work.key)
-        unchanged = kept.num_rows == found.num_rows and work.renamed is None
+        unchanged = kept.num_rows == found.num_rows and work.renamed is None and not work.deleted
         if unchanged and (work.added is None or not work.added.num_rows):
             return None
-        parts.append(in_schema(kept, work.schema, work.renamed))
+        rows = in_schema(kept, work.schema, work.renamed)
+        if work.deleted:
+            at = rows.schema.get_field_index(DELETED)
+            marks = pa.array([True] * rows.num_rows, pa.bool_())
+            rows = rows.set_column(at, rows.schema.field(at), marks)
+        parts.append(rows)
     if work.added is not None and work.added.num_rows:
         parts.append(work.added)
     return pa.concat_tables(parts) if parts else work.schema.empty_table()

@@ -27,6 +27,9 @@ partitionSize          bytes of a binlog file that one partition reads, about; f
                        smaller than a quarter of it are read by one
 indexDirectory         where indexes of binlog files are kept between queries (a cache); default:
                        ``$REPLICA_CLIENT_CACHE``, else the user's cache directory
+filterPushdown         batch: ``true``: conditions on ``database``, ``table``, ``_file`` and ``_commit_timestamp`` leave
+                       out what they do not want before it is decoded or handed over; needs Spark's setting
+                       ``spark.sql.python.filterPushdown.enabled=true``
 json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT
 onSchemaChange         with table: ``error``, or ``evolve``: rows of other definitions are fitted
                        to the columns; new ones appear when the query is started again
@@ -97,6 +100,7 @@ KNOWN_OPTIONS = (
     "maxRowsPerTrigger",
     "partitionSize",
     "indexDirectory",
+    "filterPushdown",
     "json",
     "onSchemaChange",
     "keyFile",
@@ -168,6 +172,7 @@ class SourceOptions:
     letter_case: int | None = None
     losses: tuple[str, ...] = ()
     evolves: bool = False
+    pushes_filters: bool = False
     server_id_base: int | None = None
     schema_file: str | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
@@ -221,6 +226,7 @@ class SourceOptions:
             full_rows=_one_of(given, "fullRows", "false", "true") == "true",
             losses=_words(given.get("recordLosses")) or (),
             variant=_one_of(given, "json", "string", "variant") == "variant",
+            pushes_filters=_one_of(given, "filterPushdown", "false", "true") == "true",
             evolves=_one_of(given, "onSchemaChange", "error", "evolve") == "evolve",
         )
         if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:

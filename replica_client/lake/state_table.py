@@ -210,14 +210,26 @@ class StateTable:
             rows.take(pa.array(work.added, pa.int64())) if work.added else None,
         )
 
-    def truncate(self, step: int) -> None:
-        """Let all rows go."""
+    def truncate(self, step: int, runner: Runner) -> None:
+        """Let all rows go, or be marked as deleted."""
         delta = self._open()
         if delta is None:
             return
         done = delta.transaction_version(self._pipeline)
-        if done is None or done < step:
-            self._commit(delta, data_files_of(delta, self.shape), [], step)
+        if done is not None and done >= step:
+            return
+        data_files = data_files_of(delta, self.shape)
+        added: list[NewFile] = []
+        if self.shape.keeps_deleted:
+            works = [
+                Rewrite(
+                    self.directory, (file.path,), file.size, self.shape.schema, self.shape.key,
+                    self.shape.is_ordered, deleted=True,
+                )
+                for file in data_files
+            ]  # fmt: skip
+            added = [file for files in runner(works) if files is not None for file in files]
+        self._commit(delta, data_files, added, step)
 
     def reshape(
         self, shape: LakeTable, names: Mapping[str, str], step: int, runner: Runner

@@ -20,6 +20,7 @@ from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.partial_documents import lacks_documents
 from replica_client.lake.rewrite import NewFile
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.ddl.steps import TableName
@@ -142,6 +143,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
             return None, count
         if copy is None:
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
+            entry.soft_deletes = bool(stated.get("soft_deletes"))
             entry.building = entry.building or new_id()
             tables.building(entry).create()
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
@@ -218,6 +220,9 @@ def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
             copy.void = _CHANGED
     rows = part.filter(pc.greater_equal(position_of, begin))
     if not rows.num_rows or copy.void:
+        return 0
+    if lacks := lacks_documents(rows):
+        copy.lacks = lacks
         return 0
     copy.waiting.append((copy.step, rows))
     return int(rows.num_rows)

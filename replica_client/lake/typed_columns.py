@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake.change_files import COLUMN
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
-from replica_client.lake.lake_table import COPY_KEY, LakeTable
+from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
 from replica_client.rows.absent import WHY_ABSENT
 from replica_client.schema.model import ColumnModel
 
@@ -83,6 +83,8 @@ def in_lake_types(table: LakeTable, rows: pa.Table, row_keys: pa.Array | None = 
             columns.append(
                 pa.nulls(len(kept), LOSSLESS_TYPE) if empty else kept.cast(LOSSLESS_TYPE)
             )
+        elif field.name == DELETED and table.keeps_deleted:
+            columns.append(rows[DELETED])
         elif field.name == COPY_KEY:
             columns.append(
                 row_keys if row_keys is not None else pa.nulls(rows.num_rows, pa.string())

@@ -239,7 +239,12 @@ def _compile(patterns: Sequence[str] | str | None, option: str) -> list[Pattern]
 
 def exact_pattern(database: str, table: str) -> str:
     """The pattern of one table only."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in (database, table))
+    return f"{quoted_name(database)}.{quoted_name(table)}"
+
+
+def quoted_name(name: str) -> str:
+    """A name in backquotes: in a pattern it stands for itself."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def split_patterns(text: str) -> list[str]:

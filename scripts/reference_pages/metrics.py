@@ -1,8 +1,12 @@
-"""The metrics of a service, from the collector that serves them."""
+"""The metrics of a service and of a pipeline, from what serves them."""
 
 from __future__ import annotations
 
-from prometheus_client.core import CounterMetricFamily
+import io
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from rich.console import Console
 
 from reference_pages.markdown import table
 from replica_client.daemon.metrics import _Collector
@@ -17,10 +21,23 @@ class _NoRoutes:
 
 
 def metrics() -> str:
-    """Names, kinds, labels and meanings."""
-    collector = _Collector(_NoRoutes())  # type: ignore[arg-type]
+    """Names, kinds, labels and meanings of the service's."""
+    return _table(_Collector(_NoRoutes()).collect())  # type: ignore[arg-type]
+
+
+def pipeline_metrics() -> str:
+    """Those of the pipeline."""
+    from replica_client.spark.pipeline import run_pages
+    from replica_client.spark.pipeline.progress import Progress
+    from replica_client.spark.pipeline.run_history import RunHistory
+
+    progress = Progress(Console(file=io.StringIO()))
+    return _table(run_pages.pipeline_metrics(run_pages.RunState("", progress, RunHistory())))
+
+
+def _table(families: Iterable[Metric]) -> str:
     rows = []
-    for family in collector.collect():
+    for family in families:
         counts = isinstance(family, CounterMetricFamily)
         labels = ", ".join(f"`{label}`" for label in getattr(family, "_labelnames", ()))
         name = f"{family.name}_total" if counts else family.name

@@ -7,7 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_client.lake import open_lake
 from replica_client.lake.lake_past import LakePast
+from replica_client.rows.selection import Selection
 from tests.spark.change_logs import lake_of, typed_log
 
 TABLES = {
@@ -15,6 +20,18 @@ TABLES = {
     "pairs": "a varchar(9) character set latin1 collate latin1_bin, b date, v int, primary key (a, b)",
     "bag": "v int, t varchar(9)",
 }
+
+KEYED = [name for name in TABLES if name != "bag"]
+"""Those with a primary key."""
+
+
+def valid_at(versions: pa.Table, behind: str) -> Counter[str]:
+    """The rows that were valid before a position."""
+    begun = pc.less(versions["_valid_from_position"], behind)
+    ended = pc.fill_null(pc.less(versions["_valid_to_position"], behind), False)
+    rows = versions.filter(pc.and_(begun, pc.invert(ended)))
+    kept = [name for name in rows.column_names if not name.startswith("_")]
+    return Counter(repr(tuple(one.values())) for one in rows.select(kept).to_pylist())
 
 
 class Moments:
@@ -83,13 +100,18 @@ class Moments:
 def prove_moments(
     server: Any, database: str, directory: Path, *, transactions: int, seed: int
 ) -> int:
-    """Compare the tables at each GTID and position with what the server had then; gives how many were compared."""
+    """Compare the tables, and the versions of their rows, at each GTID and position with what the server had then.
+
+    Gives how many moments were compared.
+    """
     start = ":".join(map(str, server.binlog_position()))
     moments = Moments(server, database, seed)
     moments.run(transactions)
     options = {"tables": f"{database}.*", "startingPosition": start}
     log = typed_log(directory / "log", server.url(), **options)
-    lake_of(log, directory / "lake")
+    lake_of(log, directory / "lake", history=Selection([f"{database}.*"]))
+    lake = open_lake(directory / "lake")
+    versions = {name: lake.history((database, name))[-1].arrow() for name in KEYED}
     past, compared = LakePast(directory / "lake", log), 0
     for at, (gtid, position, wanted) in enumerate(moments.seen):
         for when in (gtid, position) if at + 1 < len(moments.seen) else (gtid, "latest"):
@@ -100,4 +122,7 @@ def prove_moments(
                 lines = [repr(tuple(one.values())) for one in found.select(kept).to_pylist()]
                 assert Counter(lines) == rows, (when, name)
             compared += 1
+        behind = past.moment(gtid).behind
+        for name in KEYED:
+            assert valid_at(versions[name], behind) == wanted[name], (gtid, name, "versions")
     return compared

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 pytest.importorskip("pyspark")
@@ -16,19 +14,8 @@ from replica_client.errors import ConfigError
 from replica_client.lake import open_lake
 from replica_client.lake.lake_past import LakePast
 from replica_client.rows.selection import Selection
-from tests.integration.lake_moments import TABLES, Moments
+from tests.integration.lake_moments import KEYED, Moments, valid_at
 from tests.integration.test_lake_row_images import take
-
-KEYED = [name for name in TABLES if name != "bag"]
-
-
-def valid_at(versions: pa.Table, behind: str) -> Counter[str]:
-    """The rows that were valid before a position."""
-    begun = pc.less(versions["_valid_from_position"], behind)
-    ended = pc.fill_null(pc.less(versions["_valid_to_position"], behind), False)
-    rows = versions.filter(pc.and_(begun, pc.invert(ended)))
-    kept = [name for name in rows.column_names if not name.startswith("_")]
-    return Counter(repr(tuple(one.values())) for one in rows.select(kept).to_pylist())
 
 
 def check(versions: pa.Table, key: list[str]) -> None:

@@ -137,12 +137,18 @@ def log_batch(
 
 
 def take(
-    directory: Any, number: int, url: str, start: str, database: str, history: Any = None
+    directory: Any,
+    number: int,
+    url: str,
+    start: str,
+    database: str,
+    history: Any = None,
+    soft_deletes: Any = None,
 ) -> Any:
     """The engine of a lake that has taken one more batch, and the batch's files."""
     files = log_batch(directory, number, url, start, database)
     lake = directory / "lake"
-    return lake_of(lake / "change_log", lake, history=history), files
+    return lake_of(lake / "change_log", lake, history=history, soft_deletes=soft_deletes), files
 
 
 @pytest.mark.parametrize(
@@ -233,3 +239,42 @@ def test_what_images_do_not_tell_is_left_out(
         assert re.search(words, entry.reason), entry.reason
     else:
         assert rows_of(engine, database, "t") == rows
+
+
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB", "FULL"])
+def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, image):
+    """They are whole where the image before has them; else the table is left out, and others go on."""
+    source = server("mysql-9.7")
+    database = new_database(source)
+    position = ":".join(map(str, source.binlog_position()))
+    with source.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(f"use {database}")
+        cursor.execute("create table t (id int primary key, v int, j json)")
+        cursor.execute("create table other (id int primary key, j json)")
+        cursor.execute('insert into t values (1, 1, \'{"a": 1, "b": [1, 2]}\'), (2, 2, null)')
+        connection.commit()
+        engine, _ = take(tmp_path, 0, source.url(), position, database)
+        position = ":".join(map(str, source.binlog_position()))
+        cursor.execute(f"set session binlog_row_image = {image}")
+        cursor.execute("set session binlog_row_value_options = partial_json")
+        cursor.execute("update t set j = json_set(j, '$.a', 2) where id = 1")
+        cursor.execute("update t set v = 7 where id = 1")
+        # A document that looks like a change of parts inside is none.
+        cursor.execute('insert into other values (1, \'{"a": {"$json_diff": 1}}\')')
+        connection.commit()
+    engine, _ = take(tmp_path, 1, source.url(), position, database)
+    [other] = (
+        engine._state(engine.catalog.tables[database, "other"]).dataset().to_table().to_pylist()
+    )
+    assert other == {"id": 1, "j": '{"a": {"$json_diff": 1}}'}
+    entry = engine.catalog.tables[database, "t"]
+    if image == "MINIMAL":
+        assert (entry.status, entry.reason[:41]) == (
+            "left_out",
+            "a JSON document was changed in parts (bin",
+        )
+        return
+    rows = engine._state(entry).dataset().to_table().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 1, "v": 7, "j": '{"a": 2, "b": [1, 2]}'}, {"id": 2, "v": 2, "j": None},
+    ]  # fmt: skip

@@ -63,12 +63,13 @@ def envelope_log(directory, path, **options):
     return directory
 
 
-def lake_of(log, directory, runner=None, history=None):
+def lake_of(log, directory, runner=None, history=None, soft_deletes=None):
     """The engine of a lake that has taken a whole log; `history` are the tables whose versions are kept."""
     catalog = LakeCatalog.load(directory) or LakeCatalog(directory)
     engine = Applier(
-        catalog, ChangeLogVersions(log), "p", Selection(), runner or local_runner(), history=history
-    )
+        catalog, ChangeLogVersions(log), "p", Selection(), runner or local_runner(),
+        history=history, soft_deletes=soft_deletes,
+    )  # fmt: skip
     engine.run()
     return engine
 

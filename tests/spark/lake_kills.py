@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,49 @@ from typing import Any
 import pymysql
 import pyspark
 
+from replica_client.errors import ReplicaClientError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.verify.verification import Verification, VerifyReport
+from replica_client.lake.writer_lock import PATIENCE
 from replica_client.spark.pipeline.java import java_home
-from replica_client.storage.location import Location
+from replica_client.storage.location import Location, ObjectUrl
 from tests.spark.lake_workload import DATABASE, Workload, compare
-from tests.spark.observed_pipeline import COPYING, WITHIN, die_in, forget_phase, read_phase
+from tests.spark.observed_pipeline import (
+    COPYING,
+    IDLE,
+    WITHIN,
+    WITHOUT_SPARK,
+    die_in,
+    forget_phase,
+    live_on,
+    read_phase,
+)
 
-WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 2, "server": 1}
+WEIGHTS = {"driver": 6, "executor": 2, "java": 1, "connection": 1, "server": 1}
+SIGKILLS = ("driver", "executor", "java")
+"""Kinds of kills that end a process of the pipeline; the others are faults of its source."""
+
+_AGAIN = 14
+"""Times that a driver is killed again, at most, while it goes on with what the one before it left."""
 _ROOT = Path(__file__).resolve().parents[2]
 _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass
 class Report:
-    """What happened."""
+    """What happened.
+
+    Attributes:
+        kills: by what was killed.
+        instants: SIGKILLs by what the driver was doing.
+        epochs: times that all tables were compared with SELECT.
+        looks: times that all current tables were compared right behind a kill, before anything was mended.
+    """
 
     kills: Counter[str] = field(default_factory=Counter)
+    epochs: int = 0
+    looks: int = 0
     instants: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     exits: list[str] = field(default_factory=list)
@@ -42,9 +67,27 @@ class Report:
     rows: dict[str, int] = field(default_factory=dict)
     verified: VerifyReport | None = None
 
+    @property
+    def sigkills(self) -> int:
+        """Processes of the pipeline that were killed."""
+        return sum(self.kills[kind] for kind in SIGKILLS)
+
+    def killed(self, kind: str, phase: str) -> None:
+        self.kills[kind] += 1
+        if kind in SIGKILLS:
+            self.instants[phase] += 1
+
+    def __str__(self) -> str:
+        inside = self.sigkills - self.instants[IDLE]
+        return (
+            f"{self.sigkills} SIGKILLs and {sum(self.kills.values()) - self.sigkills} other faults {dict(self.kills)}, "
+            f"{inside} inside a phase {dict(self.instants)}; {self.starts} starts, {dict(self.statements)} statements; "
+            f"{self.epochs} times all tables equal, {self.looks} times right behind a kill; rows {self.rows}"
+        )
+
 
 @contextmanager
-def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
+def standalone_cluster(directory: Path, workers: int = 1) -> Iterator[str]:
     """A master and workers, processes of their own; gives the master's URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -65,7 +108,7 @@ def standalone_cluster(directory: Path, workers: int = 2) -> Iterator[str]:
     processes = []
     try:
         for number in range(workers + 1):
-            worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g",
+            worker = ["org.apache.spark.deploy.worker.Worker", "--cores", str(2 // workers), "--memory", "1g",
                       "--webui-port", "0", "--work-dir", str(directory / f"work{number}"), url]  # fmt: skip
             log = (directory / f"cluster{number}.log").open("wb")
             processes.append(
@@ -104,15 +147,21 @@ def write_config(
     environment: Mapping[str, str] | None = None,
     distribute_above: str = "16m",
     history: bool = False,
+    merge: str = "always",
+    soft_deletes: bool = False,
+    log_only: bool = False,
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
     file.write_text(
-        f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "snapshot"\n'
+        f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "{"earliest" if log_only else "snapshot"}"\n'
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
-        f'distribute_above = "{distribute_above}"\nhistory = {str(history).lower()}\n'
+        f'distribute_above = "{distribute_above}"\nmerge = "{merge}"\n'
+        f"history = {str(history and not log_only).lower()}\n"
+        f"soft_deletes = {str(soft_deletes and not log_only).lower()}\n"
+        f"current = {str(not log_only).lower()}\n"
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
         '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
@@ -128,7 +177,7 @@ class Pipeline:
     """The process under test; it is started again when it has ended."""
 
     def __init__(self, config: Path, report: Report) -> None:
-        self._config = config
+        self.config = config
         self._report = report
         self.process: subprocess.Popen[str] | None = None
         self.directory = config.parent
@@ -146,7 +195,7 @@ class Pipeline:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.observed_pipeline", str(self.directory),
-                 "pipeline", str(self._config)],
+                 "pipeline", str(self.config)],
                 cwd=_ROOT, stdout=log, stderr=log, text=True, start_new_session=True,
             )  # fmt: skip
         self._report.starts += 1
@@ -160,19 +209,31 @@ class Pipeline:
             self._end_group()
             self.process = None
 
-    def kill_in(self, phase: str, seconds: float = 180) -> None:
-        """The same in the next phase of a kind, or anywhere when there is none for so long."""
-        assert self.process is not None
-        die_in(self.directory, phase)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        self.kill()
+    def kill_in(self, *phases: str, seconds: float = 120) -> str | None:
+        """The same in the next phase of these kinds, or anywhere when there is none for so long.
 
-    def kill_java(self) -> None:
-        """The driver's Java; its Python has to notice."""
+        Gives the phase; None when the process ended by itself.
+        """
+        die_in(self.directory, *phases)
+        self.ensure()
         assert self.process is not None
-        for number in processes(lambda path: _is_java_of(path, self.process.pid)):
+        with suppress(subprocess.TimeoutExpired):
+            if self.process.wait(seconds) != -signal.SIGKILL:
+                self.ensure()
+                live_on(self.directory)
+                return None
+        phase = read_phase(self.directory)
+        self.kill()
+        live_on(self.directory)
+        return phase
+
+    def kill_java(self) -> bool:
+        """The driver's Java, if there is one; its Python has to notice."""
+        assert self.process is not None
+        found = processes(lambda path: _is_java_of(path, self.process.pid))
+        for number in found:
             os.kill(number, signal.SIGKILL)
+        return bool(found)
 
     def _end_group(self) -> None:
         assert self.process is not None
@@ -225,97 +286,200 @@ def prove(
     server: Any, directory: Path, *, kills: int, seed: int, seconds: float, say: Any = print,
     weights: dict[str, int] | None = None, cluster: bool = True, pauses: tuple[float, float] = (1, 6),
     ddl: float = 0.02, output: Location | None = None, access: Mapping[str, str] | None = None,
-    whole_inserts: bool = False, history: bool = False,
+    whole_inserts: bool = False, history: bool = False, merge: str = "always", epoch: int = 25,
+    soft_deletes: bool = False, between: float = 0.02, backlog: float = 0,
 ) -> Report:  # fmt: skip
-    """Kills at random until there were so many or the time is over; then compares everything.
+    """Kills at random until there were so many or the time is over; compares everything after each epoch.
 
-    `output` is the lake, with `access` to its store in the environment; else a directory.
+    A driver that goes on with what one before it left is killed again, several times: it does so before it starts
+    Spark, so that such kills are cheap, and they hit recovery itself.
+
+    Args:
+        server: a fresh one.
+        directory: for configuration, checkpoint and logs.
+        kills: SIGKILLs and other faults.
+        seed: of the workload and of the kills.
+        seconds: after which no epoch begins.
+        say: takes a line about each kill.
+        weights: of the kinds of kills.
+        cluster: a standalone one; else executors are threads of the driver's Java.
+        pauses: least and most seconds between two kills.
+        ddl: share of DDL in transactions.
+        output: the lake, with `access` to its store in the environment; None: a directory.
+        access: see there.
+        whole_inserts: INSERTs give all columns a value.
+        history: versions of rows are kept.
+        merge: see ``merge`` in ``[lake]``.
+        epoch: kills between two comparisons.
+        soft_deletes: deleted rows stay, marked.
+        between: seconds between two transactions.
+        backlog: seconds of transactions that are logged first; then only drivers are killed that take them, before
+            they start Spark: many kills for each start of it. 0: what is described above.
     """
     rng = random.Random(seed)
     report = Report()
-    # Without a cluster executors are threads of the driver's Java.
     chances = weights or {k: w for k, w in WEIGHTS.items() if cluster or k != "executor"}
-    workload = Workload(server, seed, ddl=ddl, whole=whole_inserts)
-    workload.prepare()
-    workload.make_twins()
+    first = Workload(server, seed, between, ddl, whole=whole_inserts)
+    first.prepare()
+    first.make_twins()
     deadline = time.monotonic() + seconds
-    url = server.url()
     lake = output or directory / "lake"
+    run = _Proof(server, directory, rng, report, chances, pauses, lake, say)
+    run.configured = lambda master, trigger, log_only: write_config(
+        directory, server.url(), master, trigger, str(lake), access, "64m" if backlog else "256k", history, merge,
+        soft_deletes, log_only,
+    )  # fmt: skip
+    with standalone_cluster(directory) if cluster else nullcontext("local[2]") as master:
+        while (done := sum(report.kills.values())) < kills and (
+            not done or time.monotonic() < deadline
+        ):
+            workload = first.again(seed + done) if done else first
+            if backlog:
+                run.backlog(master, workload, min(kills, done + epoch), backlog)
+            else:
+                run.epoch(master, workload, min(kills, done + epoch))
+    return report
 
-    def configured(master: str, trigger: str) -> Path:
-        return write_config(directory, url, master, trigger, str(lake), access, "256k", history)
 
-    def run(master: str) -> None:
-        config = configured(master, "continuous")
-        pipeline = Pipeline(config, report)
+class _Proof:
+    def __init__(
+        self, server: Any, directory: Path, rng: random.Random, report: Report, chances: dict[str, int],
+        pauses: tuple[float, float], lake: Location, say: Any,
+    ) -> None:  # fmt: skip
+        self._server = server
+        self._directory = directory
+        self._rng = rng
+        self._report = report
+        self._chances = chances
+        self._pauses = pauses
+        self._lake = lake
+        self._say = say
+        self.configured: Callable[[str, str, bool], Path]
+
+    def epoch(self, master: str, workload: Workload, kills: int) -> None:
+        """Kills until there were so many; then everything has to be equal."""
+        report = self._report
+        live_on(self._directory)
+        pipeline = Pipeline(self.configured(master, "continuous", False), report)
         pipeline.ensure()
         workload.start()
-        while not _current(lake):
-            pipeline.ensure()
-            if time.monotonic() > deadline:
-                break
-            time.sleep(1)
         try:
-            while sum(report.kills.values()) < kills and time.monotonic() < deadline:
-                time.sleep(rng.uniform(*pauses))
+            until = time.monotonic() + 600
+            while not _current(self._lake) and time.monotonic() < until:
                 pipeline.ensure()
-                kind = rng.choices(list(chances), list(chances.values()))[0]
-                phase = _kill(kind, server, pipeline, directory, rng, workload)
-                report.kills[kind] += 1
-                report.instants[phase] += 1
-                say(f"{sum(report.kills.values())}: {kind}, in {phase}")
+                time.sleep(1)
+            while sum(report.kills.values()) < kills:
+                time.sleep(self._rng.uniform(*self._pauses))
+                pipeline.ensure()
+                self._kill(pipeline, workload)
         finally:
             workload.stop()
             pipeline.kill()
+            report.statements += workload.statements
+        self._compare()
 
-    if cluster:
-        with standalone_cluster(directory) as master:
-            run(master)
-    else:
-        run("local[2]")
-    config = configured("local[2]", "available-now")
-    last = Pipeline(config, report)
-    last.ensure()
-    status = last.finish()
-    assert status == 0, last.log.read_text(errors="replace")[-2000:]
-    report.statements = workload.statements
-    report.verified = Verification(load_config(config)).run()
-    assert report.verified.equal, report.verified
-    report.rows = compare(server, lake)
-    return report
+    def backlog(self, master: str, workload: Workload, kills: int, seconds: float) -> None:
+        """Kills drivers that take a change log of so many seconds into the tables."""
+        live_on(self._directory)
+        if not self._report.epochs:
+            self._finish(self.configured(master, "available-now", False))
+        workload.start()
+        time.sleep(seconds)
+        workload.stop()
+        self._report.statements += workload.statements
+        self._finish(self.configured(master, "available-now", True))
+        self._say(f"a change log of {dict(workload.statements)} statements is to be taken")
+        pipeline = Pipeline(self.configured(master, "available-now", False), self._report)
+        try:
+            while sum(self._report.kills.values()) < kills:
+                wanted = self._rng.sample(WITHOUT_SPARK, 3)
+                phase = pipeline.kill_in(*wanted, seconds=PATIENCE + 300)
+                if phase in (None, IDLE):
+                    break  # all of it is taken
+                self._tell("driver", phase)
+                if self._rng.random() < 0.05:
+                    self._report.looks += self._verified(pipeline.config) is not None
+        finally:
+            live_on(self._directory)
+            pipeline.kill()
+        self._compare()
+
+    def _finish(self, config: Path) -> None:
+        """A run to the end."""
+        one = Pipeline(config, self._report)
+        one.ensure()
+        status = one.finish()
+        assert status == 0, one.log.read_text(errors="replace")[-2000:]
+
+    def _compare(self) -> None:
+        """After a run to the end everything has to be equal."""
+        report = self._report
+        config = self.configured("local[2]", "available-now", False)
+        self._finish(config)
+        report.verified = self._verified(config)
+        assert report.verified is not None
+        report.rows = compare(self._server, self._lake)
+        report.epochs += 1
+        self._say(f"all equal: {report}")
+
+    def _kill(self, pipeline: Pipeline, workload: Workload) -> None:
+        rng = self._rng
+        kind = rng.choices(list(self._chances), list(self._chances.values()))[0]
+        phase = read_phase(self._directory)
+        if kind == "connection":
+            kill_connections(self._server)
+        elif kind == "server":
+            self._server.kill()
+            time.sleep(rng.uniform(0, 2))
+            self._server.restart()
+        elif kind == "executor":
+            found = executors_of(self._directory)[:1]
+            for number in found:
+                os.kill(number, signal.SIGKILL)
+            if not found:
+                return
+        elif kind == "java":
+            if not pipeline.kill_java():
+                return
+        else:
+            wanted = rng.sample(list(WITHIN), 3)
+            if set(wanted) & set(COPYING):
+                workload.want_copy()
+            phase = pipeline.kill_in(*wanted)
+        self._tell(kind, phase)
+        if kind != "driver":
+            return
+        for _ in range(rng.randrange(_AGAIN + 1)):
+            if phase not in (*WITHOUT_SPARK, "copy commit"):
+                break  # it has left nothing to go on with
+            if rng.random() < 0.1:
+                # What readers see while no pipeline runs: tables that are said to be current are the source's.
+                self._report.looks += self._verified(pipeline.config) is not None
+            # In a store it waits first until it may believe that the one before it is dead.
+            seconds = PATIENCE + 60 if isinstance(self._lake, ObjectUrl) else 30
+            phase = pipeline.kill_in(*rng.sample(WITHOUT_SPARK, 2), seconds=seconds)
+            self._tell(kind, phase)
+        pipeline.ensure()
+
+    def _tell(self, kind: str, phase: str | None) -> None:
+        if phase is None:
+            return
+        self._report.killed(kind, phase)
+        self._say(
+            f"{time.strftime('%H:%M:%S')} {sum(self._report.kills.values())}: {kind}, in {phase}"
+        )
+
+    def _verified(self, config: Path) -> VerifyReport | None:
+        try:
+            found = Verification(load_config(config)).run()
+        except (ReplicaClientError, OSError) as error:
+            self._say(f"not looked at: {error}")
+            return None
+        wrong = [one for one in found.tables if one.outcome == "different"]
+        assert not wrong, wrong
+        return found
 
 
 def _current(lake: Location) -> bool:
     catalog = LakeCatalog.load(lake)
     return catalog is not None and any(t.status == "current" for t in catalog.tables.values())
-
-
-def _kill(
-    kind: str,
-    server: Any,
-    pipeline: Pipeline,
-    directory: Path,
-    rng: random.Random,
-    workload: Workload,
-) -> str:
-    """Gives what the driver was doing."""
-    phase = read_phase(directory)
-    if kind == "connection":
-        kill_connections(server)
-    elif kind == "server":
-        server.kill()
-        time.sleep(rng.uniform(0, 2))
-        server.restart()
-    elif kind == "executor":
-        for number in executors_of(directory)[:1]:
-            os.kill(number, signal.SIGKILL)
-    elif kind == "java":
-        pipeline.kill_java()
-    else:
-        wanted = rng.choice(list(WITHIN))
-        if wanted in COPYING:
-            workload.want_copy()
-        pipeline.kill_in(wanted)
-        phase = read_phase(directory)
-        pipeline.ensure()
-    return phase

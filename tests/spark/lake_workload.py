@@ -78,6 +78,12 @@ class Workload:
             self._server.execute(f"insert into {DATABASE}.{name} values {rows}")
         self._twins = _TWINS
 
+    def again(self, seed: int) -> "Workload":
+        """Another one, of the same tables."""
+        other = Workload(self._server, seed, self._pause, self._ddl, whole=self._whole)
+        other._twins = self._twins
+        return other
+
     def want_copy(self) -> None:
         """Let the next statement be one that has a table copied again."""
         self._copy_wanted.set()
@@ -207,6 +213,8 @@ def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[
             columns = [one[0] for one in cursor.description]
             theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
         table = found_there.table((DATABASE, name)).arrow()
+        if catalog.tables[DATABASE, name].soft_deletes and "_deleted" in table.column_names:
+            table = table.filter(pc.invert(table["_deleted"]))
         kept = [one for one in table.column_names if not one.startswith("_")]
         assert sorted(kept) == sorted(columns), (name, kept, columns)
         mine = Counter(

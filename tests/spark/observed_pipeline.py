@@ -1,7 +1,7 @@
 """A program: ``replica-client``, whose driver writes down what it is doing, and kills itself where it is told to.
 
 Its first argument is a directory. The file ``phase`` there has the name of what is being done. A file ``deadly``
-names a phase; within so many seconds of its next beginning the process gets SIGKILL.
+names phases, one a line; within so many seconds of the next beginning of one of them the process gets SIGKILL.
 """
 
 import functools
@@ -32,6 +32,9 @@ WITHIN = {
 COPYING = ("copy", "copy commit", "putting together")
 """Those that come only when a table is copied."""
 
+WITHOUT_SPARK = ("putting together", "merge", "rewrite", "table commit", "catalogue")
+"""Those that a driver comes to before it starts Spark, when another one left work behind."""
+
 _SIZE = 24
 
 
@@ -47,18 +50,21 @@ def forget_phase(directory: Path) -> None:
     (directory / "phase").unlink(missing_ok=True)
 
 
-def die_in(directory: Path, phase: str) -> None:
-    """Let the driver die in its next such phase."""
+def die_in(directory: Path, *phases: str) -> None:
+    """Let the driver, or one that is started later, die in its next phase of one of these kinds."""
     made = directory / "deadly.new"
-    made.write_text(phase)
+    made.write_text("\n".join(phases))
     made.replace(directory / "deadly")
+
+
+def live_on(directory: Path) -> None:
+    """Let no driver die."""
+    (directory / "deadly").unlink(missing_ok=True)
 
 
 class _Observer:
     def __init__(self, directory: Path) -> None:
         self._deadly = directory / "deadly"
-        with suppress(OSError):
-            self._deadly.unlink()
         self._file = os.open(directory / "phase", os.O_CREAT | os.O_WRONLY)
         self._phase = ""
         self._enter(IDLE)
@@ -84,7 +90,7 @@ class _Observer:
 
     def _look(self, phase: str) -> None:
         try:
-            if self._deadly.read_text() != phase:
+            if phase not in self._deadly.read_text().splitlines():
                 return
             self._deadly.unlink()
         except OSError:

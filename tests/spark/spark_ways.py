@@ -101,7 +101,7 @@ def by_submit(server: Any, directory: Path) -> str:
 
 def on_cluster(server: Any, directory: Path) -> str:
     """On a standalone cluster of two workers."""
-    with standalone_cluster(directory) as master:
+    with standalone_cluster(directory, 2) as master:
         return _submitted(server, directory, master)
 
 

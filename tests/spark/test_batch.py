@@ -217,3 +217,11 @@ def test_what_fails_while_it_is_planned(spark, options, words):
     text = str(caught.value)
     assert words in text and "Pickl" not in text and "s3cret" not in text
     assert words in str(cause_of(caught.value))
+
+
+def test_a_wrong_password_is_one_line(spark):
+    with served() as source:
+        url = source.url.replace("secret", "hunter2")
+        error = failure(spark, url=url)
+    assert "Access denied" in str(error) and "'repl'" in str(error)
+    assert "hunter2" not in str(error)

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from replica_client.errors import ConfigError, UnknownTableError
+from replica_client.lake.pipeline_state import SCHEMA_KEY
 from replica_client.lake.source_options import SourceOptions
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source import live_partition as live_range
-from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+from replica_client.spark.source.live_plan import LivePlanner
 from replica_client.spark.source.read_ranges import batches
 
 

@@ -24,6 +24,12 @@ from replica_client.lake.change_log_rows import (
 from tests.spark.binlogs import FILES, envelope_of, expected_tables, served
 
 KILLS = 2
+PROGRESS = (
+    "waiting for the output",
+    "looking at the source",
+    "looking for changes",
+    "starting Spark",
+)
 QUICK = '[spark]\n"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1"\n'
 
 
@@ -160,7 +166,8 @@ def test_fault_is_one_line(tmp_path, change, status, words):
         found, output, errors = finish(config)
     lines = [line for line in errors.splitlines() if line.strip()]
     assert found == status
-    assert len(lines) == 1, errors
-    assert all(word in lines[0] for word in words), lines
+    # On a busy machine it may tell before what it is at.
+    assert all(line.startswith(PROGRESS) for line in lines[:-1]), errors
+    assert all(word in lines[-1] for word in words), lines
     assert output == ""
     assert "hunter2" not in errors

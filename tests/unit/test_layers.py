@@ -21,7 +21,7 @@ LAYERS = [
     ["tables", "snapshot"],
     ["readers"],
     ["rows", "position", "transport"],
-    ["schema", "storage"],
+    ["schema", "storage", "monitoring"],
     ["wire", "binlog"],
     ["gtid"],
     ["codec"],

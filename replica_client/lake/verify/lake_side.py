@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.lake_table import LakeTable, live_rows
 from replica_client.lake.merge import Merge
 from replica_client.lake.parquet_files import in_schema, parquet_file
 from replica_client.lake.unmerged import rows_of
@@ -29,6 +29,7 @@ class FileTask:
         grouping: of the table.
         groups: whose rows are wanted; None: checksums are.
         unit: files with changes that wait to be merged, instead of the path.
+        has_deleted: whether the file has rows that the source has no more, marked.
     """
 
     path: Location
@@ -36,6 +37,7 @@ class FileTask:
     grouping: Grouping
     groups: frozenset[int] | None = None
     unit: Merge | None = None
+    has_deleted: bool = False
 
 
 Mapper = Callable[[Callable[[FileTask], Any], Sequence[FileTask]], list[Any]]
@@ -68,7 +70,10 @@ def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
     schema = table.schema
     with parquet_file(task.path) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
-            yield from in_schema(pa.Table.from_batches([batch]), schema, None).to_pylist()
+            rows = pa.Table.from_batches([batch])
+            if task.has_deleted:
+                rows = live_rows(rows)
+            yield from in_schema(rows, schema, None).to_pylist()
 
 
 def together(parts: Sequence[Checksums]) -> Checksums:

@@ -24,7 +24,7 @@ from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable, keys_of
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.merge import Merge
-from replica_client.lake.pipeline_state import load_state
+from replica_client.lake.pipeline_state import SCHEMA_KEY, load_state, read_kept_schema
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of
 from replica_client.lake.verify.lake_side import (
@@ -44,7 +44,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import row_to_json
 from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.history import SchemaChange
+from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.snapshot import Window
 from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.storage.location import Location
@@ -120,11 +120,20 @@ class VerifyReport:
 
 
 class _Changes:
-    """What the binlog says was changed from the lake's position on."""
+    """What the binlog says was changed from the lake's position on.
 
-    def __init__(self, options: SourceOptions, start: Position) -> None:
+    Args:
+        options: of the source.
+        start: the position.
+        history: what the tables look like there; None: what the binlog and the source can prove.
+    """
+
+    def __init__(
+        self, options: SourceOptions, start: Position, history: SchemaHistory | None = None
+    ) -> None:
         self._options = options
         self._start = start
+        self._history = history
         self.end = start
         self.keys: dict[TableName, set[Any]] = {}
         self.reshaped: set[TableName] = set()
@@ -139,12 +148,16 @@ class _Changes:
             stop_at_end=True,
             assembly=self._options.assembly(),
             decode=self._options.decode,
+            schema=self._history,
         )
         async with SourceStream(self._options.connect, wanted) as stream:
             async for transaction in stream.transactions():
                 if transaction.start >= end:
                     break
                 self._take(transaction, tables)
+            if self._history is not None:
+                self._history = stream.history.copy()
+                self._history.rewind(end.file, end.offset)
         self.end = end
 
     def _take(self, transaction: Transaction, tables: dict[TableName, LakeTable]) -> None:
@@ -201,8 +214,8 @@ class Verification:
                 f"{config.output}: no lake with current tables; run the pipeline first"
             )
         self._catalog = catalog
-        self._position = lake_position(config, catalog)
-        self._changes = _Changes(self._options, self._position)
+        self._position, history = lake_position(config, catalog)
+        self._changes = _Changes(self._options, self._position, history)
         self._shapes: dict[TableName, LakeTable] = {
             entry.table: LakeTable(entry.model)
             for entry in catalog.tables.values()
@@ -271,7 +284,10 @@ class Verification:
             one.outcome = "undecided" if entry.table in self._changes.reshaped else "different"
             one.reason = str(error) or "the source does not have it"
             return
-        tasks = [FileTask(path, size, grouping, None, unit) for path, size, unit in files]
+        tasks = [
+            FileTask(path, size, grouping, None, unit, _has_deleted(entry))
+            for path, size, unit in files
+        ]
         ours = together(await asyncio.to_thread(self._map, file_checksums, tasks))
         one.rows = sum(checksum.rows for checksum in theirs.values())
         one.groups = len(theirs.keys() | ours.keys())
@@ -307,7 +323,10 @@ class Verification:
         await self._passed(window)
         changed = self._changes.keys.get(entry.table, set())
         wanted = frozenset(groups)
-        tasks = [FileTask(path, size, grouping, wanted, unit) for path, size, unit in files]
+        tasks = [
+            FileTask(path, size, grouping, wanted, unit, _has_deleted(entry))
+            for path, size, unit in files
+        ]
         mine = [
             row for rows in await asyncio.to_thread(self._map, file_rows, tasks) for row in rows
         ]
@@ -371,6 +390,11 @@ class Verification:
         ]
 
 
+def _has_deleted(entry: TableEntry) -> bool:
+    assert entry.model is not None
+    return LakeTable(entry.model, entry.soft_deletes).keeps_deleted
+
+
 class _GoneError(Exception):
     """The source does not show a table."""
 
@@ -389,8 +413,12 @@ def _row_key(row: dict[str, Any], shape: LakeTable) -> str:
     return repr(shape.key_of(row))
 
 
-def lake_position(config: PipelineConfig, catalog: LakeCatalog) -> Position:
-    """The position of the source that the current tables have, at least.
+def lake_position(
+    config: PipelineConfig, catalog: LakeCatalog
+) -> tuple[Position, SchemaHistory | None]:
+    """The position of the source that the current tables have, at least, and what its tables look like there.
+
+    The second is None where the checkpoint has no schema history, which table maps without names need.
 
     Raises:
         ConfigError: it cannot be told.
@@ -406,9 +434,11 @@ def lake_position(config: PipelineConfig, catalog: LakeCatalog) -> Position:
         batch = log.version(number).transactions.get(state.pipeline)
         if batch is not None:
             text = (config.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
-            return Position.from_json(text)
+            schema = json.loads(text).get(SCHEMA_KEY)
+            history = None if schema is None else SchemaHistory.from_state(schema)
+            return Position.from_json(text), history
     try:
-        return Position.parse(state.start)
+        return Position.parse(state.start), read_kept_schema(config.checkpoint)
     except ValueError:
         raise ConfigError(
             f"{config.checkpoint}: the pipeline has not read anything yet; run it first"

@@ -43,6 +43,10 @@ CHUNKS_AT_ONCE: Final = 64
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
 
 
+def _selection(patterns: Sequence[str]) -> Selection | None:
+    return Selection(list(patterns)) if patterns else None
+
+
 def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
     """Rewrites files on executors where there is much to rewrite, else here."""
     here = local_runner()
@@ -116,7 +120,8 @@ class LakeRun:
             spark_runner(spark, config.lake.distribute_above),
             can_copy=config.lake.copies,
             merge=config.lake.merge_policy,
-            history=Selection(list(config.lake.history)) if config.lake.history else None,
+            history=_selection(config.lake.history),
+            soft_deletes=_selection(config.lake.soft_deletes),
         )
         self.copied = Copied()
         self.applied = Applied()
@@ -181,6 +186,7 @@ class LakeRun:
                     self.catalog.staging(entry),
                     self._config.lake.locking,
                     self._schema,
+                    self.applier.keeps_deleted(entry.table),
                 )
                 for number, part in enumerate(plan.parts)
             ]
@@ -225,7 +231,9 @@ class LakeRun:
                         continue
                 if plan is None:
                     lacks[entry.table] = "the source does not show it"
-                elif reason := cannot_hold(plan.table):
+                elif reason := cannot_hold(
+                    plan.table, soft_deletes=self.applier.keeps_deleted(entry.table)
+                ):
                     lacks[entry.table] = reason
                 else:
                     plans[entry.table] = plan

@@ -3,56 +3,72 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.status import Status
 
 from replica_client.spark.pipeline.run_history import lag_of, rows_of
 
+_BRIEF: Final = 1.0
+"""Seconds; what is done sooner is not worth a line."""
+
 
 class Progress:
-    """Follows a query's micro-batches.
+    """Follows a query's micro-batches, and tells what is done meanwhile.
 
-    On a terminal a line shows the state; elsewhere a line is printed now and then.
+    On a terminal a line shows the state. Elsewhere lines are printed: what is done when it takes long, and the state
+    of the stream when it has moved. A thread prints them, because the run waits for Spark, or merges.
 
     Args:
         console: on standard error.
-        every: seconds between two lines where there is no terminal.
+        every: least seconds between two lines where there is no terminal.
+        again: seconds after which what is still done is told again.
+
+    Attributes:
+        doing: what is done beside the stream; ``""`` for nothing.
+        batches: micro-batches that had changes.
+        rows: their changes.
+        position: that the stream reached, as text.
+        lag: of the last batch, in seconds; None when not known.
     """
 
-    def __init__(self, console: Console, every: float = 10.0) -> None:
+    def __init__(self, console: Console, every: float = 3.0, again: float = 30.0) -> None:
         self._console = console
         self._every = every
+        self._again = again
         self._started = time.monotonic()
-        self._printed = self._started
+        self._printed = self._begun = self._started
         self._status: Status | None = None
         self._last = -1
-        self._said: tuple[int, str] | None = None
+        self._said = ""
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._teller: threading.Thread | None = None
+        self.doing = ""
         self.batches = 0
         self.rows = 0
         self.position = ""
         self.lag: float | None = None
 
     def start(self, text: str) -> None:
-        """Show what is done before the first batch."""
+        """Tell what is done before the first batch."""
+        self.say(text)
         if self._console.is_terminal:
             self._status = self._console.status(text)
             self._status.start()
-
-    def show(self, text: str) -> None:
-        """Show what is done now, where there is a terminal."""
-        if self._status is not None:
-            self._status.update(text)
+        else:
+            self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
+            self._teller.start()
 
     def say(self, text: str) -> None:
-        """Tell what is done beside the stream."""
+        """Tell what is done beside the stream; ``""``: nothing any more."""
+        with self._lock:
+            self.doing, self._begun = text, time.monotonic()
         if self._status is not None:
-            self._status.update(text)
-        elif time.monotonic() - self._printed >= self._every:
-            self._printed = time.monotonic()
-            self._console.print(text, highlight=False)
+            self._status.update(text or self.line())
 
     def update(self, recent: list[Any]) -> None:
         """Take the query's recent progress."""
@@ -68,11 +84,33 @@ class Progress:
             self.batches += 1
             self.rows += rows
             self.lag = lag_of(report)
-        if self._status is not None:
-            self._status.update(self.line())
-        elif self.batches and time.monotonic() - self._printed >= self._every:
-            self._printed = time.monotonic()
-            self._print()
+        self.say("")
+
+    def _tell(self) -> None:
+        while not self._ended.wait(min(1.0, self._every)):
+            with self._lock:
+                now = time.monotonic()
+                since = now - self._printed
+                if since < self._every:
+                    continue
+                if not self.doing:
+                    self._tell_state()
+                elif now - self._begun < _BRIEF:
+                    continue
+                elif self._said != self.doing:
+                    self._print(self.doing, self.doing)
+                elif since >= self._again:
+                    self._print(self.doing, f"{self.doing} ({now - self._begun:.0f} s)")
+
+    def _tell_state(self) -> None:
+        # Not the line itself: the rate of a stream that stands still changes with each look.
+        state = f"{self.rows} {self.position}"
+        if self.batches and state != self._said:
+            self._print(state, self.line())
+
+    def _print(self, key: str, line: str) -> None:
+        self._said, self._printed = key, time.monotonic()
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def line(self) -> str:
         """The state on one line."""
@@ -85,18 +123,18 @@ class Progress:
             + ("" if self.lag is None else f", {self.lag:.1f} s behind")
         )
 
-    def _print(self) -> None:
-        if self._said != (self.rows, self.position):
-            self._said = (self.rows, self.position)
-            self._console.print(self.line(), highlight=False)
-
-    def stop(self) -> None:
-        """Take the line away, and leave the last state."""
+    def stop(self, *, tell: bool = True) -> None:
+        """Take the line away, and leave the last state, or nothing."""
         if self._status is not None:
             self._status.stop()
             self._status = None
-        if self.batches:
-            self._print()
+        self._ended.set()
+        if self._teller is not None:
+            self._teller.join()
+            self._teller = None
+        self.doing = ""
+        if tell:
+            self._tell_state()
 
 
 def _count(number: int, one: str, many: str) -> str:

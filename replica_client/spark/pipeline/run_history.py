@@ -89,11 +89,23 @@ def lag_of(report: Any) -> float | None:
 
 @dataclass
 class RunHistory:
-    """The last batches and merges of a run."""
+    """The last batches and merges of a run.
+
+    Attributes:
+        begun: when the run began, in seconds since 1970.
+        batches: the last ones.
+        merges: the last ones.
+        merge_count: all of them.
+        merge_seconds: time that all of them took.
+        last_commit: when the source committed the last change that was merged, in seconds since 1970; None for none.
+    """
 
     begun: float = field(default_factory=time.time)
     batches: deque[BatchPoint] = field(default_factory=lambda: deque(maxlen=_KEPT))
     merges: deque[MergePoint] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    merge_count: int = 0
+    merge_seconds: float = 0.0
+    last_commit: float | None = None
     _last: tuple[str, int] = ("", -1)
 
     def take(self, recent: list[Any]) -> None:
@@ -110,6 +122,9 @@ class RunHistory:
 
     def applied(self, done: Applied, seconds: float) -> None:
         """Take a merge."""
+        self.merge_count += 1
+        self.merge_seconds += seconds
+        self.last_commit = done.last_commit or self.last_commit
         lag = None if done.last_commit is None else max(0.0, time.time() - done.last_commit)
         self.merges.append(
             MergePoint(

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_retention import Retention
 from replica_client.lake.pipeline_state import (
+    SCHEMA_KEY,
     PipelineState,
     create_state,
     keep_schema,
@@ -33,6 +35,7 @@ from replica_client.lake.pipeline_state import (
 )
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.writer_lock import locked
+from replica_client.monitoring.page_thread import served
 from replica_client.position.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.pipeline import change_log
@@ -42,9 +45,10 @@ from replica_client.spark.pipeline.progress import Progress
 from replica_client.spark.pipeline.query_failures import PurgedRangeError, cause_of, is_transient
 from replica_client.spark.pipeline.report import write_report
 from replica_client.spark.pipeline.run_history import CHANGES, LAST_COMMIT, OBSERVED, RunHistory
+from replica_client.spark.pipeline.run_pages import RunState, pages_of
 from replica_client.spark.pipeline.spark_session import make_session
 from replica_client.spark.source import change_file_source
-from replica_client.spark.source.live_plan import SCHEMA_KEY, LivePlanner
+from replica_client.spark.source.live_plan import LivePlanner
 from replica_client.spark.source.readers import make_planner
 from replica_client.storage.location import Location, ObjectUrl, location
 
@@ -107,16 +111,48 @@ def run_pipeline(
     """
     console = console or Console(stderr=True)
     read = load_config(config)
-    with locked(read.output):
-        return _run(read, console, verbose)
+    progress = Progress(console)
+    progress.start("waiting for the output")
+    try:
+        with locked(read.output):
+            result = _run(read, progress, verbose)
+    except KeyboardInterrupt:
+        progress.stop(tell=False)
+        console.print(
+            f"interrupted: {progress.rows:,} changes were written; the next run goes on "
+            f"{f'at {progress.position}' if progress.position else 'where this one was'}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise
+    except BaseException:
+        progress.stop()
+        raise
+    progress.stop()
+    return result
 
 
-def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineResult:
+def _run(config: PipelineConfig, progress: Progress, verbose: bool) -> PipelineResult:
+    progress.say("looking at the source")
     state = _state(config)
     open_change_log(config.change_log, CHANGE_LOG_SCHEMA)
-    progress = Progress(console)
-    progress.start("looking for changes")
-    history = RunHistory()
+    view = RunState(config.origin, progress, RunHistory())
+    with _pages(config, view):
+        progress.say("looking for changes")
+        return _follow(config, state, view, verbose)
+
+
+def _pages(config: PipelineConfig, view: RunState) -> AbstractContextManager[object]:
+    """Serves the run's pages where the configuration wants them."""
+    if not config.listen:
+        return nullcontext()
+    return served(config.listen, pages_of(view), "listen in [pipeline]")
+
+
+def _follow(
+    config: PipelineConfig, state: PipelineState, view: RunState, verbose: bool
+) -> PipelineResult:
+    progress, history = view.progress, view.history
     spark: SparkSession | None = None
     run: _Run | None = None
     lake: LakeRun | None = None
@@ -125,7 +161,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
         """Spark, which takes longer to start than most else: only where there is work for it."""
         nonlocal spark
         if spark is None:
-            progress.show("starting Spark")
+            progress.say("starting Spark")
             spark = make_session(
                 "replica-client pipeline",
                 master=config.master,
@@ -137,16 +173,19 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
     try:
         if config.lake.current:
             lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, session, progress.say)
-            _apply(lake, history)  # what a run that was killed has left
+            view.lake = lake
+            _apply(lake, view)  # what a run that was killed has left
         retention = Retention(config)
         retention.apply(None if lake is None else lake.catalog)
-        run = _Run(session, config, state, lake, progress, history, retention)
+        run = _Run(session, config, state, lake, view, retention)
         run.ended = _nothing_new(config, state) and (lake is None or lake.complete)
         patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
         while not run.ended:
             try:
                 run.once()
             except (PySparkException, StreamingQueryException, TransportError) as error:
+                view.streams, view.error = False, str(cause_of(error))
+                view.retries += 1
                 patience.wait(error, run.moved)
     except (PySparkException, StreamingQueryException, Py4JError) as error:
         cause = cause_of(error)
@@ -154,7 +193,7 @@ def _run(config: PipelineConfig, console: Console, verbose: bool) -> PipelineRes
             raise PurgedRangeError(f"{cause}{_GO_ON}") from None
         raise cause from None
     finally:
-        progress.stop()
+        view.streams = False
         _stop(spark, None if run is None else run.query)
     version = open_delta(config.change_log).version()
     position = progress.position or _checkpoint_position(config)
@@ -192,17 +231,17 @@ class _Run:
         config: PipelineConfig,
         state: PipelineState,
         lake: LakeRun | None,
-        progress: Progress,
-        history: RunHistory,
+        view: RunState,
         retention: Retention,
     ) -> None:
         self._retention = retention
+        self._view = view
         self._spark = spark
         self._config = config
         self._state = state
         self._lake = lake
-        self._progress = progress
-        self._history = history
+        self._progress = view.progress
+        self._history = view.history
         self._rounds = 0
         self._position = ""
         self.query: StreamingQuery | None = None
@@ -221,6 +260,7 @@ class _Run:
         if lake is not None and config.trigger == "available-now":
             lake.read_copies()
         query = self.query = _start(self._spark(), config, self._state)
+        self._view.streams, self._view.error = True, ""
         merged = self._progress.batches
         while query.isActive:
             self._watch(query)
@@ -249,12 +289,12 @@ class _Run:
         if lake is None:
             return False
         reached = _reached(self._config, self._state)
-        done = _apply(lake, self._history)
+        done = _apply(lake, self._view)
         if self._config.trigger == "continuous" and lake.to_copy:
             lake.read_copies()
             return True
         if lake.log_copies(reached):
-            _apply(lake, self._history)
+            _apply(lake, self._view)
             return True
         return done
 
@@ -278,11 +318,13 @@ class _Patience:
         time.sleep(seconds)
 
 
-def _apply(lake: LakeRun, history: RunHistory) -> bool:
+def _apply(lake: LakeRun, view: RunState) -> bool:
     begun = time.monotonic()
+    view.progress.say("merging changes into the current tables")
     done = lake.apply()
+    view.progress.say("")
     if done.changes:
-        history.applied(done, time.monotonic() - begun)
+        view.history.applied(done, time.monotonic() - begun)
     return bool(done.changes)
 
 

@@ -17,6 +17,7 @@ from replica_client.lake.maintenance import table_sizes
 from replica_client.lake.verify.lake_side import FileTask, Mapper, map_here
 from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.spark.pipeline.executors import on_executors
+from replica_client.spark.pipeline.progress import Progress
 from replica_client.spark.pipeline.query_failures import cause_of
 from replica_client.spark.pipeline.spark_session import make_session
 
@@ -40,20 +41,21 @@ def verify_lake(
     """
     console = console or Console(stderr=True)
     read = load_config(config)
-    with console.status("comparing") as status:
-
-        def say(text: str) -> None:
-            status.update(text)
-
+    progress = Progress(console)
+    progress.start("comparing")
+    try:
         if not spark and _size(read) <= SPARK_ABOVE:
-            return Verification(read, map_here, say).run()
+            return Verification(read, map_here, progress.say).run()
+        progress.say("starting Spark")
         session = make_session("replica-client verify", master=read.master, settings=read.spark)
         try:
-            return Verification(read, _map_on(session), say).run()
+            return Verification(read, _map_on(session), progress.say).run()
         except (PySparkException, Py4JError) as error:
             raise cause_of(error) from None
         finally:
             session.stop()
+    finally:
+        progress.stop()
 
 
 def _map_on(session: SparkSession) -> Mapper:

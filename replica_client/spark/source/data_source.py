@@ -10,7 +10,12 @@ from pyspark.sql.types import StructType
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, VARIANT_ENVELOPE_SCHEMA
-from replica_client.spark.source.readers import BinlogBatchReader, BinlogStreamReader, make_planner
+from replica_client.spark.source.readers import (
+    BinlogBatchReader,
+    BinlogStreamReader,
+    FilteringBatchReader,
+    make_planner,
+)
 from replica_client.spark.source.table_as_of import AsOfReader, PlannedState
 from replica_client.spark.source.typed import TypedTable
 
@@ -59,7 +64,8 @@ class BinlogDataSource(DataSource):
             raise ConfigError(
                 "maxBytesPerTrigger and maxRowsPerTrigger are for streams (readStream)"
             )
-        return BinlogBatchReader(self._source, self._typed())
+        reader = FilteringBatchReader if self._source.pushes_filters else BinlogBatchReader
+        return reader(self._source, self._typed())
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
         """For ``spark.readStream``."""

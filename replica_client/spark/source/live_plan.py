@@ -9,6 +9,7 @@ from typing import Any
 
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, UnknownTableError
+from replica_client.lake.pipeline_state import SCHEMA_KEY
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.start_position import timestamp_of
@@ -17,9 +18,6 @@ from replica_client.spark.source.live_table import shape_of_table
 from replica_client.spark.source.live_timeline import LiveSchemaTimeline
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.source.typed import TypedTable, plan_table
-
-SCHEMA_KEY = "schema"
-"""Name of what an offset keeps of the tables; only where the binlog does not tell everything."""
 
 _PAUSE = 0.01
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -23,6 +24,7 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.spark.source.file_plan import FilePlanner
 from replica_client.spark.source.live_plan import LivePlanner
+from replica_client.spark.source.pushed_filters import PushedFilters
 from replica_client.spark.source.read_ranges import BinlogRange, batches
 from replica_client.spark.source.typed import TypedTable
 from replica_client.spark.source.worker_process import settle
@@ -56,6 +58,7 @@ class BinlogBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
         self._options = options
         self._table = table
+        self._pushed = PushedFilters()
         self._parts: list[BinlogRange] | None = None
         self._schema: str | None = None
         self._fault: Exception | None = None
@@ -80,7 +83,10 @@ class BinlogBatchReader(DataSourceReader):
             try:
                 start, stop = planner.start(), planner.stop()
                 # Spark makes one partition of none.
-                parts = planner.ranges(start, stop) or [BinlogRange(start, start)]
+                found = planner.ranges(start, stop)
+                parts = [part for part in found if self._pushed.may_have(part)] or [
+                    BinlogRange(start, start, schema=found[0].schema if found else None)
+                ]
             finally:
                 planner.close()
             # The schema history is that of all of them, and large where tables are many.
@@ -95,7 +101,18 @@ class BinlogBatchReader(DataSourceReader):
         assert isinstance(partition, BinlogRange)
         if partition.stop == partition.start:
             return iter(())
-        return _read(self._options, self._table, partition, self._schema)
+        found = _read(self._options, self._table, partition, self._schema)
+        return map(self._pushed.apply, found) if self._pushed else found
+
+
+class FilteringBatchReader(BinlogBatchReader):
+    """The same, which takes conditions of the query: Spark wants a setting of its own for readers of this kind."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take what can be used; Spark looks at all rows again."""
+        self._pushed = PushedFilters.of(filters, typed=self._table is not None)
+        self._options = self._pushed.narrowed(self._options)
+        return filters
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -29,13 +29,13 @@ async def exposed(configure: Any, disk: Any, wanted: list[str]) -> dict[str, set
     """The labels of each metric that a running service shows, by its name."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    from replica_client.daemon.metrics import Metrics
+    from replica_client.daemon.pages import pages_of
 
     one = disk()
     found: dict[str, set[str]] = {}
     async with running(configure(source={"record_losses": ["all"]})) as service:
         await until(lambda: one.lines == wanted and service.lag_bytes(route(service)) is not None)
-        text = Metrics(service).text().decode()
+        text = pages_of(service)["/metrics"]().body.decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)

@@ -73,17 +73,17 @@ class HandLog:
         """The place of what comes behind all that was added."""
         return Position("b.000001", self.offset + 1).sort_key()
 
-    def copy(self, table, copy, create, chunks, directory=None):
+    def copy(self, table, copy, create, chunks, directory=None, *, soft_deletes=False):
         """A version with the copy of a table; each chunk is its low and high position, and its rows.
 
         They are in data files in the directory where one is given, else with the chunks.
         """
         history = SchemaHistory()
         history.run(create, CONTEXT, "b.000001", 4)
-        stated = {"database": "d", "table": table, "copy": copy}
+        stated = {"database": "d", "table": table, "copy": copy, "soft_deletes": soft_deletes}
         stated["definition"] = history.table(("d", table)).to_json()
         actions = []
-        shape = LakeTable(history.table(("d", table)))
+        shape = LakeTable(history.table(("d", table)), soft_deletes)
         for number, (low, high, rows) in enumerate(chunks):
             data_files = []
             if directory is not None and rows:

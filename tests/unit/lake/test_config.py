@@ -6,6 +6,7 @@ import pytest
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
+from replica_client.storage.location import ObjectUrl
 
 GOOD = '[source]\nurl = "mysql://repl:hunter2@db1/"\n[pipeline]\noutput = "lake"\n'
 
@@ -129,3 +130,19 @@ def test_when_they_are_due():
     assert not MergePolicy.parse("1g").is_due(waiting(*[1] * 199), 1, now)
     assert MergePolicy.parse("1k").is_due(waiting(1000, 24), 1 << 40, now)
     assert not MergePolicy.parse("1k").is_due(waiting(1000, 23), 0, now - 1e6)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["s3://b/lake", "s3a://b/lake", "gs://b/lake", "abfss://box@account.dfs.core.windows.net/lake"],
+)
+def test_output_in_a_store_makes_no_directory_here(tmp_path, monkeypatch, output):
+    """Of each scheme; it became one called ``s3:`` once."""
+    monkeypatch.chdir(tmp_path)
+    text = GOOD.replace('"lake"', f'"{output}"') + 'checkpoint = "state"\n'
+    config = load_config(write(tmp_path, text))
+    assert isinstance(config.output, ObjectUrl)
+    assert isinstance(config.change_log, ObjectUrl)
+    assert str(config.change_log) == output.replace("s3a:", "s3:") + "/change_log"
+    assert config.checkpoint == tmp_path / "state"
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.toml"]

@@ -192,7 +192,7 @@ def test_a_step_that_comes_again_is_passed_over(tmp_path):
     add(table, 5, 1)
     assert add(table, 5, 2) == (0, 0)
     assert add(table, 4, 3) == (0, 0)
-    table.truncate(5)
+    table.truncate(5, local_runner())
     table.reshape(
         shape("create table t (id int primary key, w int)"), {"id": "id"}, 5, local_runner(1)
     )
@@ -207,7 +207,7 @@ def test_a_step_that_comes_again_is_passed_over(tmp_path):
     )
     assert found(table) == [(1, 5)]
     assert table.dataset().schema.field("w").type == pa.int64()
-    table.truncate(7)
+    table.truncate(7, local_runner())
     assert found(table) == []
     assert table.step == 7
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from replica_client.errors import ConfigError
 
@@ -14,6 +16,16 @@ class Page:
     body: bytes
     content_type: str
     status: int = 200
+
+
+def alive() -> Page:
+    """The answer of a process that runs (``/healthz``)."""
+    return Page(b"ok\n", "text/plain; charset=utf-8")
+
+
+def json_page(value: Any, status: int = 200) -> Page:
+    """A value as JSON."""
+    return Page(json.dumps(value).encode() + b"\n", "application/json", status)
 
 
 def listen_address(text: str) -> tuple[str, int]:

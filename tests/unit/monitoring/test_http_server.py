@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from replica_client.daemon.http_server import HttpServer
-from replica_client.daemon.page import Page, listen_address
 from replica_client.errors import ConfigError
+from replica_client.monitoring.http_server import HttpServer
+from replica_client.monitoring.page import Page, listen_address
 
 
 def _broken() -> Page:
@@ -93,7 +93,7 @@ async def test_what_is_no_request_is_refused_and_the_next_one_answered(server, d
 
 
 async def test_connections_are_bounded_and_silent_ones_ended(server, monkeypatch):
-    monkeypatch.setattr("replica_client.daemon.http_server._REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr("replica_client.monitoring.http_server._REQUEST_SECONDS", 2.0)
     silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(64)]
     await asyncio.sleep(0.05)
     assert len(server._open) == 64

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import h11
 
-from replica_client.daemon.page import Page, listen_address
 from replica_client.errors import ConfigError
+from replica_client.monitoring.page import Page, listen_address
 
-_LOG = logging.getLogger("replica_client.daemon")
+_LOG = logging.getLogger("replica_client.monitoring")
 _MAX_REQUEST = 16 << 10
 _MAX_CONNECTIONS = 64
 _REQUEST_SECONDS = 5.0
@@ -38,14 +38,21 @@ class HttpServer:
     Args:
         listen: address and port.
         pages: what makes each page, by path.
+        key: names the setting that says where to listen, for messages.
 
     Attributes:
         port: where it listens, once started.
     """
 
-    def __init__(self, listen: str, pages: Mapping[str, Callable[[], Page]]) -> None:
+    def __init__(
+        self,
+        listen: str,
+        pages: Mapping[str, Callable[[], Page]],
+        key: str = "listen in [daemon]",
+    ) -> None:
         self.host, self.port = listen_address(listen)
         self._pages = pages
+        self._key = key
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -65,8 +72,7 @@ class HttpServer:
             self._server = await asyncio.start_server(self._serve, self.host, self.port)
         except OSError as error:
             raise ConfigError(
-                f"listen: {self.host}:{self.port}: {error.strerror or error}; set listen in [daemon] to "
-                "another address"
+                f"listen: {self.host}:{self.port}: {error.strerror or error}; set {self._key} to another address"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
 

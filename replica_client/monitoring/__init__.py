@@ -1,0 +1,1 @@
+"""Pages that a running process shows over HTTP: metrics, health, state."""
