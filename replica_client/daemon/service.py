@@ -137,9 +137,11 @@ class Service:
             await asyncio.sleep(_LOOK_SECONDS)
         from replica_client.monitoring.http_server import HttpServer
 
-        self.http = HttpServer(self.config.daemon.listen, pages_of(self))
-        await self.http.start()
-        _LOG.info("status page: %s", self.http.url)
+        server = HttpServer(self.config.daemon.listen, pages_of(self))
+        await server.start()
+        # Not before: whoever sees it may ask it.
+        self.http = server
+        _LOG.info("status page: %s", server.url)
 
     def stop(self) -> None:
         """Ask it to finish what was begun, and end."""
