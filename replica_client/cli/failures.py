@@ -51,6 +51,10 @@ class FaultFoundError(ReplicaClientError):
     """A command did its work and found the input faulty; what it found was printed already."""
 
 
+# The packages of Debian and Ubuntu that hold them.
+_PACKAGES = {"libstdc++": "libstdc++6", "libgcc_s": "libgcc-s1", "libgomp": "libgomp1"}
+
+
 class MissingExtraError(ReplicaClientError):
     """A command needs packages that are not installed."""
 
@@ -59,6 +63,23 @@ class MissingExtraError(ReplicaClientError):
             f"the Python package {module} is not installed; "
             f"run: pip install 'replica-client[{extra}]'"
         )
+
+
+class MissingLibraryError(ReplicaClientError):
+    """A compiled package needs a shared library that the system lacks, as a bare Ubuntu lacks C++'s."""
+
+    def __init__(self, error: ImportError) -> None:
+        library = str(error).partition(":")[0]
+        package = _PACKAGES.get(library.partition(".so")[0])
+        remedy = f"; on Debian or Ubuntu run: apt-get install {package}" if package else ""
+        super().__init__(
+            f"an installed Python package needs the shared library {library}, which this system lacks{remedy}"
+        )
+
+    @staticmethod
+    def is_meant(error: ImportError) -> bool:
+        """Whether the system's loader made this error."""
+        return "cannot open shared object file" in str(error)
 
 
 def exit_status(error: BaseException) -> int:

@@ -14,6 +14,7 @@ from replica_client.cli.failures import (
     INTERRUPTED,
     UNREAD,
     FaultFoundError,
+    MissingLibraryError,
     exit_status,
     one_line,
 )
@@ -70,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         discard_standard_output()
         return UNREAD
+    except ImportError as error:
+        if not MissingLibraryError.is_meant(error):
+            raise
+        message(f"{PROGRAM}: {one_line(MissingLibraryError(error))}")
+        return FAULTY
     except (ReplicaClientError, OSError) as error:
         message(f"{PROGRAM}: {one_line(error)}")
         if isinstance(error, OSError):

@@ -171,6 +171,37 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
         assert set(said[1].split(",")) <= set(project["optional-dependencies"])
 
 
+@pytest.mark.parametrize(
+    ("library", "remedy"),
+    [
+        ("libstdc++.so.6", "; on Debian or Ubuntu run: apt-get install libstdc++6"),
+        ("libother.so.1", ""),
+    ],
+)
+def test_a_missing_shared_library_is_named(run, monkeypatch, library, remedy):
+    def no_library(name, package=None):
+        raise ImportError(f"{library}: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(
+        "replica_client.cli.extras.importlib", SimpleNamespace(import_module=no_library)
+    )
+    result = run("demo", "--no-plain")
+    assert (result.status, result.out) == (1, "")
+    needs = (
+        f"an installed Python package needs the shared library {library}, which this system lacks"
+    )
+    assert result.err == f"replica-client: {needs}{remedy}\n"
+
+
+def test_another_failed_import_is_an_error_of_ours(run, monkeypatch):
+    def wrong(name, package=None):
+        raise ImportError("cannot import name 'x'")
+
+    monkeypatch.setattr("replica_client.cli.extras.importlib", SimpleNamespace(import_module=wrong))
+    with pytest.raises(ImportError, match="cannot import name"):
+        run("demo", "--no-plain")
+
+
 def test_no_secret_of_a_url_is_printed(run):
     result = run("changes", "mysql://repl:hunter2@127.0.0.1:1/")
     assert result.status == 1
