@@ -18,6 +18,9 @@ from tests.unit.readers import test_row_fast_path as rows
 from tests.unit.readers.relocation import relocated
 from tests.unit.readers.test_fast_path import FILES, Counting, assert_same, outcome
 
+# Some seconds in all: scripts/test quick leaves them out.
+pytestmark = [pytest.mark.slow, pytest.mark.both_forms]
+
 GTID, QUERY, XID, PAYLOAD = 33, 2, 16, 40
 
 
@@ -167,8 +170,6 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(monkeypatch, source=data)
 
 
-@pytest.mark.slow
-@pytest.mark.both_forms
 def test_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(60):
         rng = random.Random(seed)

@@ -22,6 +22,9 @@ from tests.unit.readers import test_row_fast_path as rows
 from tests.unit.readers.relocation import relocated
 from tests.unit.readers.test_fast_path import DEMO, GOLDEN, events_of, file_and_transaction, sealed
 
+# Some seconds in all: scripts/test quick leaves them out.
+pytestmark = [pytest.mark.slow, pytest.mark.both_forms]
+
 
 def _of_servers() -> dict[int, bytes]:
     """An event of each type that the golden files have, of the newest server that has it."""
