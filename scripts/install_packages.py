@@ -28,6 +28,7 @@ SILENCE = 4.0
 LARGE = 10.0
 
 _UV = "uv>=0.8,<1"
+_NO_BAR = {"PIP_PROGRESS_BAR": "off"}
 # Settings of pip, and the variables that tell uv the same.
 _SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -103,24 +104,6 @@ def settings_for_uv(listed: str) -> dict[str, str]:
         # As pip: the best version of all indexes, not of the first that has the package.
         settings["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     return {name: value for name, value in settings.items() if name not in os.environ}
-
-
-def find_uv(directory: Path) -> Path | None:
-    """The uv of this machine, or one installed into the environment; None where it cannot be had."""
-    if found := shutil.which("uv"):
-        return Path(found)
-    installed = directory / "bin" / "uv"
-    if not installed.exists():
-        # Not built: that would need a compiler of Rust.
-        done = subprocess.run(
-            [*_pip(directory), "install", "--quiet", "--only-binary", ":all:", _UV],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        if done.returncode or not installed.exists():
-            return None
-    return installed
 
 
 def _pip(directory: Path) -> list[str]:
@@ -219,14 +202,26 @@ def run(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def find_uv(directory: Path, progress: Progress) -> Path | None:
+    """The uv of this machine, or one installed into the environment; None where it cannot be had."""
+    if found := shutil.which("uv"):
+        return Path(found)
+    installed = directory / "bin" / "uv"
+    if not installed.exists():
+        # Not built: that would need a compiler of Rust.
+        command = [*_pip(directory), "install", "--only-binary", ":all:", _UV]
+        status, _ = run(command, _NO_BAR, directory, progress)
+        if status or not installed.exists():
+            return None
+    return installed
+
+
 def main(directory: Path, requirements: list[str]) -> int:
     """Install; returns the exit status of what did it, or of pip where both failed."""
     progress = Progress()
     # What is imported is compiled to bytecode then; to compile everything takes longer than to install it.
-    ways = [
-        ([*_pip(directory), "install", "--no-compile", *requirements], {"PIP_PROGRESS_BAR": "off"})
-    ]
-    uv = find_uv(directory)
+    ways = [([*_pip(directory), "install", "--no-compile", *requirements], _NO_BAR)]
+    uv = find_uv(directory, progress)
     if uv is not None:
         listed = subprocess.run(
             [*_pip(directory), "config", "list"], capture_output=True, text=True

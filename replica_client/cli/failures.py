@@ -51,10 +51,6 @@ class FaultFoundError(ReplicaClientError):
     """A command did its work and found the input faulty; what it found was printed already."""
 
 
-# The packages of Debian and Ubuntu that hold them.
-_PACKAGES = {"libstdc++": "libstdc++6", "libgcc_s": "libgcc-s1", "libgomp": "libgomp1"}
-
-
 class MissingExtraError(ReplicaClientError):
     """A command needs packages that are not installed."""
 
@@ -65,8 +61,12 @@ class MissingExtraError(ReplicaClientError):
         )
 
 
+# Packages of Debian and Ubuntu, by the shared library in them.
+_PACKAGES = {"libstdc++": "libstdc++6", "libgcc_s": "libgcc-s1", "libgomp": "libgomp1"}
+
+
 class MissingLibraryError(ReplicaClientError):
-    """A compiled package needs a shared library that the system lacks, as a bare Ubuntu lacks C++'s."""
+    """A compiled Python package needs a shared library that the system lacks."""
 
     def __init__(self, error: ImportError) -> None:
         library = str(error).partition(":")[0]
@@ -78,7 +78,7 @@ class MissingLibraryError(ReplicaClientError):
 
     @staticmethod
     def is_meant(error: ImportError) -> bool:
-        """Whether the system's loader made this error."""
+        """Whether the system's loader raised it, not Python: a library is missing, not a module."""
         return "cannot open shared object file" in str(error)
 
 

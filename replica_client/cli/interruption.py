@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, TypeVar
 
 _Item = TypeVar("_Item")
@@ -122,20 +122,20 @@ def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
         return
     # Not from here, where it would be dropped, too: on a busy machine this function may last longer than any delay.
-    threading.Thread(target=_interrupt_after, args=(interrupt_again,), daemon=True).start()
+    threading.Thread(target=_interrupt_when_it_returned, daemon=True).start()
 
 
-def _interrupt_after(function: FunctionType) -> None:
-    """Send SIGINT once the main thread is not inside ``function``."""
-    main_thread = threading.main_thread().ident
-    while _is_inside(sys._current_frames().get(main_thread or 0), function):
+def _interrupt_when_it_returned() -> None:
+    """Send SIGINT once the main thread has left :func:`interrupt_again`."""
+    main_thread = threading.main_thread().ident or 0
+    while _is_in_the_hook(sys._current_frames().get(main_thread)):
         time.sleep(_AGAIN_AFTER)
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _is_inside(frame: FrameType | None, function: FunctionType) -> bool:
+def _is_in_the_hook(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code is function.__code__:
+        if frame.f_code is interrupt_again.__code__:
             return True
         frame = frame.f_back
     return False

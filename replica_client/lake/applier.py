@@ -638,16 +638,22 @@ class Applier:
 
 def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
     """Why the lake cannot hold a table's current rows; ``""`` when it can."""
-    if soft_deletes and any(column.name == DELETED for column in model.columns):
-        return f"it has a column {DELETED}; leave it out of soft_deletes in [lake]"
     if model.versioned:
         return "it keeps its old rows itself (WITH SYSTEM VERSIONING)"
+    table = LakeTable(model, soft_deletes)
     try:
-        _ = LakeTable(model).schema
+        names = table.schema.names
     except SchemaError as error:
         return str(error)
-    if not LakeTable(model).columns:
+    if not table.columns:
         return "it has no columns"
+    # Spark and Delta take names that differ in letter case alone for one.
+    added = names[len(table.columns) :]
+    for name in names[: len(table.columns)]:
+        if name.lower() == DELETED and DELETED in added:
+            return f"it has a column {name}; leave it out of soft_deletes in [lake]"
+        if name.lower() in added:
+            return f"it has a column {name}, and the lake adds one of this name"
     return ""
 
 

@@ -13,17 +13,7 @@ from replica_client.lake.change_log_schema import statement_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.history import schema_change
-from tests.unit.lake.lakes import CONTEXT, HandLog, applier, rows_of
-
-
-@pytest.fixture
-def log(tmp_path):
-    return HandLog(tmp_path / "change_log")
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return tmp_path / "lake"
+from tests.unit.lake.lakes import CONTEXT, applier, rows_of
 
 
 def test_upsert_delete_key_change_and_the_last_one_of_a_batch(log, lake):

@@ -7,19 +7,9 @@ from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
 from replica_client.rows.selection import Selection
-from tests.unit.lake.lakes import HandLog, applier, rows_of
+from tests.unit.lake.lakes import applier, rows_of
 
 ALL = Selection(["d.*"])
-
-
-@pytest.fixture
-def log(tmp_path):
-    return HandLog(tmp_path / "change_log")
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return tmp_path / "lake"
 
 
 def marked(engine, table="t"):
@@ -88,18 +78,31 @@ def test_only_tables_that_are_named_and_have_a_key(log, lake):
     assert rows_of(engine, "u") == rows_of(engine, "bag") == []
 
 
-def test_a_table_that_has_such_a_column_is_left_out_by_name(log, lake):
-    log.ddl("create table t (id int primary key, _deleted int)").insert("t", id=1, _deleted=2)
+@pytest.mark.parametrize("name", ["_deleted", "_DELETED"])
+def test_a_table_that_has_such_a_column_is_left_out_by_name(log, lake, name):
+    log.ddl(f"create table t (id int primary key, {name} int)").insert("t", **{"id": 1, name: 2})
     log.commit()
     engine = applier(lake, log, soft_deletes=ALL)
     engine.run()
     entry = engine.catalog.tables["d", "t"]
     assert (entry.status, entry.reason) == (
-        "left_out", "it has a column _deleted; leave it out of soft_deletes in [lake]",
+        "left_out", f"it has a column {name}; leave it out of soft_deletes in [lake]",
     )  # fmt: skip
     other = applier(lake.with_name("other"), log)
     other.run()
-    assert rows_of(other, "t") == [{"id": 1, "_deleted": 2}]
+    assert rows_of(other, "t") == [{"id": 1, name: 2}]
+
+
+@pytest.mark.parametrize(
+    "columns", ["id int primary key, at date, _Lossless int", "_row_key int, v int"]
+)
+def test_a_column_of_a_name_that_the_lake_adds_leaves_the_table_out(log, lake, columns):
+    log.ddl(f"create table t ({columns})").commit()
+    engine = applier(lake, log)
+    engine.run()
+    entry = engine.catalog.tables["d", "t"]
+    assert entry.status == "left_out"
+    assert entry.reason.endswith(", and the lake adds one of this name")
 
 
 def test_the_option_takes_effect_with_the_next_copy(log, lake, tmp_path):

@@ -9,17 +9,7 @@ from replica_client.lake import lake_catalog, open_lake, state_table, taken_copi
 from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.rows.selection import Selection
-from tests.unit.lake.lakes import HandLog, applier, rows_of
-
-
-@pytest.fixture
-def log(tmp_path):
-    return HandLog(tmp_path / "change_log")
-
-
-@pytest.fixture
-def lake(tmp_path):
-    return tmp_path / "lake"
+from tests.unit.lake.lakes import applier, rows_of
 
 
 def create(name):
