@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFile
-from replica_client.lake.history_rows import HistoryShape, Moment
+from replica_client.lake.history_rows import FIELDS, HistoryShape, Moment
 from replica_client.lake.history_table import HistoryTable
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -71,7 +72,17 @@ class Histories:
     def _is_wanted(self, entry: TableEntry) -> bool:
         if self._wanted is None or not self._wanted.wants(*entry.table):
             return False
-        return bool(entry.model is not None and entry.model.primary_key)
+        if entry.model is None or not entry.model.primary_key:
+            return False
+        added = {field.name for field in FIELDS}
+        for column in entry.model.columns:
+            # Delta takes names that differ in letter case alone for one.
+            if column.name.lower() in added:
+                raise ConfigError(
+                    f"{'.'.join(entry.table)}: it has a column {column.name}, and its history adds one of this name; "
+                    "leave it out of history in [lake]"
+                )
+        return True
 
     def taken(self, before: int) -> Moment:
         """The last change before a version of the change log."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from replica_client.errors import ConfigError
 from replica_client.lake import open_lake
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
@@ -178,3 +179,13 @@ def test_configuration(tmp_path, value, patterns):
         f'[source]\npath = "x"\n[pipeline]\noutput = "o"\n[lake]\nsoft_deletes = {value}\n'
     )
     assert load_config(file).lake.soft_deletes == patterns
+
+
+@pytest.mark.parametrize("name", ["_valid_from", "_Valid_To", "_DELETED"])
+def test_a_column_of_a_name_that_the_history_adds_is_refused(log, lake, name):
+    log.ddl(f"create table t (id int primary key, {name} int)").commit()
+    with pytest.raises(ConfigError) as caught:
+        applier(lake, log, history=ALL).run()
+    assert str(caught.value) == (
+        f"d.t: it has a column {name}, and its history adds one of this name; leave it out of history in [lake]"
+    )
