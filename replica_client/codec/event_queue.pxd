@@ -1,3 +1,5 @@
+from replica_client.codec.turns cimport Turn
+
 cdef class EventQueue:
     cdef bytearray _memory
     cdef unsigned char* data
@@ -13,7 +15,7 @@ cdef class EventQueue:
     cdef Py_ssize_t tail
     cdef Py_ssize_t filled
     cdef readonly long long waiting
-    cdef int _cut_valid(self, long long max_event_size, unsigned char* stops) except -1
+    cdef int _cut_valid(self, long long max_event_size, unsigned char* stops, Turn turn) except -1
     cdef int _make_room(self, Py_ssize_t size) except -1
     cdef int _move_out(self, Py_ssize_t begin, Py_ssize_t capacity) except -1
     cdef int _move_to_front(self) except -1

@@ -19,9 +19,11 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.replica_client.codec.crc import cut_valid, valid_until
     from cython.cimports.replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
+    from cython.cimports.replica_client.codec.turns import Turn
 else:
     from replica_client.codec.crc import cut_valid, valid_until
     from replica_client.codec.memory import copy_bytes, load_le, longs, move_bytes
+    from replica_client.codec.turns import Turn
 
 CAPACITY = 2 << 20
 """Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
@@ -188,7 +190,11 @@ class EventQueue:
         self.tail += size
 
     def split(
-        self, max_event_size: cython.longlong, formats: bytes, checks: cython.bint = False
+        self,
+        max_event_size: cython.longlong,
+        formats: bytes,
+        checks: cython.bint = False,
+        turn: Turn | None = None,
     ) -> int:
         """Cut events with headers of 19 bytes, up to one of a type of ``formats`` or a wrong size.
 
@@ -196,6 +202,7 @@ class EventQueue:
             max_event_size: bytes that one may have.
             formats: type codes.
             checks: look at the checksums of short events, which costs least here.
+            turn: this thread has it, and gives it meanwhile.
 
         Returns:
             the bytes of the events.
@@ -212,7 +219,7 @@ class EventQueue:
             stops[code] = 1
         types: cython.p_uchar = stops
         if checks:
-            self._cut_valid(max_event_size, types)
+            self._cut_valid(max_event_size, types, turn)
             marks = self.marks
             room = self._marks_capacity
             last = self.last
@@ -240,26 +247,38 @@ class EventQueue:
         self.tail = at
         return int(size)
 
-    def verify(self) -> None:
-        """Look at the checksums of all events, as far as they are right."""
+    def verify(self, turn: Turn | None = None) -> None:
+        """Look at the checksums of all events, as far as they are right.
+
+        Args:
+            turn: this thread has it, and gives it meanwhile.
+        """
         first: cython.Py_ssize_t = self.first
         begin: cython.Py_ssize_t = first
         if self.first_valid <= first < self.last_valid:
             begin = self.last_valid
         with cython.nogil:
+            if cython.compiled and turn is not None:
+                turn._give()
             begin = valid_until(self.data, self.marks, begin, self.last)
+            if cython.compiled and turn is not None:
+                turn._take()
         self.first_valid = first
         self.last_valid = begin
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _cut_valid(self, max_event_size: cython.longlong, stops: cython.p_uchar) -> cython.int:
+    def _cut_valid(
+        self, max_event_size: cython.longlong, stops: cython.p_uchar, turn: Turn | None
+    ) -> cython.int:
         """Mark short events as long as their checksums are right."""
         at: cython.Py_ssize_t = self.tail
         last: cython.Py_ssize_t = self.last
         first: cython.Py_ssize_t = last
         while True:
             with cython.nogil:
+                if cython.compiled and turn is not None:
+                    turn._give()
                 last = cut_valid(
                     self.data,
                     at,
@@ -270,6 +289,8 @@ class EventQueue:
                     max_event_size,
                     stops,
                 )
+                if cython.compiled and turn is not None:
+                    turn._take()
             if last > self.last:
                 at = self.marks[2 * last - 1]
                 self.last = last

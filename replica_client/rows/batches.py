@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.turns import Turn, outside
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.buffers import allocate
@@ -26,7 +27,6 @@ from replica_client.rows.runs import (
     EventRuns,
 )
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
-from replica_client.rows.turns import Turn, outside
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())

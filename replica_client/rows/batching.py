@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
+from replica_client.codec.turns import Turn
 from replica_client.errors import ConfigError
-from replica_client.rows.turns import Turn
 
 try:
     import pyarrow as pa

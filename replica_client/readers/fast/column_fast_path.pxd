@@ -1,6 +1,6 @@
 from replica_client.readers.fast.fast_path cimport FastPath
 from replica_client.readers.fast.fast_path_tables cimport FastPathTable
-from replica_client.rows.turns cimport Turn
+from replica_client.codec.turns cimport Turn
 
 cdef struct RowsRecord:
     void* table

@@ -35,6 +35,7 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.codec.turns import Turn
     from cython.cimports.replica_client.readers.fast.fast_path import FastPath
     from cython.cimports.replica_client.readers.fast.fast_path_tables import (
         FastPathTable,
@@ -44,7 +45,6 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.columnar import ColumnarRows
     from cython.cimports.replica_client.rows.runs import EventRuns
-    from cython.cimports.replica_client.rows.turns import Turn
 else:
     from replica_client.binlog.layout import (
         DELETE,
@@ -60,13 +60,13 @@ else:
     )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.codec.turns import Turn
     from replica_client.readers.fast.fast_path import FastPath
     from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
     from replica_client.rows.column_layout import Layout
     from replica_client.rows.columnar import ColumnarRows
     from replica_client.rows.runs import EventRuns
-    from replica_client.rows.turns import Turn
 
     RowsRecord: TypeAlias = Any
     RecordPointer: TypeAlias = Any

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.codec.turns import Turn
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
@@ -18,7 +20,6 @@ from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
 from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.notices import Notice, batches_of
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.turns import Turn, outside
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
@@ -72,7 +73,7 @@ class FileSteps:
         assembler: puts transactions together.
         fast_path: takes the ordinary ones.
         stop: no transaction that begins there or later is read.
-        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.rows.turns`.
+        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.codec.turns`.
 
     Attributes:
         stopped: whether the stop was reached.
@@ -110,10 +111,13 @@ class FileSteps:
         fast_path.forget()
         limit = feed.options.max_event_size
         stop = self._stop.offset if self._stop is not None and self._stop.file == file else -1
+        until = sys.maxsize if stop < 0 else stop
         events = source.events
         offset = 0
         fault: BinlogDecodeError | None = None
         ended = wants_more = False
+        # Of what stands before the first one, only the format description is needed.
+        source.ahead_until = 0 if source.position < first else until
         while True:
             if not events or (wants_more and not ended):
                 if ended:
@@ -122,6 +126,11 @@ class FileSteps:
                     return
                 if not events:
                     offset = source.position
+                    if offset >= first:
+                        source.ahead_until = until
+                        if offset >= until and not tracker.in_transaction:
+                            self.stopped = True
+                            return
                 try:
                     ended = not self._next(source, file, first, limit)
                 except BinlogDecodeError as error:
@@ -160,10 +169,6 @@ class FileSteps:
 
     def _next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
         """Read the next events, if one does not stand before where reading begins; False at the end."""
-        with outside(self._turn):
-            return self._read_next(source, file, first, limit)
-
-    def _read_next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
         decoder = self._feed.decoder
         position = source.position
         if position < first:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 import re
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from replica_client.binlog.header import HEADER_SIZE_V1
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
+from replica_client.codec.turns import Turn, outside
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogDecodeError,
@@ -29,6 +32,7 @@ from replica_client.errors import (
     TruncatedEventError,
 )
 from replica_client.readers.files.in_memory_bytes import InMemoryBytes
+from replica_client.readers.files.read_at import read_at
 from replica_client.storage.files import (
     FileStatus,
     file_or_none,
@@ -49,6 +53,7 @@ _FORMATS = bytes(
     )
 )
 _MAX_READ = 16 << 20
+_MIN_SEEK = 64 << 10
 INDEX_SUFFIX = ".rcindex"
 """What the name of our own index of a binlog file ends with."""
 _BESIDE = (INDEX_SUFFIX, ".idx")  # .idx: MariaDB >= 11.4, GTIDs of the file without it
@@ -201,10 +206,12 @@ class EventSource:
         file: name for errors.
         cipher: decrypts what is read, for a file that MySQL encrypted.
         events: an empty queue whose memory is used again; None: one of its own.
+        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.codec.turns`.
 
     Attributes:
         events: whole events that were cut and not taken.
         position: offset in the plain file of what is behind :attr:`events`.
+        ahead_until: offset in the plain file; nothing behind it is read before it is asked for.
     """
 
     def __init__(
@@ -213,12 +220,16 @@ class EventSource:
         file: str,
         cipher: ContentCipher | None = None,
         events: EventQueue | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self._stream = stream
+        self._turn = turn
         self._read_into = getattr(stream, "readinto", None) if cipher is None else None
+        self._descriptor = -1 if cipher is not None else _descriptor_of(stream)
         self._file = file
         self._cipher = cipher
         self._read = MAGIC_SIZE
+        self.ahead_until = sys.maxsize
         self._is_in_memory = isinstance(stream, InMemoryBytes) and cipher is None
         self.events = EventQueue() if events is None else events
         if isinstance(stream, InMemoryBytes) and cipher is None:
@@ -229,16 +240,22 @@ class EventSource:
         """Have ``size`` bytes behind the events if the file has them; returns how many are."""
         events = self.events
         while events.uncut < size:
-            wanted = max(CHUNK_SIZE, min(size - events.uncut, _MAX_READ))
+            ahead = min(CHUNK_SIZE, self.ahead_until - self._read)
+            wanted = max(ahead, min(size - events.uncut, _MAX_READ))
             if self._is_in_memory:
                 count = min(wanted, events.left)
                 events.received(count)
-            elif self._read_into is not None:
+            elif self._descriptor >= 0:
                 with events.room(wanted) as room:
+                    count = read_at(self._descriptor, room, self._read, self._turn)
+                events.received(count)
+            elif self._read_into is not None:
+                with events.room(wanted) as room, outside(self._turn):
                     count = self._read_into(room) or 0
                 events.received(count)
             else:
-                part = self._stream.read(wanted)
+                with outside(self._turn):
+                    part = self._stream.read(wanted)
                 if self._cipher is not None and part:
                     part = self._cipher.apply(part, self._read)
                 count = len(part)
@@ -311,9 +328,9 @@ class EventSource:
             checks: look at the checksums that they have, as far as that is quicker now than later.
             checks_all: at those of all events.
         """
-        self.position += self.events.split(max_event_size, _FORMATS, checks)
+        self.position += self.events.split(max_event_size, _FORMATS, checks, self._turn)
         if checks_all:
-            self.events.verify()
+            self.events.verify(self._turn)
 
     def skip_to(self, position: int) -> None:
         """Move forward to where an event starts.
@@ -338,15 +355,19 @@ class EventSource:
         """Pass over what need not be read: in a file that is neither decrypted nor mapped."""
         step = position - self.position - self.events.uncut
         stream = self._stream
-        if step < CHUNK_SIZE or self._cipher is not None or self._is_in_memory:
+        if step < _MIN_SEEK or self._cipher is not None or self._is_in_memory:
             return
-        if not isinstance(stream, io.IOBase) or not stream.seekable():
+        if self._descriptor >= 0:
+            if self._read + step > os.fstat(self._descriptor).st_size:
+                return
+        elif isinstance(stream, io.IOBase) and stream.seekable():
+            here = stream.tell()
+            if here + step > stream.seek(0, io.SEEK_END):
+                stream.seek(here)
+                return
+            stream.seek(here + step)
+        else:
             return
-        here = stream.tell()
-        if here + step > stream.seek(0, io.SEEK_END):
-            stream.seek(here)
-            return
-        stream.seek(here + step)
         self.events.pass_over(self.events.uncut)
         self._read += step
         self.position = position
@@ -359,8 +380,19 @@ class EventSource:
         )
 
 
+def _descriptor_of(stream: BinaryIO) -> int:
+    """That of a file which can be read at any position; -1: it is no such file."""
+    if type(stream) is io.BufferedReader and type(stream.raw) is io.FileIO and stream.seekable():
+        return stream.fileno() if stream.tell() == MAGIC_SIZE else -1
+    return -1
+
+
 def open_events(
-    stream: BinaryIO, file: str, options: DecodeOptions, events: EventQueue | None = None
+    stream: BinaryIO,
+    file: str,
+    options: DecodeOptions,
+    events: EventQueue | None = None,
+    turn: Turn | None = None,
 ) -> EventSource:
     """Check a file's first bytes, and stand before its first event.
 
@@ -369,6 +401,7 @@ def open_events(
         file: its name, for errors.
         options: how events are decoded.
         events: an empty queue whose memory is used again; None: one of its own.
+        turn: as of :class:`EventSource`.
 
     Raises:
         BinlogDecodeError: not a binlog, or encrypted and no key of ``options`` fits.
@@ -376,10 +409,10 @@ def open_events(
     try:
         magic = stream.read(MAGIC_SIZE)
         if file_kind(magic) is FileKind.PLAIN:
-            return EventSource(stream, file, None, events)
+            return EventSource(stream, file, None, events, turn)
         head = magic + stream.read(ENCRYPTION_HEADER_SIZE - MAGIC_SIZE)
         cipher = EncryptionHeader.decode(head).open(options.keys)
         cipher.check_magic(cipher.apply(stream.read(MAGIC_SIZE), 0))
-        return EventSource(stream, file, cipher, events)
+        return EventSource(stream, file, cipher, events, turn)
     except BinlogDecodeError as error:
         raise error.at(file=file) from error.__cause__

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
+from replica_client.codec.turns import Turn, outside
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.position.losses import loss_kinds
 from replica_client.position.prepared import PreparedLedger
@@ -29,7 +30,6 @@ from replica_client.rows.batches import BatchSizes
 from replica_client.rows.batching import BatchAssembler, RecordBatch
 from replica_client.rows.conditions import matches
 from replica_client.rows.screens import condition_screens
-from replica_client.rows.turns import Turn, outside
 from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaHistory
 
@@ -86,7 +86,7 @@ class PieceReading:
         """The rows, and notices among them where they are wanted.
 
         Args:
-            turn: this thread has it, where others decode, too; see :mod:`~replica_client.rows.turns`.
+            turn: this thread has it, where others decode, too; see :mod:`~replica_client.codec.turns`.
 
         Raises:
             BinlogDecodeError: the first fault; what stands before it was given.
@@ -124,8 +124,7 @@ class PieceReading:
                 stream = file.open()
             with stream:
                 events = self._queue(stream)
-                with outside(turn):
-                    source = open_events(stream, file.name, how.decode, events)
+                source = open_events(stream, file.name, how.decode, events, turn)
                 for ready in steps.read(source, file.name, start.offset):
                     if chosen is None:
                         yield from ready
@@ -186,7 +185,7 @@ def decoded_in_order(
     Args:
         pieces: in order; they are asked for as they are needed.
         read: makes what reads a piece; called in this thread before another piece is asked for.
-        threads: 1 decodes where the batches are taken.
+        threads: that decode; the one that takes the batches is one of them.
 
     Raises:
         ReplicaClientError: of :meth:`PieceReading.batches` and of the pieces; what stands before it was given.
@@ -199,36 +198,85 @@ def decoded_in_order(
     left = iter(pieces)
     fault: ReplicaClientError | None = None
     turn = Turn()
-    ahead: deque[tuple[PieceReading, Future[_Decoded] | None]] = deque()
+    ahead: deque[_Work] = deque()
     # A reader that nobody has any more may be collected in one of them, which cannot wait for itself.
     workers: set[int] = set()
     pool = ThreadPoolExecutor(
-        threads, "replica_client decoding", lambda: workers.add(threading.get_ident())
+        threads - 1, "replica_client decoding", lambda: workers.add(threading.get_ident())
     )
     try:
         while True:
             while fault is None and len(ahead) <= threads:
                 try:
-                    reading = read(next(left))
+                    work = _Work(read(next(left)))
                 except StopIteration:
                     break
                 except ReplicaClientError as error:
                     fault = error  # behind all that was found before it
                     break
-                large = reading.piece.size > _LARGE * PIECE_SIZE
-                ahead.append((reading, None if large else pool.submit(_decode, reading, turn)))
+                if not work.is_large:
+                    pool.submit(work.run, turn)
+                ahead.append(work)
             if not ahead:
                 break
-            reading, work = ahead.popleft()
-            if work is None:
-                yield reading, reading.batches()
-                continue
-            decoded = work.result()
-            yield reading, decoded.given()
+            # This thread decodes, too, as long as the first piece is not done.
+            for work in ahead:
+                if ahead[0].is_ready:
+                    break
+                if not work.is_large:
+                    work.run(turn)
+            first = ahead.popleft()
+            yield first.reading, first.reading.batches() if first.is_large else first.given()
     finally:
         pool.shutdown(threading.get_ident() not in workers, cancel_futures=True)
     if fault is not None:
         raise fault
+
+
+class _Work:
+    """A piece that one of several threads decodes.
+
+    Args:
+        reading: of the piece.
+
+    Attributes:
+        reading: as given.
+        is_large: its batches are not to be in memory together: it is read where they are taken.
+    """
+
+    def __init__(self, reading: PieceReading) -> None:
+        self.reading = reading
+        self.is_large = reading.piece.size > _LARGE * PIECE_SIZE
+        self._begun = threading.Lock()
+        self._done = threading.Event()
+        self._batches: list[Any] = []
+        self._fault: Exception | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nobody need decode it before its batches are taken."""
+        return self.is_large or self._done.is_set()
+
+    def run(self, turn: Turn) -> None:
+        """Decode it, unless another thread does."""
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            turn.take()
+            try:
+                self._batches += self.reading.batches(turn)
+            finally:
+                turn.give()
+        except Exception as fault:  # noqa: BLE001 - it is raised where the batches are taken
+            self._fault = fault
+        self._done.set()
+
+    def given(self) -> Iterator[Any]:
+        """The batches, when they are there, and then the fault."""
+        self._done.wait()
+        yield from self._batches
+        if self._fault is not None:
+            raise self._fault
 
 
 @dataclass(slots=True)

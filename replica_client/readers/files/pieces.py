@@ -29,7 +29,7 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory, TemporaryTables
 from replica_client.schema.shape import TableShape
 
-PIECE_SIZE = 16 << 20
+PIECE_SIZE = 8 << 20
 """Bytes of binlog that are decoded together, about: whole transactions."""
 
 Saw = Callable[[TableShape, RowImageDecoder], None]

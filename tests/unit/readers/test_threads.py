@@ -14,6 +14,7 @@ import replica_client as rc
 from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.readers.files import pieces
+from replica_client.readers.files.read_at import read_at
 from tests.golden.test_server_files import expectation, keys_of
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
@@ -166,3 +167,23 @@ def test_pieces_are_read_into_memory_that_is_there(monkeypatch: pytest.MonkeyPat
         assert rows == tables["shop.orders"].reader().read_all().num_rows
         # Two readings of the table, each with queues of its own.
         assert 2 <= len(made) <= 2 * threads
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_piece_is_read_once(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Each piece reads its own bytes, and the format description of its file, not what stands around them."""
+    monkeypatch.setattr(pieces, "PIECE_SIZE", 1000)
+    tables = rc.scan_binlog(DATA, threads=threads)
+    assert "shop.orders" in tables  # looks through the files
+    sizes: list[int] = []
+
+    def noted(descriptor: int, room: memoryview, offset: int, turn: Any) -> int:
+        count: int = read_at(descriptor, room, offset, turn)
+        sizes.append(count)
+        return count
+
+    monkeypatch.setattr("replica_client.readers.files.file_bytes.read_at", noted)
+    assert tables["shop.orders"].reader().read_all().num_rows
+    size = sum(path.stat().st_size for path in FILES)
+    assert len(sizes) > 2
+    assert sum(sizes) < size + 200 * len(sizes)

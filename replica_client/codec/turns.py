@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
-from typing import Any
 
 import cython
 
@@ -34,11 +32,10 @@ _TRIES = cython.declare(cython.int, 4000)
 @cython.final
 @cython.cclass
 class Turn:
-    """A lock that one of several decoding threads has."""
+    """A lock that one of several decoding threads has.
 
-    def __init__(self) -> None:
-        if not cython.compiled:
-            self._lock: Any = Lock()
+    As plain Python it is none: the interpreter's own lock is held then but for reading.
+    """
 
     if cython.compiled:
 
@@ -69,15 +66,11 @@ class Turn:
         if cython.compiled:
             with cython.nogil:
                 self._take()
-        else:
-            self._lock.acquire()
 
     def give(self) -> None:
         """Let another thread have it."""
         if cython.compiled:
             self._give()
-        else:
-            self._lock.release()
 
 
 @contextmanager
