@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.turns import Turn, outside
+from replica_client.codec.turns import Turn
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.buffers import allocate
@@ -263,8 +263,7 @@ class BatchBuilder:
                 sizes += [4 * count, 4 * (len(runs) + 1), runs.text_size(field)]
         parts = _Parts(sizes)
         starts, numbered = zip(*(parts.next() for _ in range(4)), strict=True)
-        with outside(self._turn):
-            runs.fill_columns(parts.memory, *starts)
+        runs.fill_columns(parts.memory, *starts, turn=self._turn)
         stamps, offsets, events, rows = (
             pa.Array.from_buffers(kind, count, [None, buffer], 0)
             for kind, buffer in zip((_STAMP, _INT64, _INT64, _INT64), numbered, strict=True)

@@ -17,8 +17,10 @@ import cython
 
 if cython.compiled:
     from cython.cimports.replica_client.codec.memory import copy_bytes
+    from cython.cimports.replica_client.codec.turns import Turn
 else:
     from replica_client.codec.memory import copy_bytes
+    from replica_client.codec.turns import Turn
 
 KINDS = ("insert", "update", "delete")
 _UPDATE = cython.declare(cython.int, 1)
@@ -258,7 +260,13 @@ class EventRuns:
         return number
 
     def fill_columns(
-        self, buffer: Any, stamps_at: int, offsets_at: int, events_at: int, rows_at: int
+        self,
+        buffer: Any,
+        stamps_at: int,
+        offsets_at: int,
+        events_at: int,
+        rows_at: int,
+        turn: Turn | None = None,
     ) -> None:
         """Write the numbers of each row: times, offsets and event indexes of its run, and its index in the event.
 
@@ -270,16 +278,21 @@ class EventRuns:
             offsets_at: offsets.
             events_at: indexes of events in their transaction.
             rows_at: indexes of rows in their event.
+            turn: this thread has it, and gives it meanwhile.
         """
         stamps: cython.p_longlong = _longs(buffer, stamps_at)
         offsets: cython.p_longlong = _longs(buffer, offsets_at)
         events: cython.p_longlong = _longs(buffer, events_at)
         rows: cython.p_longlong = _longs(buffer, rows_at)
         with cython.nogil:
+            if cython.compiled and turn is not None:
+                turn._give()
             self._fill_numbers(stamps, 3)
             self._fill_numbers(offsets, 4)
             self._fill_numbers(events, 5)
             self._fill_row_indexes(rows)
+            if cython.compiled and turn is not None:
+                turn._take()
 
     @cython.cfunc
     @cython.nogil

@@ -206,17 +206,19 @@ def decoded_in_order(
     )
     try:
         while True:
-            while fault is None and len(ahead) <= threads:
-                try:
+            turn.take()
+            try:
+                while fault is None and len(ahead) <= threads:
                     work = _Work(read(next(left)))
-                except StopIteration:
-                    break
-                except ReplicaClientError as error:
-                    fault = error  # behind all that was found before it
-                    break
-                if not work.is_large:
-                    pool.submit(work.run, turn)
-                ahead.append(work)
+                    if not work.is_large:
+                        pool.submit(work.run, turn)
+                    ahead.append(work)
+            except StopIteration:
+                left = iter(())
+            except ReplicaClientError as error:
+                fault = error  # behind all that was found before it
+            finally:
+                turn.give()
             if not ahead:
                 break
             # This thread decodes, too, as long as the first piece is not done.
