@@ -263,7 +263,7 @@ class BatchBuilder:
                 sizes += [4 * count, 4 * (len(runs) + 1), runs.text_size(field)]
         parts = _Parts(sizes)
         starts, numbered = zip(*(parts.next() for _ in range(4)), strict=True)
-        runs.fill_columns(parts.memory, *starts, turn=self._turn)
+        runs.fill_columns(parts.memory, self._turn, *starts)
         stamps, offsets, events, rows = (
             pa.Array.from_buffers(kind, count, [None, buffer], 0)
             for kind, buffer in zip((_STAMP, _INT64, _INT64, _INT64), numbered, strict=True)

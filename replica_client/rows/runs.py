@@ -262,11 +262,11 @@ class EventRuns:
     def fill_columns(
         self,
         buffer: Any,
+        turn: Turn | None,
         stamps_at: int,
         offsets_at: int,
         events_at: int,
         rows_at: int,
-        turn: Turn | None = None,
     ) -> None:
         """Write the numbers of each row: times, offsets and event indexes of its run, and its index in the event.
 
@@ -274,11 +274,11 @@ class EventRuns:
 
         Args:
             buffer: takes all of them.
+            turn: this thread has it, and gives it meanwhile; None: no other thread decodes.
             stamps_at: the byte where times begin.
             offsets_at: offsets.
             events_at: indexes of events in their transaction.
             rows_at: indexes of rows in their event.
-            turn: this thread has it, and gives it meanwhile.
         """
         stamps: cython.p_longlong = _longs(buffer, stamps_at)
         offsets: cython.p_longlong = _longs(buffer, offsets_at)
