@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from replica_client.binlog.decoder import BinlogDecoder
@@ -25,6 +26,7 @@ from replica_client.schema.names import casefold_name, casefold_table
 from replica_client.schema.versions import LogPosition
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.own_thread import in_own_thread
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.side_dump import open_dump
 
@@ -145,13 +147,17 @@ class BinlogScan:
             begins += await _later_begins(connection, file, offset)
         stops = [one.file for one in begins[1:]] + [""]
         parts = [_Part(self._options, self._decode, one) for one in begins]
+        if len(parts) == 1:
+            try:
+                await parts[0].read("")
+            finally:
+                self._take(parts[0])
+            return
         try:
             async with asyncio.TaskGroup() as group:
                 for part, stop in zip(parts, stops, strict=True):
-                    group.create_task(part.read(stop))
+                    group.create_task(in_own_thread(partial(part.read, stop)))
         except BaseExceptionGroup as failed:
-            if len(parts) == 1:
-                self._take(parts[0])
             raise failed.exceptions[0] from None
         for part in parts:
             self._take(part)
