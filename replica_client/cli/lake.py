@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,7 +12,7 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import NOT_CURRENT
-from replica_client.cli.output import Lines
+from replica_client.cli.output import Lines, progress_console
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,7 +59,10 @@ def copy(
 @app.command(epilog="Example:  replica-client lake compact shop.toml")
 def compact(config: _Config, json: _Json = False) -> None:
     """Put small files together; no row changes. The pipeline must not run."""
-    _show(_module(config).compact_lake(config), json)
+    module = _module(config)
+    with _telling("opening the lake") as say:
+        tables = module.compact_lake(config, say)
+    _show(tables, json)
 
 
 @app.command(epilog="Example:  replica-client lake vacuum shop.toml --hours 24")
@@ -69,7 +74,10 @@ def vacuum(
     json: _Json = False,
 ) -> None:
     """Remove files that no table needs any more. The pipeline must not run."""
-    _show(_module(config).vacuum_lake(config, hours), json)
+    module = _module(config)
+    with _telling("opening the lake") as say:
+        tables = module.vacuum_lake(config, hours, say)
+    _show(tables, json)
 
 
 @app.command(epilog="Example:  replica-client lake read shop.toml 'shop.*' --at 0-1-9 --to there")
@@ -92,9 +100,26 @@ def read(
     lines = Lines()
     config.open("rb").close()
     module = extra_module("replica_client.lake.past_files", "spark")
-    for name, rows in module.write_past(config, tables, at, to):
-        lines.line(f"{name}: {rows:,} rows at {at}")
-    lines.flush()
+    written = []
+    try:
+        with _telling(f"reading tables as they were at {at}"):
+            written += module.write_past(config, tables, at, to)
+    finally:
+        for name, rows in written:
+            lines.line(f"{name}: {rows:,} rows at {at}")
+        lines.flush()
+
+
+@contextmanager
+def _telling(doing: str) -> Iterator[Callable[[str], None]]:
+    """Tell on standard error what is done, when it takes long."""
+    module = extra_module("replica_client.spark.pipeline.progress", "spark")
+    progress = module.Progress(progress_console())
+    progress.start(doing)
+    try:
+        yield progress.say
+    finally:
+        progress.stop(tell=False)
 
 
 def _module(config: Path) -> Any:

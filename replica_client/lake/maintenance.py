@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -109,8 +109,14 @@ def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[s
     return list(chosen)
 
 
-def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
+def compact_lake(
+    config: str | os.PathLike[str], say: Callable[[str], None] = lambda _: None
+) -> list[TableUpkeep]:
     """Put small files together; the rows stay the same.
+
+    Args:
+        config: of the pipeline.
+        say: is told what is done, table by table.
 
     Raises:
         ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
@@ -123,8 +129,9 @@ def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
     with locked(read.output):
         _all_taken(read, catalog)
         found.append(_sized("change log", read.change_log))  # files of tables of their own stay
-        for entry in catalog.tables.values():
+        for number, entry in enumerate(catalog.tables.values(), 1):
             if entry.status == "current" and entry.model is not None:
+                say(_doing("compacting", ".".join(entry.table), number, len(catalog.tables)))
                 home = catalog.home(entry)
                 table = StateTable(home, LakeTable(entry.model, entry.soft_deletes), pipeline)
                 files, _ = table.compact(local_runner())
@@ -132,8 +139,15 @@ def compact_lake(config: str | os.PathLike[str]) -> list[TableUpkeep]:
     return found
 
 
-def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkeep]:
+def vacuum_lake(
+    config: str | os.PathLike[str], hours: float, say: Callable[[str], None] = lambda _: None
+) -> list[TableUpkeep]:
     """Remove files that no version of the last hours has; readers of older versions lose them.
+
+    Args:
+        config: of the pipeline.
+        hours: that are kept.
+        say: is told what is done, table by table.
 
     Raises:
         ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
@@ -159,7 +173,8 @@ def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkee
             for entry in catalog.tables.values()
             for home in catalog.history_homes(entry)
         ]
-        for name, home in homes:
+        for number, (name, home) in enumerate(homes, 1):
+            say(_doing("vacuuming", name, number, len(homes)))
             try:
                 removed = open_delta(home).vacuum(
                     retention_hours=int(hours), dry_run=False, enforce_retention_duration=False
@@ -168,6 +183,10 @@ def vacuum_lake(config: str | os.PathLike[str], hours: float) -> list[TableUpkee
                 raise SinkError(f"{home}: {reason_of(error, home)}") from None
             found.append(_sized(name, home, removed=len(removed)))
     return found
+
+
+def _doing(work: str, table: str, number: int, count: int) -> str:
+    return f"{work} {table} ({number:,} of {count:,})"
 
 
 def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:

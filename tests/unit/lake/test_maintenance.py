@@ -75,6 +75,20 @@ def test_nothing_is_removed_that_the_tables_have_not(config: Path) -> None:
             work(config)
 
 
+def test_upkeep_tells_what_it_does(config: Path) -> None:
+    _filled(config)
+    said: list[str] = []
+    compact_lake(config, said.append)
+    vacuum_lake(config, 1, said.append)
+    assert said == [
+        "compacting d.t (1 of 2)",
+        "compacting d.s (2 of 2)",
+        "vacuuming change log (1 of 3)",
+        "vacuuming d.t (2 of 3)",
+        "vacuuming d.s (3 of 3)",
+    ]
+
+
 def test_a_table_is_copied_anew(config: Path) -> None:
     _filled(config, 1)
     with pytest.raises(ConfigError, match='say start = "snapshot"'):
