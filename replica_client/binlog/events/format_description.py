@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import Self
 
@@ -27,6 +28,7 @@ _VERSION = re.compile(rb"(\d+)\.(\d+)\.(\d+)")
 _REPLICATION_HACK = b"5.5.5-"
 
 
+@lru_cache(maxsize=32)
 def split_version(server_version: bytes | str) -> tuple[int, int, int]:
     """The three numbers that a version text begins with; zeros when it does not.
 
@@ -39,6 +41,7 @@ def split_version(server_version: bytes | str) -> tuple[int, int, int]:
     return (int(match[1]), int(match[2]), int(match[3]))
 
 
+@lru_cache(maxsize=32)
 def has_checksum_fields(server_version: bytes) -> bool:
     """Whether a server of this version ends its format description in algorithm byte and CRC.
 
