@@ -75,6 +75,7 @@ def look_at(
     history: SchemaHistory,
     begin: Position | None,
     end: Position | None,
+    threads: int,
 ) -> Contents:
     """Go through files once, without decoding a row.
 
@@ -85,6 +86,7 @@ def look_at(
         history: what tables look like at the start; it is moved on.
         begin: between transactions; what is before counts for the schema history alone.
         end: no transaction that begins there or later counts.
+        threads: that decode what is found.
 
     Raises:
         BinlogDecodeError: the first fault.
@@ -99,5 +101,5 @@ def look_at(
             history = SchemaHistory(lower_case_names=history.lower_case_names)
     found = Contents(list(files), history=history)
     saw = SeenSchemas(found.schemas).saw
-    found.pieces += Pieces(files, assembly, decode, history, begin, end, saw=saw)
+    found.pieces += Pieces(files, assembly, decode, history, begin, end, saw=saw, threads=threads)
     return found

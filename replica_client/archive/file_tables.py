@@ -66,7 +66,13 @@ class FileTables:
                 if self._letter_case is not None:
                     history.casefold_names(self._letter_case != 0)
                 self._contents = look_at(
-                    self._files, self._assembly, self._decode, history, begin, end
+                    self._files,
+                    self._assembly,
+                    self._decode,
+                    history,
+                    begin,
+                    end,
+                    self._threads,
                 )
             return self._contents
 

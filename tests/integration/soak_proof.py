@@ -217,6 +217,8 @@ class _Loop:
         """Begin, or begin again."""
         self._status.unlink(missing_ok=True)
         self._begun = False
+        # What one process told says nothing of how long the next one has had it.
+        self._stated = []
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log

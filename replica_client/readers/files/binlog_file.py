@@ -358,6 +358,7 @@ class BinlogFileReader:
             begin.position,
             stop,
             pending=self.prepared,
+            threads=self._threads,
         )
         how = Decoding(self._assembly, self._decode, None, max_rows, notices)
         revision = found.revision
@@ -543,7 +544,7 @@ def open_binlog(
             position; a copy of it goes on. Others are looked for in the files before the start.
         memory_map: read the pages of files where the operating system keeps them, which saves a copy.
             A file must not become shorter while it is read: the operating system ends the process then.
-        threads: that decode the rows of ``batches()`` at the same time, pieces of about 16 MB of a file each; the
+        threads: that decode the rows of ``batches()`` at the same time, pieces of about 8 MB of a file each; the
             order stays. One reads where a time is the stop, or losses are recorded.
 
     Raises:

@@ -206,19 +206,17 @@ def decoded_in_order(
     )
     try:
         while True:
-            turn.take()
-            try:
-                while fault is None and len(ahead) <= threads:
+            while fault is None and len(ahead) <= threads:
+                try:
                     work = _Work(read(next(left)))
-                    if not work.is_large:
-                        pool.submit(work.run, turn)
-                    ahead.append(work)
-            except StopIteration:
-                left = iter(())
-            except ReplicaClientError as error:
-                fault = error  # behind all that was found before it
-            finally:
-                turn.give()
+                except StopIteration:
+                    break
+                except ReplicaClientError as error:
+                    fault = error  # behind all that was found before it
+                    break
+                if not work.is_large:
+                    pool.submit(work.run, turn)
+                ahead.append(work)
             if not ahead:
                 break
             # This thread decodes, too, as long as the first piece is not done.

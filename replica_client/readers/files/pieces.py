@@ -29,8 +29,8 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory, TemporaryTables
 from replica_client.schema.shape import TableShape
 
-PIECE_SIZE = 8 << 20
-"""Bytes of binlog that are decoded together, about: whole transactions."""
+PIECE_SIZE = 16 << 20
+"""Bytes of binlog that are decoded together, about: whole transactions. Half of it where threads share them."""
 
 Saw = Callable[[TableShape, RowImageDecoder], None]
 """Is told that rows of a wanted table come, and what it looks like."""
@@ -105,6 +105,7 @@ class Pieces:
         end: no transaction that begins there or later counts.
         pending: XA transactions that are prepared where reading begins.
         saw: is told of tables, before what has their rows is given.
+        threads: that decode the pieces.
 
     Attributes:
         history: as given; what tables look like behind the piece that was given last.
@@ -121,7 +122,9 @@ class Pieces:
         *,
         pending: PreparedLedger | None = None,
         saw: Saw | None = None,
+        threads: int = 1,
     ) -> None:
+        self._size = PIECE_SIZE if threads < 2 else PIECE_SIZE // 2
         self._files, self._decode = list(files), decode
         self._begin, self._end = begin, end
         self._also = saw
@@ -199,7 +202,7 @@ class Pieces:
         if piece is None or tracker.in_transaction or tracker.file != file.name:
             return False
         first = piece.start.offset if piece.start.file == file.name else FIRST_EVENT
-        return tracker.offset - first >= PIECE_SIZE
+        return tracker.offset - first >= self._size
 
     def _saw(self, shape: TableShape, decoder: RowImageDecoder) -> None:
         if self._piece is not None:
