@@ -127,6 +127,11 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))
 
+    @property
+    def taken_size(self) -> int:
+        """Bytes of the events that the last :meth:`take` took, decompressed."""
+        return int(self._taken_size)
+
     def hand_over(self) -> list[Transaction]:
         """The transactions that were taken since the last time, in order."""
         self.took = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from replica_client.gtid import Gtid, MariadbGtid
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
@@ -13,7 +15,7 @@ GtidRun = tuple[Gtid | MariadbGtid, int]
 class GtidPositions:
     """Tells the position behind each of some transactions, when it is asked for.
 
-    Asked in order, each takes constant time.
+    Asked in order, each takes constant time. Any thread may ask.
 
     Args:
         before: the tracker as it was before them; nobody else moves it.
@@ -21,7 +23,7 @@ class GtidPositions:
         file: that they are in.
     """
 
-    __slots__ = ("_at", "_before", "_file", "_moving", "_reached", "_runs")
+    __slots__ = ("_at", "_before", "_file", "_moving", "_reached", "_runs", "_turn")
 
     def __init__(self, before: PositionTracker, runs: list[GtidRun], file: str) -> None:
         self._before = before
@@ -30,6 +32,8 @@ class GtidPositions:
         self._moving = before.fork()
         self._at = 0
         self._reached = 0
+        # Several consumers may have the same transactions, in threads of their own.
+        self._turn = threading.Lock()
 
     def position(self, end: int, event_index: int, run: int, number: int) -> Position:
         """The position behind a transaction.
@@ -40,6 +44,10 @@ class GtidPositions:
             run: index of the run that it is in; all before it are done.
             number: last number of that run which is done, 0 for none.
         """
+        with self._turn:
+            return self._found(end, event_index, run, number)
+
+    def _found(self, end: int, event_index: int, run: int, number: int) -> Position:
         if (run, number) < (self._at, self._reached):
             self._moving = self._before.fork()
             self._at = 0

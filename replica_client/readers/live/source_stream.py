@@ -37,6 +37,7 @@ from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.start_position import timestamp_of
 from replica_client.readers.transaction import Transaction
+from replica_client.readers.transaction_group import OVERHEAD, TransactionGroup
 from replica_client.readers.withheld_errors import withheld_error
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaHistory
@@ -327,6 +328,16 @@ class SourceStream(AsynchronousOnly):
         Raises:
             ReplicaClientError: what :meth:`transactions` raises.
         """
+        async with aclosing(self.measured_groups()) as groups:
+            async for group in groups:
+                yield group.transactions
+
+    async def measured_groups(self) -> AsyncGenerator[TransactionGroup, None]:
+        """As :meth:`transaction_groups`, with what is known of each group.
+
+        Raises:
+            ReplicaClientError: what :meth:`transactions` raises.
+        """
         groups = self._groups()
         try:
             async for group in groups:
@@ -338,7 +349,7 @@ class SourceStream(AsynchronousOnly):
         finally:
             await groups.aclose()
 
-    async def _groups(self) -> AsyncGenerator[list[Transaction], None]:
+    async def _groups(self) -> AsyncGenerator[TransactionGroup, None]:
         feed = self._events.feed
         assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
         # A class of its own wants to see all events.
@@ -347,14 +358,23 @@ class SourceStream(AsynchronousOnly):
         )
         async for batch in self._events.packets(fast_path):
             if fast_path is not None and fast_path.took:
+                size = fast_path.taken_size
                 group = [self._shown(one) for one in fast_path.hand_over() if gate.gives(one)]
                 if group:
                     self._progress.delivered = group[-1]
                     self._progress.parted = False
-                    yield group
+                    yield TransactionGroup(
+                        group, size + 2 * OVERHEAD * len(group), ordinary=self._only_rows(group)
+                    )
             for located in batch:
                 async for transaction in self._assembled(located, assembler, gate):
-                    yield [transaction]
+                    yield TransactionGroup.of_one(transaction)
+
+    def _only_rows(self, group: list[Transaction]) -> bool:
+        """Whether transactions of a fast path have rows and nothing else, after the transforms too."""
+        return self._options.transform is None or not any(
+            one.losses or one.schema_changes or one.statements for one in group
+        )
 
     def _new_assembler(self) -> TransactionAssembler:
         """What puts transactions together."""
