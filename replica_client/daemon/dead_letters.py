@@ -69,6 +69,11 @@ class DeadLetters:
         """The file."""
         return self._path
 
+    @property
+    def leaves_nothing_out(self) -> bool:
+        """Whether no change is known that is to be left out."""
+        return not self._open and not self._gtids
+
     def accuse(self, error: PoisonChangeError | BinlogDecodeError) -> bool:
         """A change could not be written: leave it out when it comes again.
 

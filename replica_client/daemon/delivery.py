@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
+from replica_client.daemon.group_tally import GroupTally
 from replica_client.daemon.observation import Observation
 from replica_client.daemon.row_counts import RowCounter
+from replica_client.daemon.sink_stream import SinkStream
+from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
-from replica_client.sinks.protocol import Sink
+from replica_client.readers.transaction_group import TransactionGroup
+from replica_client.sinks.protocol import GroupSink, Sink
 
 if TYPE_CHECKING:
     # Not imported by those that copy nothing: a start is to be quick.
@@ -52,6 +55,18 @@ class BatchLimits:
     adaptive: bool = False
 
 
+def limits_of(config: RouteConfig) -> BatchLimits:
+    """When a route commits."""
+    sink = config.sink
+    seconds = MOST_SECONDS if sink.batch_seconds is None else sink.batch_seconds
+    return BatchLimits(
+        sink.batch_rows,
+        bytes_of("batch_bytes", sink.batch_bytes),
+        seconds,
+        adaptive=sink.batch_seconds is None,
+    )
+
+
 class Delivery:
     """Writes transactions to a sink in order, and commits them in batches.
 
@@ -74,7 +89,7 @@ class Delivery:
 
     def __init__(
         self,
-        stream: SourceStream,
+        stream: SinkStream,
         sink: Sink,
         limits: BatchLimits,
         observation: Observation,
@@ -88,6 +103,7 @@ class Delivery:
     ) -> None:
         self.limits = limits
         self._stream, self._sink = stream, sink
+        self._write_some = sink.write_some if isinstance(sink, GroupSink) else None
         self._observation = observation
         self._letters = letters
         self._counter = RowCounter()
@@ -141,23 +157,71 @@ class Delivery:
     # The task that writes.
 
     async def _write_all(self) -> None:
-        async with contextlib.aclosing(self._stream.transaction_groups()) as groups:
+        async with contextlib.aclosing(self._stream.measured_groups()) as groups:
             async for group in groups:
                 self._in_hand = True
-                waiting = deque(group)
-                while waiting:
+                at, count = 0, len(group.transactions)
+                while at < count:
                     if self._snapshot is not None:
                         await self._snapshot.flowing.wait()
                     async with self._my_turn():
                         turn_end = self._loop.time() + _TURN_SECONDS
-                        while waiting:
-                            await self._take(waiting.popleft())
+                        while at < count:
+                            at = await self._take_next(group, at)
                             if self._loop.time() >= turn_end:
                                 break
-                        self._in_hand = bool(waiting)
+                        self._in_hand = at < count
                     if self._loop.time() >= turn_end:
                         # Others on this loop, the status page among them, have their turn too.
                         await asyncio.sleep(0)
+
+    async def _take_next(self, group: TransactionGroup, at: int) -> int:
+        """Take the transaction of a number, or some from there on; returns the number of the next one."""
+        if group.ordinary and self._is_at_ease():
+            try:
+                tally = GroupTally.of(group, self._counter)
+            except BinlogDecodeError:
+                group.ordinary = False  # one by one, so that those before it are written
+            else:
+                return await self._take_some(group, tally, at)
+        await self._take(group.transactions[at])
+        return at + 1
+
+    def _is_at_ease(self) -> bool:
+        """Whether nobody wants to see each transaction before it is written."""
+        return (
+            self._guard is None
+            and self._signals is None
+            and (self._letters is None or self._letters.leaves_nothing_out)
+            and (self._snapshot is None or self._snapshot.rests)
+            and not self._parted
+        )
+
+    async def _take_some(self, group: TransactionGroup, tally: GroupTally, at: int) -> int:
+        """Write ordinary transactions together, up to the one that makes a commit due."""
+        limits = self.limits
+        end = tally.end(at, max(1, limits.rows - self._rows), max(1, limits.bytes - self._bytes))
+        some = group.transactions[at:end]
+        rows, size = tally.rows[end] - tally.rows[at], tally.sizes[end] - tally.sizes[at]
+        if self._write_some is not None:
+            await self._write_some(some, size)
+        else:
+            for transaction in some:
+                await self._sink.write(transaction)
+        if self._snapshot is not None and not self._snapshot.rests:
+            # A reading began meanwhile. It is written between two turns at the earliest.
+            for transaction in some:
+                self._snapshot.see(transaction)
+        if not at:
+            self._observation.wrote_tables(tally.tables)
+        self._observation.wrote_some(some, rows, size)
+        self._rows += rows
+        self._bytes += size
+        self._last = some[-1]
+        self._written.set()
+        if self._is_full():
+            await self._commit(some[-1].position)
+        return end
 
     async def _take(self, transaction: Transaction) -> None:
         alone = bool(transaction.schema_changes)

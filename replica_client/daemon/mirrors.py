@@ -45,7 +45,7 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
 
 def without_servers_own(tables: Names | None, exclude: Names | None) -> list[str]:
     """Patterns of what a mirror does not want."""
-    wanted, unwanted = _patterns(tables), _patterns(exclude)
+    wanted, unwanted = patterns(tables), patterns(exclude)
     return unwanted + [
         f"{name}.*"
         for name in SERVERS_OWN
@@ -53,7 +53,8 @@ def without_servers_own(tables: Names | None, exclude: Names | None) -> list[str
     ]
 
 
-def _patterns(names: Names | None) -> list[str]:
+def patterns(names: Names | None) -> list[str]:
+    """Patterns as they are configured, as a list."""
     if names is None:
         return []
     return [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)

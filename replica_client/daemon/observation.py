@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from replica_client.daemon.sink_stream import SinkStream
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
-from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaChange
 from replica_client.transport.dump import DumpStream
@@ -103,7 +103,7 @@ class Observation:
         self.since = wall()
         self.error = ""
         self.guarantee = ""
-        self.stream: SourceStream | None = None
+        self.stream: SinkStream | None = None
         self.tables: dict[tuple[str, str], TableTally] = {}
         self.pending = Pending()
         self.transactions = self.commits = self.retries = self.dead_letters = 0
@@ -145,7 +145,7 @@ class Observation:
         if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
             self.errors.append(Remark(self._wall(), text[:_MAX_TEXT]))
 
-    def attach(self, stream: SourceStream | None) -> None:
+    def attach(self, stream: SinkStream | None) -> None:
         """Another stream runs, or none does."""
         if self.stream is not None:
             self._generations += self.stream.generation
@@ -173,6 +173,23 @@ class Observation:
         for change in transaction.schema_changes:
             self._drop_tallies(change)
             self.schema_changes.append(Remark(self._wall(), change.statement[:_MAX_TEXT]))
+
+    def wrote_some(self, transactions: list[Transaction], rows: int, size: int) -> None:
+        """The sink took some ordinary transactions together."""
+        pending = self.pending
+        if not pending.oldest:
+            pending.oldest = committed_on_source(transactions[0])
+        pending.transactions += len(transactions)
+        pending.rows += rows
+        pending.bytes += size
+        self.rows_written += rows
+
+    def wrote_tables(self, tables: Mapping[tuple[str, str], Sequence[int]]) -> None:
+        """The sink takes rows and bytes of tables."""
+        for (database, table), (rows, size) in tables.items():
+            tally = self.tally(database, table)
+            tally.rows += rows
+            tally.bytes += size
 
     def _drop_tallies(self, change: SchemaChange) -> None:
         """The counters of tables that are gone go too."""
@@ -239,8 +256,12 @@ class Observation:
     @property
     def queued(self) -> int:
         """Bytes of events that wait for the sink."""
-        dump = None if self.stream is None else self.stream.dump
-        return 0 if dump is None else dump.queued
+        return 0 if self.stream is None else self.stream.queued
+
+    @property
+    def sharing(self) -> int:
+        """Sinks that have the connection to the source together; 1 for one of its own, 0 without."""
+        return 0 if self.stream is None else self.stream.sharing_count
 
     def lag_seconds(self) -> float:
         """How old the oldest change of the source is that is not committed in the sink.

@@ -9,18 +9,22 @@ import logging
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from replica_client.daemon.configuration import RouteConfig, bytes_of
+from replica_client.daemon.configuration import RouteConfig
 from replica_client.daemon.dead_letters import DeadLetters
-from replica_client.daemon.delivery import MOST_SECONDS, BatchLimits, Delivery
+from replica_client.daemon.delivery import Delivery, limits_of
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.passing_errors import is_passing
+from replica_client.daemon.shared_stream import FellBehindError
+from replica_client.daemon.sharing import SourceSharing
+from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.source_access import (
     hosts_of,
@@ -28,23 +32,17 @@ from replica_client.daemon.source_access import (
     signal_table,
     stream_options,
     transformer_of,
+    wants_of,
 )
-from replica_client.daemon.stores import SinkKeptPosition
 from replica_client.errors import (
-    BinlogReadError,
     ColumnDecodeError,
     ConfigError,
     PoisonChangeError,
-    PositionFormatError,
-    PositionStoreError,
     ReplicaClientError,
-    ServerError,
     SinkError,
-    TlsError,
     TransportError,
 )
 from replica_client.position.stores.base import Checkpoint, PositionStore
-from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.readers.withheld_errors import WITHHELD
@@ -55,7 +53,6 @@ from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.storage.location import local_path
 from replica_client.tables.table_copy import CopyNeededError, TableName
 from replica_client.transport.connect_options import ConnectOptions
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 if TYPE_CHECKING:
     from replica_client.daemon.first_copy import CopyProgress
@@ -87,6 +84,7 @@ class Route:
         directory: what relative paths are relative to.
         store: for the position, where the sink does not keep it.
         state: directory of dead letters.
+        sharing: with the other sinks of the source.
 
     Attributes:
         observation: what it does.
@@ -98,8 +96,10 @@ class Route:
         directory: Path,
         store: Callable[[str], PositionStore],
         state: Path,
+        sharing: SourceSharing,
     ) -> None:
         self.config = config
+        self._sharing = sharing
         self.observation = Observation()
         self._directory = directory
         self._store = store
@@ -143,6 +143,9 @@ class Route:
                 await self._deliver()
             except (ReplicaClientError, OSError) as error:
                 delay = self._failed(error, observation.commits > commits)
+            except FellBehindError as error:
+                _LOG.info("%s: %s", self.name, error)
+                delay = 0.0
             except Exception as error:  # noqa: BLE001
                 # A sink of others may raise anything; the other routes go on.
                 if self._hides:
@@ -228,13 +231,20 @@ class Route:
         return self._letters.accuse(error)
 
     async def _deliver(self) -> None:
+        self._sharing.begin(self.name)
+        try:
+            await self._open_and_follow()
+        finally:
+            self._sharing.settle(self.name)
+
+    async def _open_and_follow(self) -> None:
         observation = self.observation
         observation.enter(RouteState.OPENING_SINK, "")
-        options = await asyncio.to_thread(resolved, self.config.options, self._directory)
+        given = await asyncio.to_thread(resolved, self.config.options, self._directory)
         self._transform = await asyncio.to_thread(
             transformer_of, self.config.source, self._directory
         )
-        sink = make_sink(self.config.sink.type, options)
+        sink = make_sink(self.config.sink.type, given)
         check_mirror(self.config, sink)
         if self._transform is not None and self._transform.has_outbox:
             from replica_client.sinks.formats.outbox import OutboxSink
@@ -242,6 +252,9 @@ class Route:
             if isinstance(sink, OutboxSink):
                 sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
+        options = self._stream_options(sink)
+        wants = await asyncio.to_thread(self._wants, sink)
+        member = self._sharing.member(self.name, wants, str(options.start))
         if self._letters is None:
             self._letters = await asyncio.to_thread(
                 DeadLetters, self.dead_letters, self._count_letters
@@ -252,10 +265,11 @@ class Route:
                 observation.committed = checkpoint.position  # shown also while the source is away
             hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
             if self.config.sink.snapshot and isinstance(sink, CopyingSink):
+                self._sharing.settle(self.name)  # that may take hours
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
-            store = SinkKeptPosition(checkpoint) if sink.holds_position else self._store(self.name)
+            store = None if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
-            stream = SourceStream(hosts, self._stream_options(sink), store)
+            stream = SinkStream(hosts, options, store, checkpoint, self._sharing, member)
             await self._follow(stream, sink, hosts)
         except _StoppedError:
             return
@@ -263,6 +277,8 @@ class Route:
             observation.copying, observation.snapshot_tables = "", None
             observation.attach(None)
             self._delivery = None
+            if member is not None:
+                member.leave()
             await sink.close()
 
     async def _copy(
@@ -294,9 +310,7 @@ class Route:
             for name in [one for one in self._copied_again if one not in sink.copies]:
                 del self._copied_again[name]
             if checkpoint is None:
-                options = self._stream_options(sink)
-                async with SourceStream(hosts, options) as stream:
-                    checkpoint = Checkpoint(stream.position, stream.state(stream.position))
+                checkpoint = await self._sharing.beginning(hosts, self._stream_options(sink))
                 await sink.want_copies(await copies.wanted())
                 await sink.commit(checkpoint)
             else:
@@ -321,8 +335,17 @@ class Route:
             return replace(options, start="latest")
         return options
 
+    def _wants(self, sink: Sink) -> Hashable:
+        """What the sink wants of the source."""
+        return wants_of(
+            self.config,
+            self._directory,
+            mirror=is_mirror(sink),
+            signals=isinstance(sink, SnapshotSink | CopyingSink),
+        )
+
     def _snapshot(
-        self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]
+        self, stream: SinkStream, sink: Sink, hosts: list[ConnectOptions]
     ) -> RunningSnapshot | None:
         """What writes rows of tables between transactions; None for sinks that cannot take them."""
         if not isinstance(sink, SnapshotSink):
@@ -383,7 +406,7 @@ class Route:
             fail=self.observation.record_error,
         )
 
-    def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
+    def _guard(self, stream: SinkStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""
         if not isinstance(sink, CopyingSink) or not sink.copies:
             return None
@@ -399,10 +422,11 @@ class Route:
         guard()
         return guard
 
-    async def _follow(self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
+    async def _follow(self, stream: SinkStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
         try:
             await self._until_stopped(stream.__aenter__())
         finally:
+            self._sharing.settle(self.name)
             if stream.acknowledged is not None:
                 self.observation.committed = stream.acknowledged
         try:
@@ -455,26 +479,3 @@ class Route:
 
     def _count_letters(self, count: int) -> None:
         self.observation.dead_letters += count
-
-
-def limits_of(config: RouteConfig) -> BatchLimits:
-    """When a route commits."""
-    sink = config.sink
-    seconds = MOST_SECONDS if sink.batch_seconds is None else sink.batch_seconds
-    return BatchLimits(
-        sink.batch_rows,
-        bytes_of("batch_bytes", sink.batch_bytes),
-        seconds,
-        adaptive=sink.batch_seconds is None,
-    )
-
-
-def is_passing(error: Exception) -> bool:
-    """Whether an error is expected to go away without an operator."""
-    if isinstance(error, SinkError):
-        return error.retriable
-    if isinstance(error, ServerError) and not isinstance(error, BinlogReadError):
-        return error.errno in TRANSIENT_ERRORS
-    if isinstance(error, PositionStoreError):
-        return not isinstance(error.__cause__, PositionFormatError)
-    return isinstance(error, TransportError | OSError) and not isinstance(error, TlsError)

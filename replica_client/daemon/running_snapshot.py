@@ -20,6 +20,7 @@ from typing import Final
 from replica_client.daemon.changed_keys import ChangedKeys
 from replica_client.daemon.first_copy import CopyProgress, server_name
 from replica_client.daemon.signals import Signal, SignalTable
+from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.snapshot_chunk import (
     SnapshotChunk,
     SnapshotPlan,
@@ -39,7 +40,6 @@ from replica_client.errors import (
     ServerError,
 )
 from replica_client.position.position import Position
-from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
@@ -78,7 +78,7 @@ class RunningSnapshot:
     def __init__(
         self,
         plan: SnapshotPlan,
-        stream: SourceStream,
+        stream: SinkStream,
         sink: SnapshotSink,
         requests: SnapshotRequests,
         signals: SignalTable | None,
@@ -103,6 +103,20 @@ class RunningSnapshot:
     def waits(self) -> bool:
         """Whether a chunk waits to be written."""
         return self._ready is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is copied or waits to be, and no signal may come, so that no transaction need be seen."""
+        progress = self.progress
+        return not (
+            self._changes is not None
+            or self._ready is not None
+            or self._hidden
+            or self._signals is not None
+            or self._plan.all_tables
+            or progress.left
+            or progress.signals
+        )
 
     def shown(self, transaction: Transaction) -> Transaction:
         """A transaction without the rows that a table's copy will have, where nothing tells them from others."""

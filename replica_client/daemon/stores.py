@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from replica_client.daemon.configuration import DaemonConfig, StoreTable
 from replica_client.daemon.external_values import resolve
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.errors import ConfigError, PositionStoreError
+from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.position.stores.object import position_file
@@ -80,16 +82,44 @@ class Stores:
                 database.close()
 
 
-class SinkKeptPosition(MemoryPositionStore):
-    """What a stream takes for its store where the sink keeps the checkpoint itself.
+class GivenPosition(MemoryPositionStore):
+    """What a stream takes for its store where somebody else keeps the checkpoint.
 
     Args:
-        checkpoint: the one that the sink gave when it was opened.
+        checkpoint: where the stream begins.
+        path: of the file that the checkpoint was read from, for messages.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, checkpoint: Checkpoint | None, path: object = None) -> None:
         super().__init__()
         self._checkpoint = checkpoint
+        self.path = path
+
+
+class FirstPosition:
+    """Takes the position that a stream begins at for the first time; later ones somebody else saves.
+
+    Args:
+        store: where it is saved.
+    """
+
+    def __init__(self, store: PositionStore) -> None:
+        self._store = store
+        self._is_saved = False
+
+    def load(self) -> Position | None:
+        """See :class:`~replica_client.position.stores.base.PositionStore`: there is none."""
+        return None
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """There is none."""
+        return None
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save the first one."""
+        if not self._is_saved:
+            self._store.save(position, state)
+            self._is_saved = True
 
 
 def store_options(table: StoreTable, directory: Path) -> ConnectOptions:

@@ -31,6 +31,7 @@ sink's table of the configuration and returns a sink.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -109,5 +110,25 @@ class ProbedSink(Sink, Protocol):
 
         Raises:
             SinkError: it cannot; says why and what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class GroupSink(Sink, Protocol):
+    """A sink that takes many small transactions with one call."""
+
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """Do what :meth:`Sink.write` does with each of some transactions, in order.
+
+        They are whole, and have rows and nothing else: no schema changes, statements or losses.
+
+        Args:
+            transactions: at least one.
+            size: bytes of their rows events.
+
+        Raises:
+            SinkError: see :meth:`Sink.write`.
+            PoisonChangeError: see there.
         """
         ...

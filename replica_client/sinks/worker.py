@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -71,6 +71,13 @@ class Batches:
         """Collect a transaction; hand all on when they are enough."""
         self._waiting.append(transaction)
         self._size += 64 + sum(rows.event_size for rows in transaction.rows)
+        if self._size >= self._limit:
+            await self.flush()
+
+    async def add_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """Collect some transactions, of whose rows events the size is known."""
+        self._waiting += transactions
+        self._size += 64 * len(transactions) + size
         if self._size >= self._limit:
             await self.flush()
 

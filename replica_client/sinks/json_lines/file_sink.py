@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,6 +106,10 @@ class FileSink:
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
+
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
+        await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:

@@ -7,7 +7,7 @@ shows them again. Parts of a large transaction wait in a temporary file until it
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -87,6 +87,10 @@ class StdoutSink:
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
+
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
+        await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from replica_client.errors import ConfigError, SinkError
@@ -104,6 +104,10 @@ class KafkaSink:
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
+
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
+        await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:

@@ -129,6 +129,10 @@ class MysqlSink:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
+        await self._batches.add_some(transactions, size)
+
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()

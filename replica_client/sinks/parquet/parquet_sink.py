@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -111,6 +111,11 @@ class ParquetSink:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._raise_failure()
         await self._batches.add(transaction)
+
+    async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
+        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
+        self._raise_failure()
+        await self._batches.add_some(transactions, size)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""

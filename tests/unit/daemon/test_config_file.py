@@ -11,9 +11,8 @@ from msgspec import structs
 
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import bytes_of
-from replica_client.daemon.delivery import MOST_SECONDS
+from replica_client.daemon.delivery import MOST_SECONDS, limits_of
 from replica_client.daemon.example import EXAMPLE
-from replica_client.daemon.route import limits_of
 from replica_client.daemon.source_access import hosts_of
 from replica_client.errors import ConfigError
 from replica_client.storage.toml_lines import key_lines, line_of

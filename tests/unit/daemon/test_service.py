@@ -21,7 +21,7 @@ from replica_client.daemon.config_file import read_config
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
 from replica_client.daemon.observation import Observation, RouteState
-from replica_client.daemon.route import is_passing
+from replica_client.daemon.passing_errors import is_passing
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.daemon.unit_file import unit_file
 from replica_client.errors import ConfigError, PositionStoreError
@@ -237,7 +237,7 @@ class Stream:
     """What an observation asks of a stream."""
 
     def __init__(self):
-        self.dump, self.loss, self.generation = Dump(), None, 1
+        self.dump, self.loss, self.generation, self.queued = Dump(), None, 1, 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""How many rows and bytes the transactions of a group have, counted once for all sinks that get it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from replica_client.daemon.row_counts import RowCounter
+from replica_client.readers.transaction_group import TransactionGroup
+
+_MOST: Final = 1024
+"""Transactions that are written together: in between others have their turn, and a commit may be due."""
+
+
+class GroupTally:
+    """Counts of a group of ordinary transactions.
+
+    Args:
+        group: the transactions.
+        counter: counts rows.
+
+    Attributes:
+        rows: changed rows of the first transaction, of the first two, and so on; begins with 0.
+        sizes: bytes of their events, likewise.
+        tables: rows and bytes by database and table.
+
+    Raises:
+        BinlogDecodeError: the images of an event are not of its table.
+    """
+
+    __slots__ = ("rows", "sizes", "tables")
+
+    def __init__(self, group: TransactionGroup, counter: RowCounter) -> None:
+        self.rows, self.sizes = [0], [0]
+        self.tables: dict[tuple[str, str], list[int]] = {}
+        tables, count_of = self.tables, counter.count
+        total = size = 0
+        shape, tally = None, [0, 0]
+        for transaction in group.transactions:
+            for rows in transaction.rows:
+                count, length = count_of(rows), rows.event_size
+                if rows.shape is not shape:
+                    shape = rows.shape
+                    tally = tables.setdefault((shape.database, shape.table), [0, 0])
+                tally[0] += count
+                tally[1] += length
+                total += count
+                size += length
+            self.rows.append(total)
+            self.sizes.append(size)
+
+    @classmethod
+    def of(cls, group: TransactionGroup, counter: RowCounter) -> GroupTally:
+        """The counts of a group, made once."""
+        known = group.known
+        if not isinstance(known, GroupTally):
+            known = group.known = cls(group, counter)
+        return known
+
+    def end(self, begin: int, rows: int, size: int) -> int:
+        """Where a piece ends that begins at a transaction: with the one that makes a commit due, at the latest.
+
+        Args:
+            begin: number of its first transaction.
+            rows: changed rows after which a commit is due.
+            size: bytes after which one is due.
+        """
+        limit = min(len(self.rows) - 1, begin + _MOST)
+        by_rows = bisect_left(self.rows, self.rows[begin] + rows, begin + 1, limit)
+        by_size = bisect_left(self.sizes, self.sizes[begin] + size, begin + 1, limit)
+        return min(by_rows, by_size)

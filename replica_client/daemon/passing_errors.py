@@ -1,0 +1,25 @@
+"""Which errors are expected to go away."""
+
+from __future__ import annotations
+
+from replica_client.errors import (
+    BinlogReadError,
+    PositionFormatError,
+    PositionStoreError,
+    ServerError,
+    SinkError,
+    TlsError,
+    TransportError,
+)
+from replica_client.wire.server_errors import TRANSIENT_ERRORS
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error is expected to go away without an operator."""
+    if isinstance(error, SinkError):
+        return error.retriable
+    if isinstance(error, ServerError) and not isinstance(error, BinlogReadError):
+        return error.errno in TRANSIENT_ERRORS
+    if isinstance(error, PositionStoreError):
+        return not isinstance(error.__cause__, PositionFormatError)
+    return isinstance(error, TransportError | OSError) and not isinstance(error, TlsError)
