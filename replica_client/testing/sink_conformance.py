@@ -38,7 +38,7 @@ from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
 from replica_client.sinks.copying_sink import CopyingSink
-from replica_client.sinks.protocol import Guarantee, Sink
+from replica_client.sinks.protocol import GroupSink, Guarantee, Sink
 from replica_client.testing.hostile_names import HOSTILE_NAMES, on_tables
 
 _DATA = Path(replica_client.__file__).parent / "testing" / "data"
@@ -179,6 +179,38 @@ class SinkConformance:
             await sink.close()
 
         asyncio.run(run())
+
+    def test_many_with_one_call_are_the_same(self, tmp_path: Path) -> None:
+        """Where the sink has ``write_some``, that does what ``write`` does."""
+        expected = self._expected(tmp_path)
+        target = self._target(tmp_path, "some")
+
+        async def run() -> None:
+            sink = self.make_sink(target)
+            await sink.open()
+            some: list[Transaction] = []
+            for transaction in self.transactions():
+                if isinstance(sink, GroupSink) and _has_only_rows(transaction):
+                    some.append(transaction)
+                    continue
+                await self._write_some(sink, some)
+                some = []
+                await sink.write(transaction)
+                if transaction.complete:
+                    await self._commit(sink, transaction, _Saved(), lambda: None)
+            await self._write_some(sink, some)
+            await sink.close()
+
+        asyncio.run(run())
+        self._assert_same(target, expected)
+
+    async def _write_some(self, sink: Sink, transactions: list[Transaction]) -> None:
+        if not transactions:
+            return
+        assert isinstance(sink, GroupSink)
+        size = sum(rows.event_size for one in transactions for rows in one.rows)
+        await sink.write_some(transactions, size)
+        await self._commit(sink, transactions[-1], _Saved(), lambda: None)
 
     def test_names_stay_apart_and_inside(self, tmp_path: Path) -> None:
         """Tables with similar names, or names that look like paths, stay separate and inside the sink's directory."""
@@ -409,6 +441,13 @@ def _behind(
     for transaction in transactions:
         if checkpoint is None or transaction.position > checkpoint.position:
             yield transaction
+
+
+def _has_only_rows(transaction: Transaction) -> bool:
+    others = (transaction.schema_changes, transaction.statements, transaction.losses)
+    return (
+        transaction.complete and not transaction.part and bool(transaction.rows) and not any(others)
+    )
 
 
 def _state(position: object) -> dict[str, object]:
