@@ -225,6 +225,15 @@ def parse_session_status(data: bytes) -> QueryStatus:
     return status
 
 
+def xid_offset(data: bytes) -> int:
+    """Where in a block of status variables the value of ``ddl_xid`` is; 0 where there is none.
+
+    Raises:
+        TruncatedEventError: a value goes beyond the block.
+    """
+    return _parse(data)[1]
+
+
 def parse_query_status(data: bytes) -> QueryStatus:
     """Parse a block of status variables; equal blocks share one result.
 
