@@ -93,6 +93,7 @@ class BinlogDecoder:
     """
 
     __slots__ = (
+        "_announced",
         "_cipher",
         "_contexts",
         "_file",
@@ -117,6 +118,7 @@ class BinlogDecoder:
         self._has_format = format is not None
         self._contexts: dict[int, EventContext] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
+        self._announced = 0
         self._known_table_maps: SizedCache[bytes, TableMapEvent] = SizedCache(
             _MAX_KNOWN, _MAX_KNOWN_BYTES, small=0
         )
@@ -203,8 +205,14 @@ class BinlogDecoder:
         # What is announced last goes last: the rows of a statement are of the maps just before them.
         maps.pop(table_id, None)
         maps[table_id] = table_map
+        self._announced += 1
         if len(maps) >= 2 * _MAX_TABLE_MAPS:
             self._table_maps = dict(islice(maps.items(), _MAX_TABLE_MAPS, None))
+
+    @property
+    def announced(self) -> int:
+        """Another number whenever an id may have got another table map."""
+        return self._announced
 
     def peek_header(self, data: bytes) -> EventHeader:
         """The common header of the event that ``data`` begins with.
@@ -403,6 +411,7 @@ class BinlogDecoder:
     def _begin_file(self, body: EventBody, server_id: int) -> None:
         """Table ids hold within a file; a format description brings the layout."""
         self._table_maps.clear()
+        self._announced += 1
         if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
             self._format = replace(body.format, server_id=server_id)
             self._has_format = True

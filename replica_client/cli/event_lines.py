@@ -88,11 +88,18 @@ class FieldTexts:
     def __init__(self, *, json: bool) -> None:
         self._json = json
 
-    def text(self, body: bytes, code: int, layout: BinlogFormat) -> str:
-        """The fields of a body that decodes without what came before it."""
+    def decoded(self, body: bytes, code: int, layout: BinlogFormat) -> BinlogEvent:
+        """An event with a body that decodes without what came before it."""
         context = EventContext(layout, code, 0, DecodeOptions())
         decoded = EVENT_CLASSES[code].decode(ByteReader(body), context)
-        event = BinlogEvent(EventHeader(0, code, 0, 0, 0, 0), decoded)
+        return BinlogEvent(EventHeader(0, code, 0, 0, 0, 0), decoded)
+
+    def text_of(self, event: BinlogEvent) -> str:
+        """The fields of an event."""
         if self._json:
             return json.dumps(event_fields(event), ensure_ascii=False)
         return printable(plain_fields(event))
+
+    def text(self, body: bytes, code: int, layout: BinlogFormat) -> str:
+        """The fields of a body that decodes without what came before it."""
+        return self.text_of(self.decoded(body, code, layout))

@@ -12,7 +12,10 @@ cdef class EventText(EventFastPath):
     cdef bytes _time_text
     cdef object _maps
     cdef dict _long_maps
+    cdef object _columns
     cdef dict _queries
+    cdef dict _statements
+    cdef dict _xids
     cdef dict _heads
     cdef dict _tails
     cdef bytes _sid
@@ -27,6 +30,9 @@ cdef class EventText(EventFastPath):
     cdef bint _put_fields(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _put_table_map(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1
+    cdef bint _put_alike(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint _put_statement(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _put_known(self, object known, bytes body, int code) except -1
     cdef bint _put_query(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _put_rows(

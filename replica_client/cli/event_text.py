@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events.query_status import xid_offset
+from replica_client.binlog.values.strings import is_utf8
 from replica_client.cli.event_lines import COLUMNS, SUMMARY_SIZE, FieldTexts, json_line, plain_line
 from replica_client.cli.output import clock
 from replica_client.codec.printable import printable
@@ -62,11 +64,13 @@ if cython.compiled:
         ROWS_POST_HEADER_SIZE,
         SERVER_ID_OFFSET,
         TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
         TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         UPDATE,
         XID_SIZE,
         EventClass,
+        query_text,
         rows_columns,
     )
     from cython.cimports.replica_client.codec.memory import (
@@ -114,11 +118,13 @@ else:
         ROWS_POST_HEADER_SIZE,
         SERVER_ID_OFFSET,
         TABLE_ID_SIZE,
+        TABLE_MAP_POST_HEADER_SIZE,
         TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         UPDATE,
         XID_SIZE,
         EventClass,
+        query_text,
         rows_columns,
     )
     from replica_client.codec.memory import (
@@ -141,6 +147,10 @@ _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _MARIADB_GTID = cython.declare(cython.int, int(EventType.GTID_EVENT))
 _HEX = b"0123456789abcdef"
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
+_TABLE_MAP = cython.declare(cython.int, int(EventType.TABLE_MAP_EVENT))
+_NO_XID = bytes(8)
+# BEGIN, COMMIT and the like come again and again, whole.
+_LONGEST_CONTROL = cython.declare(cython.Py_ssize_t, 8)
 _MAX_TEXTS = 4096
 _MAX_TABLES = 10_000
 _MAX_TABLE_BYTES = 16 << 20
@@ -201,6 +211,7 @@ class EventText(EventFastPath):  # type: ignore[misc]
 
     def __init__(self, feed: Any, tables: EventTables, *, json: bool) -> None:
         EventFastPath.__init__(self, feed, tables, tables)
+        self._takes_statements = True
         self.text: ValueText = ValueText()
         self._json = json
         self._fields: Any = FieldTexts(json=json)
@@ -215,7 +226,13 @@ class EventText(EventFastPath):  # type: ignore[misc]
             _MAX_TABLES, _MAX_TABLE_BYTES, small=0
         )
         self._long_maps: dict[bytes, bytes] = {}
+        # What is written behind the names of tables, by the flags and what their table maps have there.
+        self._columns: SizedCache[bytes, bytes] = SizedCache(_MAX_TEXTS, _MAX_TABLE_BYTES, small=0)
         self._queries: dict[bytes, bytes] = {}
+        # Of statements by what stands before their text, without the number that each DDL has: what is written
+        # before the number and behind it, and where it is. By the size of that, where the number was last.
+        self._statements: dict[bytes, tuple[bytes, bytes, int]] = {}
+        self._xids: dict[int, int] = {}
         self._heads: dict[bytes, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
         self._sid = b""
@@ -429,6 +446,8 @@ class EventText(EventFastPath):  # type: ignore[misc]
         text: ValueText = self.text
         content: bytes = bytes(raw[at + TABLE_ID_SIZE : end])
         found: Any = self._maps.get(content)
+        if found is None and self._json and self._put_alike(raw, at, end):
+            return True
         if found is None:
             fields: str = self._fields.text(bytes(TABLE_ID_SIZE) + content, code, self._format)
             begin = '{"table_id": 0' if self._json else "(id 0"
@@ -447,6 +466,51 @@ class EventText(EventFastPath):  # type: ignore[misc]
         text.put(cython.cast(bytes, found[0]))
         text.put_number(load_le(raw, at, TABLE_ID_SIZE))
         text.put(cython.cast(bytes, found[1]))
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_alike(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Write the fields of a table map whose columns are those of another table."""
+        # Each name stands behind its size, and before a NUL.
+        schema: cython.Py_ssize_t = at + TABLE_MAP_POST_HEADER_SIZE + 1
+        if end < schema:
+            return False
+        schema_end: cython.Py_ssize_t = schema + raw[schema - 1]
+        table: cython.Py_ssize_t = schema_end + 2
+        if end < table:
+            return False
+        table_end: cython.Py_ssize_t = table + raw[table - 1]
+        if end <= table_end or raw[schema_end] or raw[table_end]:
+            return False
+        names: tuple[bytes, bytes] = (bytes(raw[schema:schema_end]), bytes(raw[table:table_end]))
+        if not names[0].isascii() or not names[1].isascii():
+            return False
+        flags: cython.longlong = load_le(raw, at + TABLE_ID_SIZE, 2)
+        key: bytes = bytes(raw[at + TABLE_ID_SIZE : schema - 1]) + bytes(raw[table_end:end])
+        found: Any = self._columns.get(key)
+        if found is None:
+            content = bytes(raw[at + TABLE_ID_SIZE : end])
+            body = bytes(TABLE_ID_SIZE) + content
+            whole: str = self._fields.text(body, _TABLE_MAP, self._format)
+            texts = tuple(quoted(name.decode()).decode() for name in names)
+            begin = f'{{"table_id": 0, "flags": {flags}, "schema": {texts[0]}, "table": {texts[1]}'
+            if not whole.startswith(begin):
+                return False
+            found = whole[len(begin) :].encode("utf-8", "backslashreplace")
+            self._columns.put(key, found, len(found))
+        text: ValueText = self.text
+        text.put(b'{"table_id": ')
+        text.put_number(load_le(raw, at, TABLE_ID_SIZE))
+        text.put(b', "flags": ')
+        text.put_number(flags)
+        text.put(b', "schema": "')
+        text._put_escaped(raw, schema, schema_end)
+        text.put(b', "table": "')
+        text._put_escaped(raw, table, table_end)
+        text.put(cython.cast(bytes, found))
         return True
 
     @cython.cfunc
@@ -471,6 +535,8 @@ class EventText(EventFastPath):  # type: ignore[misc]
         """Write the fields of a statement: all but the thread and the time it took come again."""
         if end < at + QUERY_POST_HEADER_SIZE or end > at + _LONG_BODY:
             return False
+        if end > query_text(raw, at) + _LONGEST_CONTROL and self._put_statement(raw, at, end):
+            return True
         rest: bytes = bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : end])
         if not self._json:
             return self._put_known(self._queries, bytes(QUERY_DATABASE_SIZE_OFFSET) + rest, _QUERY)
@@ -493,6 +559,77 @@ class EventText(EventFastPath):  # type: ignore[misc]
         text.put_number(load_le(raw, at + QUERY_EXEC_TIME_OFFSET, 4))
         text.put(cython.cast(bytes, found))
         return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_statement(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Write the fields of a statement that does not come again, in a session that does."""
+        begin: cython.Py_ssize_t = query_text(raw, at)
+        statement: bytes = bytes(raw[begin:end])
+        if not self._json or not statement.isascii():
+            return False
+        head: bytes = bytes(raw[at + QUERY_DATABASE_SIZE_OFFSET : begin])
+        xid: cython.Py_ssize_t = self._xids.get(len(head), 0)
+        key: bytes = head
+        if xid:
+            key = head[:xid] + _NO_XID + head[xid + XID_SIZE :]
+        found: Any = self._statements.get(key)
+        if found is None:
+            found = self._session_text(head)
+            if found is None:
+                return False
+        text: ValueText = self.text
+        text.put(b'{"thread_id": ')
+        text.put_number(load_le(raw, at + QUERY_THREAD_OFFSET, 4))
+        text.put(b', "exec_time": ')
+        text.put_number(load_le(raw, at + QUERY_EXEC_TIME_OFFSET, 4))
+        text.put(cython.cast(bytes, found[0]))
+        xid = found[2]
+        if xid:
+            text.used = put_digits(
+                text.out,
+                text.used,
+                load_le(raw, at + QUERY_DATABASE_SIZE_OFFSET + xid, XID_SIZE),
+            )
+        text.put(cython.cast(bytes, found[1]))
+        text.reserve(2)
+        text.out[text.used] = 34
+        text.used += 1
+        text._put_escaped(raw, begin, end)
+        text.put(b"}")
+        return True
+
+    def _session_text(self, head: bytes) -> tuple[bytes, bytes, int] | None:
+        """What is written of a statement but its own text: before and behind its number, and where that is.
+
+        None where its text is not for certain that of its bytes.
+        """
+        body = bytes(QUERY_DATABASE_SIZE_OFFSET) + head
+        event = self._fields.decoded(body, _QUERY, self._format)
+        status = event.body.status
+        collation = status.character_set_client
+        whole: str = self._fields.text_of(event)
+        begin, ending = '{"thread_id": 0, "exec_time": 0', '""}'
+        if not whole.startswith(begin) or not whole.endswith(ending):
+            return None
+        if collation is not None and not is_utf8(collation):
+            return None
+        before, behind = whole[len(begin) : -len(ending)], ""
+        key, at = head, xid_offset(event.body.status_vars)
+        if at:
+            before, number, behind = before.partition(f'"ddl_xid": {status.ddl_xid}')
+            before += number[: number.rindex(" ") + 1]
+            at += QUERY_POST_HEADER_SIZE - QUERY_DATABASE_SIZE_OFFSET
+            key = head[:at] + _NO_XID + head[at + XID_SIZE :]
+        if len(self._statements) >= _MAX_TEXTS:
+            self._statements.clear()
+            self._xids.clear()
+        self._xids[len(head)] = at
+        found = before.encode(), behind.encode(), at
+        self._statements[key] = found
+        return found
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -69,6 +69,10 @@ class ByteReader:
         at = self._advance(self._end - self._offset)
         return bytes(self._data[at : self._end])
 
+    def left(self) -> bytes:
+        """All bytes that are left, without moving."""
+        return bytes(self._data[self._offset : self._end])
+
     def peek(self) -> int:
         """The next byte as an integer, without moving."""
         if self._offset >= self._end:

@@ -34,6 +34,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from replica_client.codec.reader import ByteReader
@@ -71,6 +72,7 @@ def parse_uuid(text: str) -> bytes:
     return bytes.fromhex(text.strip("{}").replace("-", ""))
 
 
+@lru_cache(maxsize=256)
 def format_uuid(sid: bytes) -> str:
     """The text of 16 bytes of UUID, as servers print it."""
     digits = sid.hex()

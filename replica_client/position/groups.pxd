@@ -35,3 +35,10 @@ cdef inline int control_of(
     if end == text + 6 and not data[text - 1] and not memcmp(data + text, b"COMMIT", 6):
         return EventClass.COMMIT
     return EventClass.QUERY
+
+cdef inline int is_plain_statement(
+    const unsigned char* data, Py_ssize_t text, Py_ssize_t end
+) noexcept nogil:
+    if end <= text + 8 or data[text - 1]:
+        return False
+    return data[text] not in (b'R', b'r', b'X', b'x')

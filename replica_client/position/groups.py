@@ -32,6 +32,9 @@ from replica_client.binlog.layout import (
 )
 
 _STMT_END_F = 0x01
+# Longer texts that begin with another letter than those of ROLLBACK and XA are no control of transactions.
+_SHORT_TEXT: Final = 8
+_CONTROLS: Final = b"RrXx"
 # To a savepoint; before MySQL 5.5 as the client wrote it.
 _ROLLBACK_TO = re.compile(
     rb"ROLLBACK(?:\s|/\*.*?\*/)++(?:WORK(?:\s|/\*.*?\*/)++)?TO\b", re.IGNORECASE | re.DOTALL
@@ -165,6 +168,14 @@ def control_of(data: Any, body: int, end: int) -> int:
     return EventClass.COMMIT if known == b"COMMIT" else EventClass.QUERY
 
 
+def is_plain_statement(data: Any, text: int, end: int) -> bool:
+    """Whether a QUERY event's text, from ``text`` to ``end``, is one of which :func:`query_class` looks at no more.
+
+    Its text is behind the NUL of its default database then.
+    """
+    return end > text + _SHORT_TEXT and not data[text - 1] and data[text] not in _CONTROLS
+
+
 _CLASS_OF: Final = tuple(map(EventClass, CLASSES))
 
 
@@ -187,7 +198,7 @@ def class_of(event: BinlogEvent) -> EventClass:
 
 def query_class(query: bytes) -> EventClass:
     """What a QUERY event's text is to its group."""
-    if len(query) > 8 and query[:1] not in b"RrXx":
+    if len(query) > _SHORT_TEXT and query[0] not in _CONTROLS:
         return EventClass.STATEMENT
     text = query[:16].upper()
     if text == b"BEGIN" or text.startswith(b"XA START"):

@@ -8,17 +8,18 @@ from typing import Final, Literal
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, ReadQuery, read_query
 from replica_client.readers.statement_effects import first_word, may_change_rows
 from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
-from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified
+from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified, are_shared
 from replica_client.schema.ddl.rows_changed import changed_tables, filled_tables
 from replica_client.schema.ddl.steps import CreateTable, RenameTables, TableName, Unrelated
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
-from replica_client.schema.model import TableModel
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import casefold_table
 from replica_client.schema.resolve import (
     find_mismatch,
@@ -30,7 +31,7 @@ from replica_client.schema.resolve import (
     tells_everything,
     with_hash_columns,
 )
-from replica_client.schema.shape import TableShape
+from replica_client.schema.shape import ColumnShape, TableShape
 
 _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER: it counts when it is committed.
@@ -39,6 +40,7 @@ _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 # MariaDB's SET STATEMENT … FOR has any other statement behind it.
 _MAY_RENAME: Final = (b"RENAME", b"SET")
 _SERVERS_OWN: Final = "mysql"
+_COLUMN_SIZE: Final = 256
 
 UnknownTablePolicy = Literal["error", "positional"]
 """What becomes of a table whose definition is not known: an error, or names ``col_1``, ``col_2`` …"""
@@ -72,6 +74,12 @@ class SchemaTracker:
         self._exact, self._any_case = selection, selection.casefolded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
+        # What was found of tables that look alike: columns of the table map and of the definition, which are kept so
+        # that no others can have their ids, and both made one.
+        self._undoubted: SizedCache[
+            tuple[object, ...],
+            tuple[tuple[ColumnShape, ...], tuple[ColumnModel, ...], tuple[ColumnShape, ...]],
+        ] = SizedCache(256)
         # The statement that was read last: it is asked about several times.
         self._last: tuple[BinlogEvent, Provenance, int, ReadQuery] | None = None
 
@@ -309,14 +317,23 @@ class SchemaTracker:
     ) -> TableShape | None:
         """The same where nobody has to be asked or told about it; None elsewhere."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
-        stated = tells_everything(shape)
         state = self.state_of(table_map)
         if not isinstance(state, TableModel):
-            return shape if stated else None
+            return shape if tells_everything(shape) else None
+        key = (id(shape.columns), id(state.columns), state.primary_key, binlog_format.flavor)
+        known = self._undoubted.get(key)
+        if known is not None:
+            return TableShape(shape.database, shape.table, known[2])
+        stated = tells_everything(shape)
         if not stated and (lacks_charset(shape, state) or self._lacks_labels(state)):
             return None
-        state = with_hash_columns(shape, state, binlog_format.flavor)
-        return resolve_if_fitting(shape, state)
+        model = with_hash_columns(shape, state, binlog_format.flavor)
+        found = resolve_if_fitting(shape, model)
+        labelled = any(column.unknown_labels for column in state.columns)
+        if found is not None and are_shared(state.columns) and not labelled:
+            size = _COLUMN_SIZE * len(found.columns)
+            self._undoubted.put(key, (shape.columns, state.columns, found.columns), size)
+        return found
 
     def _disagree(self, table_map: TableMapEvent, state: TableModel, reason: str) -> None:
         text = f"{table_map.schema}.{table_map.table}: {reason}"

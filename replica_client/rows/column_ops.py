@@ -25,6 +25,7 @@ from replica_client.binlog.values.strings import (
 from replica_client.binlog.values.temporal_storage import fraction_size
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.codec.charsets import UnknownCollationError
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.schema.shape import ColumnShape
@@ -149,6 +150,26 @@ _LOGICAL: Final[dict[str, Callable[[bytes], Any]]] = {
 }
 _ENUM_SIZES = (1, 2)
 _SET_SIZES = (1, 2, 3, 4, 8)
+
+
+# By what they are made of, which is kept with them, so that nothing else can have its id.
+_KNOWN: SizedCache[
+    tuple[int, int], tuple[Sequence[ColumnShape], DecodeOptions, tuple[ColumnReader, ...]]
+] = SizedCache(256)
+_COLUMN_SIZE: Final = 256
+
+
+def column_readers(
+    columns: tuple[ColumnShape, ...], options: DecodeOptions
+) -> tuple[ColumnReader, ...]:
+    """How each column is read; tables that look alike share their columns, and these."""
+    key = (id(columns), id(options))
+    known = _KNOWN.get(key)
+    if known is None:
+        readers = tuple(column_op(column, options) for column in columns)
+        known = (columns, options, readers)
+        _KNOWN.put(key, known, _COLUMN_SIZE * len(columns))
+    return known[2]
 
 
 def column_op(column: ColumnShape, options: DecodeOptions) -> ColumnReader:

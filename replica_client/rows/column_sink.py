@@ -92,6 +92,8 @@ _NATIVE = {
     OBJECTS: frozenset(),
 }
 _MAX_DATA = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
+# Beyond that a batch is one of few very long values, and the next one is not like it.
+_MOST_EXPECTED = cython.declare(cython.Py_ssize_t, 96 << 20)
 _MAX_ENTRIES = 4096
 _COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
 _COPIED = frozenset((ColumnOp.SIGNED, ColumnOp.UNSIGNED, ColumnOp.FLOAT, ColumnOp.DOUBLE))
@@ -375,8 +377,8 @@ class ColumnSink:
 
     @property
     def data_size(self) -> int:
-        """How many bytes of data there are, and some more."""
-        return int(self.used + (self.used >> 3))
+        """How many bytes of data there are, and some more: what the next batch may need."""
+        return int(self.used + (self.used >> 3)) if self.used <= _MOST_EXPECTED else 0
 
     def expect(self, room: int) -> None:
         """Have so many bytes of data at first, when there are none yet."""

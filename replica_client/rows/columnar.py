@@ -229,10 +229,16 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 in the batch, and :attr:`appended` tells how many.
         """
         try:
-            return bool(self._take() == 1)
+            done = bool(self._take() == 1)
         except BaseException:
             self._abandon()
             raise
+        if done:
+            # A row of hundreds of megabytes is not kept until the next one comes.
+            self._source = b""
+            raw: cython.p_const_uchar = self._source
+            self._data = raw
+        return done
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

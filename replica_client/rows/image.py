@@ -27,7 +27,7 @@ from replica_client.binlog.values.json_diff import apply_diffs, decode_diffs
 from replica_client.codec.compression import inflate_record
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.rows.absent import ABSENT
-from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
+from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_readers
 from replica_client.rows.row import row_class
 from replica_client.schema.shape import TableShape
 
@@ -224,12 +224,12 @@ class RowImageDecoder:
         self._json_count = 0
         self._plans: dict[bytes, Plan] = {}
         as_python = self.options.temporals == "python"
-        for column in shape.columns:
+        readers = column_readers(shape.columns, self.options)
+        for column, reader in zip(shape.columns, readers, strict=True):
             target = -1
             if wanted is None or column.name in wanted:
                 target = len(names)
                 names.append(column.name)
-            reader = column_op(column, self.options)
             json_index = self._json_count if reader.is_json else -1
             self._columns.append(Column(column.name, reader, target, json_index, as_python))
             self._json_count += reader.is_json

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import Absent
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.versions import LogPosition, Version
+
+_Default = TypeVar("_Default")
 
 
 class Record(Protocol):
@@ -60,6 +62,24 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
         if isinstance(found, Unread):
             found = self._found[name] = self._read(name, found.record)
         return found
+
+    # What the base has of the following two raises and catches an error for each table that is new.
+
+    @overload
+    def get(self, name: TableName, default: None = None, /) -> list[Version] | None: ...
+
+    @overload
+    def get(self, name: TableName, default: _Default, /) -> list[Version] | _Default: ...
+
+    def get(self, name: TableName, default: Any = None, /) -> Any:
+        """The versions of a table, or the default where it is not known."""
+        return self[name] if name in self._found else default
+
+    def setdefault(self, name: TableName, default: list[Version], /) -> list[Version]:
+        """The versions of a table, which are these where it is not known."""
+        if name not in self._found:
+            self._found[name] = default
+        return self[name]
 
     def __setitem__(self, name: TableName, versions: list[Version]) -> None:
         self._found[name] = versions

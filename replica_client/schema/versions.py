@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from replica_client.errors import SchemaError
@@ -15,6 +16,13 @@ from replica_client.schema.model import DatabaseModel, TableModel
 _NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
 
 Origin = Literal["ddl", "information_schema", "import", "not_understood"]
+
+
+@lru_cache(maxsize=64)
+def _numbered(file: str) -> tuple[str, int]:
+    """A file's base name and number."""
+    match = _NUMBERED.fullmatch(file)
+    return (match[1], int(match[2])) if match else (file, 0)
 
 
 class LogPosition(NamedTuple):
@@ -28,9 +36,7 @@ class LogPosition(NamedTuple):
     @classmethod
     def of(cls, file: str, offset: int) -> LogPosition:
         """The place of an offset in a file."""
-        match = _NUMBERED.fullmatch(file)
-        base, number = (match[1], int(match[2])) if match else (file, 0)
-        return cls(base, number, offset, file)
+        return cls(*_numbered(file), offset, file)
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:

@@ -199,6 +199,8 @@ _parse_cached = lru_cache(maxsize=256)(_parse)
 # By the size of a block, where ddl_xid was in the last one of it; and what was read, by the block without its value.
 _xid_offsets: dict[int, int] = {}
 _sessions: SizedCache[bytes, QueryStatus] = SizedCache(256)
+# What was read last: a statement is asked several times.
+_recent: tuple[bytes, QueryStatus] = (b"", QueryStatus())
 
 
 def parse_session_status(data: bytes) -> QueryStatus:
@@ -210,6 +212,15 @@ def parse_session_status(data: bytes) -> QueryStatus:
     Raises:
         TruncatedEventError: a value goes beyond the block.
     """
+    global _recent
+    if _recent[0] is data:
+        return _recent[1]
+    status = _session_status(data)
+    _recent = (data, status)
+    return status
+
+
+def _session_status(data: bytes) -> QueryStatus:
     size = len(data)
     at = _xid_offsets.get(size, 0)
     if at:
@@ -223,6 +234,15 @@ def parse_session_status(data: bytes) -> QueryStatus:
         _xid_offsets[size] = at
         _sessions.put(data[:at] + _NO_XID + data[at + _XID_SIZE :], status, size)
     return status
+
+
+def xid_offset(data: bytes) -> int:
+    """Where in a block of status variables the value of ``ddl_xid`` is; 0 where there is none.
+
+    Raises:
+        TruncatedEventError: a value goes beyond the block.
+    """
+    return _parse(data)[1]
 
 
 def parse_query_status(data: bytes) -> QueryStatus:

@@ -9,6 +9,7 @@ from typing import Final, Self
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.table_metadata import TableMetadata, parse_table_metadata
 from replica_client.codec.reader import ByteReader
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import BinlogDecodeError, EncodeError
@@ -147,14 +148,12 @@ class TableMapEvent:
         table_id, flags = body.uint(id_size), body.uint(2)
         extra = body.take(max(0, size - id_size - 2))
         schema, table = _name(body, "schema"), _name(body, "table")
-        column_types = body.take(body.lenenc(), "column types")
-        if not body.remaining:
-            metadata = (0,) * len(column_types)
-            return cls(
-                table_id, flags, schema, table, column_types, metadata, b"", b"", extra, False
-            )
-        metadata = tuple(_split_metadata(column_types, body.lenenc_bytes()))
-        null_bitmap = body.take((len(column_types) + 7) >> 3, "null bitmap")
+        columns = body.left()
+        found = _COLUMNS.get(columns)
+        if found is None:
+            found = _columns(body)
+            _COLUMNS.put(columns, found, len(columns))
+        column_types, metadata, null_bitmap, optional, has_metadata = found
         return cls(
             table_id,
             flags,
@@ -163,8 +162,9 @@ class TableMapEvent:
             column_types,
             metadata,
             null_bitmap,
-            body.rest(),
+            optional,
             extra,
+            has_metadata,
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
@@ -185,6 +185,21 @@ class TableMapEvent:
             packed.uint(value, _array_size(value & 0xFF) if code == _ARRAY else _SIZES[code])
         out.lenenc_bytes(packed.done())
         return out.raw(self.null_bitmap).raw(self.optional_metadata).done()
+
+
+_Columns = tuple[bytes, tuple[int, ...], bytes, bytes, bool]
+# What stands behind the names, by its bytes: many tables look alike.
+_COLUMNS: SizedCache[bytes, _Columns] = SizedCache(128)
+
+
+def _columns(body: ByteReader) -> _Columns:
+    """What stands behind the names: types, metadata, null bitmap, optional metadata, and whether there is any."""
+    column_types = body.take(body.lenenc(), "column types")
+    if not body.remaining:
+        return column_types, (0,) * len(column_types), b"", b"", False
+    metadata = tuple(_split_metadata(column_types, body.lenenc_bytes()))
+    null_bitmap = body.take((len(column_types) + 7) >> 3, "null bitmap")
+    return column_types, metadata, null_bitmap, body.rest(), True
 
 
 def is_nullable(null_bitmap: bytes, column: int) -> bool:

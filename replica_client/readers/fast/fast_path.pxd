@@ -25,6 +25,7 @@ cdef class FastPath:
     cdef str _file
     cdef long long _part_size
     cdef bint _passes_over
+    cdef bint _takes_statements
     cdef Py_ssize_t _last_count
     cdef EventQueue _inner
     cdef Py_ssize_t _inside
@@ -43,6 +44,8 @@ cdef class FastPath:
     cdef int _defer(self, Py_ssize_t first, Py_ssize_t count) except -1
     cdef int _settle(self, EventQueue events) except -1
     cdef int _take_deferred(self) except -1
+    cdef bint _is_statement(
+        self, const unsigned char* raw, Py_ssize_t first, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef bint _is_large(self, long long size) noexcept
     cdef bint _look_inside(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef Py_ssize_t _look_ahead(self, EventQueue events, Py_ssize_t first) except -1

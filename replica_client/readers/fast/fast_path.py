@@ -54,15 +54,23 @@ if cython.compiled:
         MARIADB_THREAD_ID_SIZE,
         MARIADB_UNUSUAL,
         NEXT_POSITION_OFFSET,
+        QUERY_POST_HEADER_SIZE,
         SIGN_BIT,
         TYPE_OFFSET,
         XID_SIZE,
         EventClass,
+        query_text,
     )
     from cython.cimports.replica_client.codec.crc import valid_until
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, longs
-    from cython.cimports.replica_client.position.groups import Ending, State, control_of, step
+    from cython.cimports.replica_client.position.groups import (
+        Ending,
+        State,
+        control_of,
+        is_plain_statement,
+        step,
+    )
     from cython.cimports.replica_client.readers.fast.fast_path_tables import FastPathTables
     from cython.cimports.replica_client.readers.fast.gtid_runs import GtidRuns
     from cython.cimports.replica_client.readers.fast.tagged_gtid import TaggedGtid
@@ -93,15 +101,23 @@ else:
         MARIADB_THREAD_ID_SIZE,
         MARIADB_UNUSUAL,
         NEXT_POSITION_OFFSET,
+        QUERY_POST_HEADER_SIZE,
         SIGN_BIT,
         TYPE_OFFSET,
         XID_SIZE,
         EventClass,
+        query_text,
     )
     from replica_client.codec.crc import valid_until
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, longs
-    from replica_client.position.groups import Ending, State, control_of, step
+    from replica_client.position.groups import (
+        Ending,
+        State,
+        control_of,
+        is_plain_statement,
+        step,
+    )
     from replica_client.readers.fast.fast_path_tables import FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
     from replica_client.readers.fast.tagged_gtid import TaggedGtid
@@ -324,6 +340,8 @@ class FastPath:
         # Whether transactions of which no row is wanted need nothing but to be passed over, which is
         # quicker where events were cut from a file: their sizes and places are right then.
         self._passes_over = in_file
+        # Whether a GTID event of MySQL with a statement behind it is taken, too: for those who ask nothing of it.
+        self._takes_statements = False
         self._last_count = 0
         self._inside = 0
         self._inner: EventQueue = EventQueue(0)
@@ -597,6 +615,9 @@ class FastPath:
             if state == State.PAYLOAD:
                 if not self._look_inside(raw, start + HEADER_SIZE, end):
                     return 0
+            elif state == Ending.UNCERTAIN:
+                if i != first + 1 or not self._is_statement(raw, marks[2 * first], start, end):
+                    return 0
             elif state != Ending.ENDS:
                 return 0
             if self._part_size and self._is_large(offset - self._verified_begin):
@@ -607,6 +628,25 @@ class FastPath:
         self._verified = offset
         self.incomplete = True
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _is_statement(
+        self,
+        raw: cython.p_const_uchar,
+        first: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.bint:
+        """Whether the event at ``start`` is a statement that ends the group which the GTID event at ``first`` named."""
+        if (
+            not self._takes_statements
+            or self._classes[raw[first + TYPE_OFFSET]] != EventClass.GTID
+            or self._classes[raw[start + TYPE_OFFSET]] != EventClass.QUERY
+            or end < start + HEADER_SIZE + QUERY_POST_HEADER_SIZE
+        ):
+            return False
+        return is_plain_statement(raw, query_text(raw, start + HEADER_SIZE), end)
 
     @cython.cfunc
     @cython.exceptval(check=False)

@@ -39,7 +39,9 @@ cdef class FastPathTables:
     cdef object _tables
     cdef dict _by_id
     cdef list _near
-    cdef bint _near_used
+    cdef list _near_used
+    cdef object _decoder
+    cdef long long _announced
     cdef bytearray _slots_memory
     cdef void** _slots
     cdef long long _turn

@@ -65,7 +65,7 @@ _MAX_TABLES = 10_000
 _MAX_BYTES = 16 << 20
 # Of a form that the fast path takes in this file.
 _TAKEN = cython.declare(cython.int, 0x80)
-_NEAR = cython.declare(cython.int, 1024)
+_NEAR = cython.declare(cython.int, 16384)
 # Rows whose images are compressed, in parts, or of before 5.1.
 _LEFT = ROWS_COMPRESSED | ROWS_OTHER
 
@@ -150,11 +150,14 @@ class FastPathTables:
         self._tables: SizedCache[bytes, FastPathTable] = SizedCache(
             _MAX_TABLES, _MAX_BYTES, small=0
         )
-        # By table id: the tables of this turn. The same by the last bits of their ids, where they are
-        # looked up first: there are no references to them in the slots, of which the last is of none.
+        # By table id: the tables of this turn, which ends where the decoder meets other table maps. The same
+        # by the last bits of their ids, where they are looked up first: there are no references to them in
+        # the slots, of which the last is of none.
         self._by_id: dict[int, FastPathTable] = {}
         self._near: list[FastPathTable | None] = [None] * (_NEAR + 1)
-        self._near_used = False
+        self._near_used: list[int] = []
+        self._decoder: Any = None
+        self._announced = -1
         if not cython.compiled:
             self._slots: Any = self._near
         else:
@@ -179,21 +182,27 @@ class FastPathTables:
             self._revision = revision
             self._generation = self._consumers.generation
             self._forget()
-        self._by_id = {}
-        self._turn += 1
+        decoder = self._feed.decoder
+        if (
+            decoder is not self._decoder
+            or decoder.announced != self._announced
+            or len(self._by_id) > _MAX_TABLES
+        ):
+            self._decoder = decoder
+            self._announced = decoder.announced
+            self._by_id = {}
+            self._turn += 1
 
     def _forget(self) -> None:
         """Forget all tables, wherever they are: what takes their rows may have much memory."""
         self._tables.clear()
         self._by_id = {}
-        if not self._near_used:
-            return
-        self._near_used = False
         i: cython.Py_ssize_t
-        for i in range(_NEAR):
+        for i in self._near_used:
             if cython.compiled:
                 self._slots[i] = cython.NULL
             self._near[i] = None
+        self._near_used = []
 
     @cython.cfunc
     def of_map(
@@ -215,7 +224,8 @@ class FastPathTables:
                 return None
         if self._by_id.get(number) is not table:
             self._by_id[number] = table
-            self._feed.decoder.announce(table.table_map, number)
+            self._decoder.announce(table.table_map, number)
+            self._announced = self._decoder.announced
         self._bring_near(number)
         return table
 
@@ -228,10 +238,12 @@ class FastPathTables:
             return False
         table.number = number
         table.turn = self._turn
-        self._near_used = True
-        self._near[number & (_NEAR - 1)] = table
+        at: cython.Py_ssize_t = number & (_NEAR - 1)
+        if self._near[at] is None:
+            self._near_used.append(at)
+        self._near[at] = table
         if cython.compiled:
-            self._slots[number & (_NEAR - 1)] = cython.cast(cython.p_void, table)
+            self._slots[at] = cython.cast(cython.p_void, table)
         return True
 
     @cython.cfunc

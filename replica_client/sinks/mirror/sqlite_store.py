@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ from replica_client.tables.net_changes import Values
 from replica_client.tables.table_copy import TableName
 
 _BUSY_SECONDS = 10.0
+_LONG = 8 << 20
+"""Bytes from which on a BLOB is written into its row: a parameter would be copied, and the row made of it, too."""
+_PIECE = 1 << 20
+_REPLACE = "INSERT OR REPLACE"
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS _replica_client_state (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS _replica_client_tables (database TEXT NOT NULL, name TEXT NOT NULL, "
@@ -30,6 +34,31 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS _replica_client_copies (database TEXT NOT NULL, name TEXT NOT NULL, "
     "copy TEXT NOT NULL, PRIMARY KEY (database, name))",
 )
+
+
+def _tail(model: TableModel) -> str:
+    """What stands behind the columns in the definition of a table whose rows have no numbers."""
+    key = [name for name, _ in model.primary_key]
+    kinds = [declared_type(column) for column in model.columns if column.name in key]
+    # A key of one INTEGER is the rowid itself.
+    return "" if not key or kinds == ["INTEGER"] else " WITHOUT ROWID"
+
+
+def _adding(verb: str, stored: str, marks: Sequence[str]) -> str:
+    return f"{verb} INTO {sqlite_name(stored)} VALUES ({', '.join(marks)})"
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) >= _LONG
+
+
+def _short_rows(rows: Iterable[Values], long: list[Values]) -> Iterator[Values]:
+    """The rows without very long values; the others are added to a list."""
+    for row in rows:
+        if any(map(_is_long, row)):
+            long.append(row)
+        else:
+            yield row
 
 
 class SqliteStore(TableStore):
@@ -107,8 +136,40 @@ class SqliteDatabase(StatementDatabase):
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """See the base."""
-        placeholders = ", ".join("?" * len(model.columns))
-        self._connection.executemany(f"INSERT INTO {table} VALUES ({placeholders})", rows)
+        stored = table if table == self.rebuilt else self._stored(model)
+        self._add("INSERT", stored, model, rows)
+
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """See the base."""
+        self._add(_REPLACE, self._stored(model), model, rows)
+
+    def _stored(self, model: TableModel) -> str:
+        return self.names.name((model.database, model.name))
+
+    def _add(self, verb: str, stored: str, model: TableModel, rows: Iterable[Values]) -> None:
+        """Add rows; those with very long values in a way that does not hold these twice more."""
+        sql = _adding(verb, stored, ["?"] * len(model.columns))
+        if _tail(model):
+            # Only a row with a number can be opened.
+            self._connection.executemany(sql, rows)
+            return
+        long: list[Values] = []
+        self._connection.executemany(sql, _short_rows(rows, long))
+        for row in long:
+            self._add_long(verb, stored, model, row)
+
+    def _add_long(self, verb: str, stored: str, model: TableModel, row: Values) -> None:
+        """Add a row with room for its long values, which are written into it piece by piece."""
+        at = [index for index, value in enumerate(row) if _is_long(value)]
+        marks = ["zeroblob(?)" if index in at else "?" for index in range(len(row))]
+        values = [len(value) if index in at else value for index, value in enumerate(row)]
+        number = self._connection.execute(_adding(verb, stored, marks), values).lastrowid
+        assert number is not None
+        for index in at:
+            pieces = memoryview(row[index])
+            with self._connection.blobopen(stored, model.columns[index].name, number) as blob:
+                for begin in range(0, len(pieces), _PIECE):
+                    blob.write(pieces[begin : begin + _PIECE])
 
     def table(self, name: TableName) -> str:
         """See the base."""
@@ -125,13 +186,9 @@ class SqliteDatabase(StatementDatabase):
             for column in model.columns
         ]
         key = [name for name, _ in model.primary_key]
-        tail = ""
         if key:
             columns.append(f"PRIMARY KEY ({', '.join(sqlite_name(name) for name in key)})")
-            kinds = [declared_type(column) for column in model.columns if column.name in key]
-            # A key of one INTEGER is the rowid itself.
-            tail = "" if kinds == ["INTEGER"] else " WITHOUT ROWID"
-        return f"CREATE TABLE {table} ({', '.join(columns)}){tail}"
+        return f"CREATE TABLE {table} ({', '.join(columns)}){_tail(model)}"
 
     def rename(self, old: TableName, new: TableModel) -> None:
         """See the base."""
@@ -158,9 +215,7 @@ class SqliteDatabase(StatementDatabase):
 
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:
         """See the base."""
-        placeholders = ", ".join("?" * len(model.columns))
-        table = self.table((model.database, model.name))
-        return f"INSERT OR REPLACE INTO {table} VALUES ({placeholders})"
+        return _adding(_REPLACE, self._stored(model), ["?"] * len(model.columns))
 
     def row_number(self, model: TableModel) -> str | None:
         """See the base: the name by which SQLite gives a row's number, where no column has it."""

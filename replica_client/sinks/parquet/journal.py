@@ -60,13 +60,14 @@ class Journal:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add a batch; it counts when it was synced and its length committed."""
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, batch.schema) as writer:
-            writer.write_batch(batch)
-        payload = stream.getvalue()
-        write_all(self._descriptor, payload.size.to_bytes(_HEADER, "little"))
-        write_all(self._descriptor, memoryview(payload))
-        self.length += _HEADER + payload.size
+        # The size comes first, and a batch may be a row of hundreds of megabytes: it is not written twice.
+        measured = pa.MockOutputStream()
+        _write_stream(measured, batch)
+        size = measured.size()
+        write_all(self._descriptor, size.to_bytes(_HEADER, "little"))
+        with pa.OSFile(str(self.path), "ab") as file:
+            _write_stream(file, batch)
+        self.length += _HEADER + size
         self.rows += batch.num_rows
 
     def sync(self) -> None:
@@ -82,6 +83,11 @@ class Journal:
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:
             self.close()
+
+
+def _write_stream(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
 
 
 def read_journal(path: Path, length: int) -> Iterator[pa.RecordBatch]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import SinkError
@@ -198,18 +199,20 @@ class ParquetSink:
                 if changes:
                     self._flush(journal)
                     journal.append(schema_changes_batch(transaction, changes))
-                for batch in self._assembler.add(
+                added = self._assembler.add(
                     transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
-                ):
-                    journal.append(batch)
+                )
+                _append(journal, added)
                 self._collected += sum(rows.event_size for rows in transaction.rows)
                 if self._collected >= _MOST_COLLECTED:
                     self._flush(journal)
 
     def _flush(self, journal: Journal) -> None:
-        self._collected = 0
-        for batch in self._assembler.flush():
-            journal.append(batch)
+        is_large, self._collected = self._collected >= _MOST_COLLECTED, 0
+        _append(journal, self._assembler.flush())
+        if is_large:
+            # Arrow keeps what a row of hundreds of megabytes took, otherwise.
+            pa.default_memory_pool().release_unused()
 
     def _commit(self, checkpoint: Checkpoint) -> None:
         journal = self._opened()
@@ -253,6 +256,7 @@ class ParquetSink:
                 self._options.file_rows,
                 ignores_case=self._ignores_case,
             ).publish(read_journal(journal.path, journal.length))
+            pa.default_memory_pool().release_unused()
         done = journal.path
         self._segment, self._begun = self._segment + 1, time.time()
         self._journal = Journal(self._journal_path(), 0)
@@ -270,3 +274,9 @@ class ParquetSink:
             journal.close()
         if self._lock is not None:
             self._lock.release()
+
+
+def _append(journal: Journal, batches: Iterable[pa.RecordBatch]) -> None:
+    """Add batches, of which none stays."""
+    for batch in batches:
+        journal.append(batch)

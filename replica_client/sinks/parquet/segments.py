@@ -29,6 +29,11 @@ _OWN: Final = frozenset(("_open", "_segments", SCHEMA_CHANGES))
 _GROUP_ROWS = 131_072
 _GROUP_BYTES = 64 << 20
 _MOST_OPEN = 128
+_LONG_VALUES = 4 << 20
+"""Mean bytes of a column's values from which on they are written without a dictionary and statistics.
+
+Each of the two would hold a copy of a value, or two, and is of no use for such.
+"""
 
 
 class SegmentWriter:
@@ -99,26 +104,28 @@ class SegmentWriter:
         metadata = batch.schema.metadata or {}
         name = (metadata[b"database"].decode(), metadata[b"table"].decode())
         file = self._open.get(name)
+        long = _long_columns(batch)
         if file is not None and (
             not file.schema.equals(batch.schema, check_metadata=True)
             or file.rows + batch.num_rows > self._file_rows
+            or not long <= file.long
         ):
             self._finish(file)
             file = None
         if file is None:
             if len(self._open) >= _MOST_OPEN:
                 self._finish(next(iter(self._open.values())))
-            file = self._open[name] = self._new_file(name, batch.schema)
+            file = self._open[name] = self._new_file(name, batch.schema, long)
         self._open.move_to_end(name)
         file.add(batch)
 
-    def _new_file(self, name: tuple[str, str], schema: pa.Schema) -> _File:
+    def _new_file(self, name: tuple[str, str], schema: pa.Schema, long: frozenset[str]) -> _File:
         number = sum(1 for file in self._made if file.name == name) + 1
         directory = self._directory / table_directory(*name, ignores_case=self._ignores_case)
         path = directory / self._day / f"{self._time}-{self._number:08d}-{number:03d}.parquet"
         count = len(self._made) + len(self._open)
         temporary = self._directory / "_open" / f"{self._number:08d}-{count:05d}{TEMPORARY}"
-        return _File(name, path, temporary, schema, self._compression)
+        return _File(name, path, temporary, schema, self._compression, long)
 
     def _finish(self, file: _File) -> None:
         file.finish()
@@ -142,6 +149,17 @@ def table_directory(database: str, table: str, *, ignores_case: bool = False) ->
     return Path(
         file_name(database, plain=_PLAIN, reserved=_is_reserved, ignores_case=ignores_case),
         file_name(table, plain=_PLAIN, ignores_case=ignores_case),
+    )
+
+
+def _long_columns(batch: pa.RecordBatch) -> frozenset[str]:
+    """Columns of a batch whose values are very long."""
+    if batch.nbytes < _LONG_VALUES:
+        return frozenset()
+    return frozenset(
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if column.nbytes >= _LONG_VALUES * len(column)
     )
 
 
@@ -169,15 +187,28 @@ class _File:
         temporary: Path,
         schema: pa.Schema,
         compression: str,
+        long: frozenset[str],
     ) -> None:
         self.name, self.path, self.temporary, self.schema = name, path, temporary, schema
+        self.long = long
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._stream = os.fdopen(
             os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, DATA_MODE), "wb"
         )
-        self._writer = pq.ParquetWriter(self._stream, schema, compression=compression)
+        short: bool | list[str] = True
+        if long:
+            short = [column for column in schema.names if column not in long]
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression=compression,
+            use_dictionary=short,
+            # In the older form a page's values are copied once more before they are compressed.
+            data_page_version="2.0" if long else "1.0",
+            write_statistics=short,
+        )
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)

@@ -112,3 +112,27 @@ def test_damaged_files(
         path = tmp_path / f"binlog.{number:06d}"
         path.write_bytes(damaged(source, rng))
         assert_same(path, capsys, monkeypatch)
+
+
+STATEMENTS = (
+    "CREATE TABLE `made`.`a` (id INT)",
+    'CREATE TABLE b (c CHAR(9) DEFAULT "x\\\\\n\t\x01\x7f")',
+    "CREATE TABLE grün (ö INT)",
+    "savepoint x",
+    "SAVEPOINT abcdef",
+    "XA ROLLBACK 'a'",
+    "DROP TABLE",
+)
+
+
+def test_statements_and_tables_that_look_alike(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "scripts")
+    from benchmarks.generated_log import Made
+
+    statements = tuple((5 * at, text) for at, text in enumerate(STATEMENTS * 3))
+    path = tmp_path / "binlog.000001"
+    for name in ("t", "g\u00fcn", 'a "b\\'):
+        Made(transactions=110, tables=9, statements=statements, name=name).write(path)
+        assert_same(path, capsys, monkeypatch)

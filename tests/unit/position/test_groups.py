@@ -2,13 +2,14 @@
 
 import pytest
 
-from replica_client.binlog.layout import EventClass
+from replica_client.binlog.layout import EventClass, query_text
 from replica_client.position.groups import (
     STEPS,
     Ending,
     State,
     _table,
     control_of,
+    is_plain_statement,
     query_class,
     step,
 )
@@ -92,6 +93,32 @@ def test_control_statements_are_those_of_the_full_text(text: bytes) -> None:
     wrong = bytearray(body)
     wrong[-len(text) - 1] = 1  # behind the database
     assert control_of(wrong, 0, len(wrong)) == EventClass.QUERY
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [
+        (b"CREATE TABLE t (id INT)", True),
+        (b"savepoint a1", True),
+        (b"ROLLBACK TO a", False),
+        (b"XA COMMIT 'a'", False),
+        (b"rollback /* a */", False),
+        (b"xa end 'a'", False),
+        (b"BEGIN", False),
+        (b"INSERT I", False),
+        (b"", False),
+    ],
+)
+def test_plain_statements_are_statements(text: bytes, is_plain: bool) -> None:
+    body = body_of(text)
+    at = query_text(body, 0)
+    assert is_plain_statement(body, at, len(body)) is is_plain
+    if is_plain:
+        assert query_class(text) is EventClass.STATEMENT
+    assert not is_plain_statement(body, at, at + 8)
+    wrong = bytearray(body)
+    wrong[at - 1] = 1  # behind the database
+    assert not is_plain_statement(wrong, at, len(wrong))
 
 
 def test_the_steps_are_those_of_the_grammar() -> None:
