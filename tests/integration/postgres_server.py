@@ -48,22 +48,40 @@ class PostgresServer:
         self.url = f"postgresql://{USER}:trusted@127.0.0.1:{port}/postgres"
         options = ["-k", str(self._data), "-p", port, "-c", "listen_addresses=127.0.0.1"]
         options += ["-c", "fsync=off"]
-        self._process = subprocess.Popen(
-            [*self._as_user, postgres, "-D", str(self._data), *options],
+        self._command = [*self._as_user, postgres, "-D", str(self._data), *options]
+        self._ready = [_program("pg_isready"), "-q", "-h", str(self._data), "-p", port, "-U", USER]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it; after a kill it recovers what was committed."""
+        deadline = time.monotonic() + START_TIMEOUT
+        self._process = self._started()
+        while subprocess.run(self._ready, check=False).returncode:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"PostgreSQL did not start in {START_TIMEOUT} s")
+            time.sleep(0.05)
+            if self._process.poll() is not None:
+                # Processes of one that was killed live a moment longer, and it does not start beside them.
+                self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
         )
-        ready = [_program("pg_isready"), "-q", "-h", str(self._data), "-p", port, "-U", USER]
-        deadline = time.monotonic() + START_TIMEOUT
-        while subprocess.run(ready, check=False).returncode:
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                raise TimeoutError(f"PostgreSQL did not start in {START_TIMEOUT} s")
-            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         """End it."""
+        self._end(signal.SIGINT)
+
+    def _end(self, how: signal.Signals) -> None:
         pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(pid, signal.SIGINT)
+        os.kill(pid, how)
         self._process.wait(START_TIMEOUT)
