@@ -359,7 +359,7 @@ def _bytes_of_digits(their: str, our: str) -> bool:
             digits, data = read(their), read(our)
         except ValueError:
             continue
-        if digits and data.hex().encode().startswith(digits):
+        if digits and data.hex().encode().startswith(digits.lower()):
             return True
     return False
 
