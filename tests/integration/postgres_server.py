@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.servers.plugin import unavailable
 
@@ -35,20 +36,21 @@ class PostgresServer:
     def __init__(self, directory: Path) -> None:
         self._data = directory / "data"
         # PostgreSQL does not run as root.
-        self._as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
-        if self._as_user:
+        self._identity: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._identity = {"user": USER, "group": USER, "extra_groups": []}
             directory.chmod(0o711)
             self._data.mkdir(mode=0o700)
             shutil.chown(self._data, USER, USER)
         initdb, postgres = _program("initdb"), _program("postgres")
         made = [initdb, "-D", str(self._data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run([*self._as_user, *made], check=True, capture_output=True, cwd="/")
+        subprocess.run(made, check=True, capture_output=True, cwd="/", **self._identity)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
         self.url = f"postgresql://{USER}:trusted@127.0.0.1:{port}/postgres"
         options = ["-k", str(self._data), "-p", port, "-c", "listen_addresses=127.0.0.1"]
         options += ["-c", "fsync=off"]
-        self._command = [*self._as_user, postgres, "-D", str(self._data), *options]
+        self._command = [postgres, "-D", str(self._data), *options]
         self._ready = [_program("pg_isready"), "-q", "-h", str(self._data), "-p", port, "-U", USER]
         self.restart()
 
@@ -71,6 +73,7 @@ class PostgresServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            **self._identity,
         )
 
     def kill(self) -> None:
@@ -82,6 +85,5 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def _end(self, how: signal.Signals) -> None:
-        pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(pid, how)
+        self._process.send_signal(how)
         self._process.wait(START_TIMEOUT)

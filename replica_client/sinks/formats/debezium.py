@@ -176,14 +176,14 @@ class DebeziumFormat:
             yield Message("row", database, name, key, value, schemas=schemas)
 
     def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[Message]:
-        table, event = self._tables.of(rows), rows.event
+        table = self._tables.of(rows)
         shape, text = rows.shape, table.writer.text
         collection = f"{shape.database}.{shape.table}"
-        micros = _commit_micros(transaction, event.header.timestamp)
-        coordinates = (event.file, event.position, event.header.server_id)
+        micros = _commit_micros(transaction, rows.timestamp)
+        coordinates = (rows.file, rows.position, rows.server_id)
         names = (shape.database, quote(shape.table))
         head, tail = self._source(transaction, coordinates, names, micros, transaction.thread_id)
-        kind, keyed = event.body.kind, self._keys is not None
+        kind, keyed = rows.kind, self._keys is not None
         if _OPERATIONS[kind] in self._skipped:
             return
         database, name, schemas = shape.database, shape.table, table.schemas
