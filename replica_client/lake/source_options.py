@@ -65,15 +65,15 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from replica_client.binlog.keys import read_keys
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
+from replica_client.lake.option_secrets import bytes_of_file, secret_of
+from replica_client.lake.transform_options import transforms_of
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.start_position import Start, parse_start
 from replica_client.readers.transforms.transformer import Transformer
@@ -239,7 +239,7 @@ class SourceOptions:
             variant=_one_of(given, "json", "string", "variant") == "variant",
             pushes_filters=_one_of(given, "filterPushdown", "false", "true") == "true",
             evolves=_one_of(given, "onSchemaChange", "error", "evolve") == "evolve",
-            transforms=_transforms(given),
+            transforms=transforms_of(given),
         )
         if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:
             raise ConfigError(f"option serverIdBase is at most {_MAX_SERVER_ID - 10_000}")
@@ -249,7 +249,7 @@ class SourceOptions:
         if "endingPosition" in given:
             self = replace(self, ending=_ending(given["endingPosition"]))
         if "keyFile" in given:
-            keys = read_keys(_read(given["keyFile"], "keyFile"))
+            keys = read_keys(bytes_of_file(given["keyFile"], "keyFile"))
             self = replace(self, decode=replace(self.decode, keys=keys))
         self.assembly()
         if any(isinstance(where, ObjectUrl) for where in self.locations):
@@ -460,55 +460,6 @@ def _check_as_of(given: Mapping[str, str]) -> None:
         raise ConfigError("option copyAt says what the option copy is of; give that")
 
 
-def _transforms(given: Mapping[str, str]) -> str:
-    """Transforms with their key, as JSON.
-
-    Raises:
-        ConfigError: they are wrong, or another option does not go with them.
-    """
-    key = _secret(given, "transformKeyEnv", "transformKeyFile")
-    text = given.get("transform")
-    if text is None:
-        if key is not None:
-            raise ConfigError("option transformKeyFile or transformKeyEnv is for transform")
-        return ""
-    # Names of columns and tables are those of the source there, and those behind the transforms here.
-    if wrong := [name for name in ("columns", "filterPushdown") if name in given]:
-        raise ConfigError(f"option {wrong[0]} does not go with transform, which says what is given")
-    try:
-        tables = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"option transform is a JSON list of objects: {error}") from None
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
-        raise ConfigError("option transform is a JSON list of objects")
-    if any("key" in one for one in tables):
-        raise ConfigError(
-            "option transform: key: Spark shows options to people; give transformKeyFile or transformKeyEnv"
-        )
-    if key is not None:
-        tables = [{**one, "key": key} for one in tables]
-    found = Transformer.of(tables)
-    if found is not None and found.has_outbox:
-        raise ConfigError("option transform: outbox makes messages for sinks; Spark gets rows")
-    return json.dumps(tables) if tables else ""
-
-
-def _secret(given: Mapping[str, str], variable: str, file: str) -> str | None:
-    """What an environment variable of the driver, or a file there, holds; None where neither is named."""
-    if variable in given and file in given:
-        raise ConfigError(f"give one of the options {variable}, {file}")
-    if variable in given:
-        secret = os.environ.get(given[variable])
-        if secret is None:
-            raise ConfigError(
-                f"option {variable}: the driver has no environment variable {given[variable]}"
-            )
-        return secret
-    if file in given:
-        return _read(given[file], file).decode("utf-8", "surrogateescape").rstrip("\r\n")
-    return None
-
-
 def _connect_options(given: Mapping[str, str]) -> ConnectOptions:
     connect = parse_url(given["url"])
     if "tlsFingerprint" in given:
@@ -518,14 +469,7 @@ def _connect_options(given: Mapping[str, str]) -> ConnectOptions:
         raise ConfigError(f"give one of the options {', '.join(sources)}")
     if not sources:
         return connect
-    value = _secret(given, "passwordEnv", "passwordFile")
+    value = secret_of(given, "passwordEnv", "passwordFile")
     if value is None:
         value = given["password"]
     return replace(connect, password=value)
-
-
-def _read(path: str, option: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"option {option}: {path}: {error.strerror or error}") from None

@@ -4,6 +4,8 @@
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
 
+# Over 500 lines: one compiled class and its iterator, whose C fields the fast paths fill in.
+
 from __future__ import annotations
 
 from collections.abc import Iterator
