@@ -184,8 +184,8 @@ _FORGOTTEN = ("hasDefaultValue", "defaultValueExpression", "comment")
 def without_clock(line_format: str) -> Callable[[str], str]:
     """Makes what takes out of a line the time at which it was made, and what a restart forgets.
 
-    Those are defaults and comments of columns, which are not saved with a position; "From Debezium" in the documentation
-    says so.
+    Those are defaults and comments of columns, which are not saved with a position ("From Debezium" in the
+    documentation).
     """
     names = {"debezium": ("ts_ms", "ts_us", "ts_ns"), "canal": ("ts",)}.get(line_format)
     if names is None:
