@@ -183,7 +183,9 @@ class Planter:
     def run(self, rows: int) -> None:
         """Change so many rows."""
         chance, goal = self._chance, self._report.rows + rows
-        with self._server.connected(database=DATABASE, autocommit=False) as connection:
+        with self._server.connected(
+            database=DATABASE, autocommit=False, read_timeout=600
+        ) as connection:
             with connection.cursor() as cursor:
                 while self._report.rows < goal:
                     for _ in range(chance.choice((1, 1, 3))):
