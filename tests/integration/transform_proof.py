@@ -193,6 +193,7 @@ class Planter:
                     connection.rollback() if chance.random() < 0.05 else connection.commit()
                     if chance.random() < 0.15:
                         self._ddl(cursor)
+                self.spoil(cursor)
                 cursor.execute(f"REPLACE INTO plain VALUES (1, '{self._number}')")
                 connection.commit()
 
@@ -264,11 +265,15 @@ class Planter:
             sql = "INSERT INTO outbox VALUES (DEFAULT, 'a', '1', '{\"b\": 2}', %s, %s)"
             report.rows += cursor.execute(sql, (self.secret(), self.secret()))
             if chance.random() < 0.1:
-                # No message: it goes to the dead letters.
-                report.rows += cursor.execute(
-                    "UPDATE outbox SET name = %s LIMIT 1", (self.secret(),)
-                )
+                self.spoil(cursor)
             cursor.execute("DELETE FROM outbox WHERE pin LIKE %s", (f"%{MARK}%",))
+
+    def spoil(self, cursor: Any) -> None:
+        """Change a row of the outbox: that is no message, and goes to the dead letters."""
+        sql = "INSERT INTO outbox VALUES (DEFAULT, 'a', '1', '{\"b\": 2}', %s, %s)"
+        self._report.rows += cursor.execute(sql, (self.secret(), self.secret()))
+        sql = "UPDATE outbox SET name = %s LIMIT 1"
+        self._report.rows += cursor.execute(sql, (self.secret(),))
 
     def _ddl(self, cursor: Any) -> None:
         chance, one = self._chance, self.secret()
