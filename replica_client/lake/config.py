@@ -271,7 +271,8 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         reader.listen(pipeline.get("listen", "")),
     )
     try:
-        SourceOptions.parse(source)
+        if SourceOptions.parse(source).transforms:
+            raise ConfigError("transform is for the data source; a lake is equal to its source")
     except ConfigError as error:
         raise ConfigError(f"{toml.where(('source',))}: [source]: {error}") from None
     return config

@@ -30,6 +30,10 @@ indexDirectory         where indexes of binlog files are kept between queries (a
 filterPushdown         batch: ``true``: conditions on ``database``, ``table``, ``_file`` and ``_commit_timestamp`` leave
                        out what they do not want before it is decoded or handed over; needs Spark's setting
                        ``spark.sql.python.filterPushdown.enabled=true``
+transform              JSON of a list of transforms, with the keys of ``[[source.transform]]`` and
+                       ``connect(transform=…)`` but ``key``: what is done to rows before Spark sees them
+transformKeyFile       file on the driver that holds the key of ``hash`` and ``tokenise``
+transformKeyEnv        name of an environment variable of the driver that holds it
 json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT
 onSchemaChange         with table: ``error``, or ``evolve``: rows of other definitions are fitted
                        to the columns; new ones appear when the query is started again
@@ -61,17 +65,18 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from replica_client.binlog.keys import read_keys
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
+from replica_client.lake.option_secrets import bytes_of_file, secret_of
+from replica_client.lake.transform_options import transforms_of
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.start_position import Start, parse_start
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.storage.object_store import ObjectStore
@@ -101,6 +106,9 @@ KNOWN_OPTIONS = (
     "partitionSize",
     "indexDirectory",
     "filterPushdown",
+    "transform",
+    "transformKeyFile",
+    "transformKeyEnv",
     "json",
     "onSchemaChange",
     "keyFile",
@@ -124,6 +132,7 @@ _LIVE_ONLY = (
 )  # fmt: skip
 _NOT_AS_OF = (
     "url", "startingPosition", "endingPosition", "maxBytesPerTrigger", "maxRowsPerTrigger", "recordLosses",
+    "transform",
 )  # fmt: skip
 _MAX_SERVER_ID = (1 << 32) - 1
 
@@ -148,6 +157,7 @@ class SourceOptions:
         letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
         storage: options of an object store.
         losses: kinds of losses that become rows.
+        transforms: what is done to rows, as JSON; ``""`` for nothing.
         evolves: a typed query fits rows of other definitions to its columns.
         others: as their options are named.
     """
@@ -180,6 +190,7 @@ class SourceOptions:
     on_unknown_table: Literal["error", "positional"] | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions, repr=False)
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    transforms: str = field(default="", repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -228,6 +239,7 @@ class SourceOptions:
             variant=_one_of(given, "json", "string", "variant") == "variant",
             pushes_filters=_one_of(given, "filterPushdown", "false", "true") == "true",
             evolves=_one_of(given, "onSchemaChange", "error", "evolve") == "evolve",
+            transforms=transforms_of(given),
         )
         if self.server_id_base is not None and self.server_id_base > _MAX_SERVER_ID - 10_000:
             raise ConfigError(f"option serverIdBase is at most {_MAX_SERVER_ID - 10_000}")
@@ -237,7 +249,7 @@ class SourceOptions:
         if "endingPosition" in given:
             self = replace(self, ending=_ending(given["endingPosition"]))
         if "keyFile" in given:
-            keys = read_keys(_read(given["keyFile"], "keyFile"))
+            keys = read_keys(bytes_of_file(given["keyFile"], "keyFile"))
             self = replace(self, decode=replace(self.decode, keys=keys))
         self.assembly()
         if any(isinstance(where, ObjectUrl) for where in self.locations):
@@ -247,6 +259,11 @@ class SourceOptions:
                 f"option {_STORAGE}{min(storage)} is for an object store, and no path is the URL of one"
             )
         return self
+
+    @property
+    def transformer(self) -> Transformer | None:
+        """What is done to rows; None: nothing. One of its own for each range: it remembers tables."""
+        return Transformer.of(json.loads(self.transforms)) if self.transforms else None
 
     @property
     def locations(self) -> tuple[Location, ...]:
@@ -452,19 +469,7 @@ def _connect_options(given: Mapping[str, str]) -> ConnectOptions:
         raise ConfigError(f"give one of the options {', '.join(sources)}")
     if not sources:
         return connect
-    value = given[sources[0]]
-    if sources[0] == "passwordEnv":
-        secret = os.environ.get(value)
-        if secret is None:
-            raise ConfigError(f"option passwordEnv: the driver has no environment variable {value}")
-        value = secret
-    elif sources[0] == "passwordFile":
-        value = _read(value, "passwordFile").decode("utf-8", "surrogateescape").rstrip("\r\n")
+    value = secret_of(given, "passwordEnv", "passwordFile")
+    if value is None:
+        value = given["password"]
     return replace(connect, password=value)
-
-
-def _read(path: str, option: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"option {option}: {path}: {error.strerror or error}") from None

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from replica_client.errors import ServerError
+from replica_client.readers.live.live_defaults import with_whole_defaults
 from replica_client.readers.live.live_labels import with_true_labels
 from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
@@ -86,4 +87,7 @@ async def _part(
             for rows in (columns, keys, tables)
         ]
     models = queries.read_tables(tables, columns, keys, server.flavor, server.version)
-    return [await with_true_labels(connection, model) for model in models]
+    return [
+        await with_true_labels(connection, await with_whole_defaults(connection, model))
+        for model in models
+    ]

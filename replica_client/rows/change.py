@@ -4,14 +4,18 @@
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
 
+# Over 500 lines: one compiled class and its iterator, whose C fields the fast paths fill in.
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.layout import EVENT_SIZE_OFFSET, SERVER_ID_OFFSET
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.image import located
@@ -137,6 +141,34 @@ class RowsOfEvent:
         return int(cython.cast(bytes, self._data)[4])
 
     @property
+    def kind(self) -> str:
+        """``insert``, ``update`` or ``delete``; known without decoding the event, as those that follow."""
+        return str(self.event.body.kind) if self._data is None else str(_KINDS[self._kind])
+
+    @property
+    def file(self) -> str:
+        """Binlog file of the event."""
+        return self.event.file if self._data is None else self._file
+
+    @property
+    def position(self) -> int:
+        """Offset of the event in its file."""
+        return self.event.position if self._data is None else int(self._offset)
+
+    @property
+    def timestamp(self) -> int:
+        """Seconds since 1970 in the event's header."""
+        return self.event.header.timestamp if self._data is None else int(self._timestamp)
+
+    @property
+    def server_id(self) -> int:
+        """Of the server that wrote the event."""
+        if self._data is None:
+            return self.event.header.server_id
+        data: bytes = self._data
+        return int.from_bytes(data[SERVER_ID_OFFSET : SERVER_ID_OFFSET + 4], "little")
+
+    @property
     def column_bitmaps(self) -> tuple[bytes, bytes | None]:
         """Which columns the images have, before and after; of other kinds than updates the one image, and None."""
         if self._data is None:
@@ -260,6 +292,64 @@ class RowsOfEvent:
         except BinlogDecodeError as error:
             raise located(error, event) from error.__cause__
         return changes
+
+    @property
+    def undecoded_images(self) -> bytes | None:
+        """The row images of an event that was not decoded; None where it was."""
+        if self._data is None:
+            return None
+        images: bytes = self._data[self._images_start : self._images_end]
+        return images
+
+    def with_images(
+        self,
+        shape: TableShape,
+        decoder: RowImageDecoder,
+        columns_before: bytes,
+        columns_after: bytes | None,
+        images: bytes,
+    ) -> RowsOfEvent:
+        """The same rows of an event that was not decoded with other images, which is not decoded either.
+
+        Args:
+            shape: of the images: of 250 columns at most.
+            decoder: of them.
+            columns_before: see :attr:`column_bitmaps`.
+            columns_after: likewise.
+            images: of as many rows as before.
+        """
+        data: bytes = self._data
+        bitmaps: cython.Py_ssize_t = len(self._columns_before)
+        if self._columns_after is not None:
+            bitmaps += len(self._columns_after)
+        tail: cython.Py_ssize_t = len(data) - self._images_end
+        head = data[: self._images_start - bitmaps - 1] + bytes((len(shape.columns),))
+        head += columns_before + (columns_after or b"")
+        size = len(head) + len(images) + tail
+        made = head[:EVENT_SIZE_OFFSET] + size.to_bytes(4, "little")
+        made += head[EVENT_SIZE_OFFSET + 4 :] + images
+        end: cython.Py_ssize_t = len(made)
+        if tail:
+            made += crc32(made).to_bytes(4, "little")
+        rows: RowsOfEvent = undecoded_rows(
+            made,
+            len(head),
+            end,
+            self._kind,
+            columns_before,
+            columns_after,
+            decoder,
+            shape,
+            self._format,
+        )
+        rows._file = self._file
+        rows._gtid = self._gtid
+        rows._gtid_number = self._gtid_number
+        rows._offset = self._offset
+        rows._event_index = self._event_index
+        rows._inner_index = self._inner_index
+        rows._timestamp = self._timestamp
+        return rows
 
     def _fields(self) -> tuple[Any, ...]:
         return (

@@ -4,6 +4,7 @@ cdef class SplicePlan:
     cdef list columns
     cdef list sources
     cdef bytes bitmap
+    cdef bint keeps_any
     cdef Py_ssize_t null_size
     cdef Py_ssize_t new_null_size
 

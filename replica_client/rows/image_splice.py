@@ -41,6 +41,7 @@ class SplicePlan:
         self.columns = columns
         self.sources = sources
         self.bitmap = bitmap
+        self.keeps_any = any(source != DROP for source in sources)
         self.null_size = (len(columns) + 7) >> 3
         self.new_null_size = (new_count + 7) >> 3
 
@@ -81,7 +82,7 @@ class ImageSplicer:
     def keeps_any(self, bitmap: bytes) -> bool:
         """Whether a column of old images with a bitmap is in the new ones."""
         plan: SplicePlan = self._plan(bitmap)
-        return any(source != DROP for source in plan.sources)
+        return bool(plan.keeps_any)
 
     def nulls(self, bitmap: bytes) -> bytes:
         """A new image in which all is NULL, for a row that is not there."""

@@ -331,4 +331,4 @@ def _until_progress(daemon: DaemonProcess) -> None:
             seen.setdefault(route["name"], route["commits"])
         return all(route["commits"] > seen[route["name"]] for route in routes)
 
-    daemon.until(moved, 120)
+    daemon.until(moved, 600)

@@ -83,7 +83,7 @@ def _postgres(name: str, stack: contextlib.ExitStack) -> ProvedSink:
 
     postgres = PostgresServer(Path(stack.enter_context(tempfile.TemporaryDirectory())))
     stack.callback(postgres.stop)
-    return _proved(name, {"type": "postgres", "url": postgres.url})
+    return _proved(name, {"type": "postgres", "url": postgres.url}, postgres)
 
 
 def _clickhouse(name: str, stack: contextlib.ExitStack) -> ProvedSink:

@@ -17,7 +17,7 @@ from typing import Any
 from replica_client import open_binlog
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
-from replica_client.schema.history import START
+from replica_client.schema.history import START, SchemaHistory
 from replica_client.schema.versions import LogPosition
 from replica_client.sinks.formats.debezium import DebeziumFormat
 from replica_client.sinks.formats.message import KeyChoice
@@ -71,14 +71,23 @@ def our_records(
     properties: Mapping[str, str],
     *,
     since: LogPosition = START,
+    schema: SchemaHistory | None = None,
     tables: Sequence[str] = ("shop.*",),
 ) -> Iterator[Record]:
-    """The messages of binlogs, from a position on."""
+    """The messages of binlogs, from a position on.
+
+    Args:
+        files: the binlogs.
+        properties: of the engine.
+        since: messages before it are left out.
+        schema: what tables look like where the files begin.
+        tables: that are followed.
+    """
     options, tombstones = our_options(properties)
     prefix = str(properties["topic.prefix"])
     line_format = DebeziumFormat.of(options, KeyChoice())
     assembly = AssemblyOptions(Selection(list(tables)))
-    for transaction in open_binlog(list(files), assembly=assembly).transactions():
+    for transaction in open_binlog(list(files), schema=schema, assembly=assembly).transactions():
         start = transaction.start
         for message in line_format.messages(transaction):
             if LogPosition.of(start.file, start.offset) < since:
@@ -350,7 +359,7 @@ def _bytes_of_digits(their: str, our: str) -> bool:
             digits, data = read(their), read(our)
         except ValueError:
             continue
-        if digits and data.hex().encode().startswith(digits):
+        if digits and data.hex().encode().startswith(digits.lower()):
             return True
     return False
 

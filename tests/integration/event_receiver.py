@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 KEY = "a shared key"
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class EventReceiver:
@@ -24,6 +25,7 @@ class EventReceiver:
 
     Attributes:
         lines: what was kept, by path.
+        streams: the bodies that are Arrow streams, likewise.
         requests: how many came.
         faulty: how many failed.
         content_types: that requests had.
@@ -31,6 +33,7 @@ class EventReceiver:
 
     def __init__(self, *, honours: bool = True, faults: float = 0.0, seed: int = 1) -> None:
         self.lines: dict[str, list[str]] = {}
+        self.streams: dict[str, list[bytes]] = {}
         self.requests = self.faulty = 0
         self.content_types: set[str] = set()
         self._keys: set[tuple[str, str]] = set()
@@ -86,7 +89,10 @@ class EventReceiver:
                 key = handler.path, headers["Idempotency-Key"]
                 if not (self._honours and key in self._keys):
                     self._keys.add(key)
-                    self.lines.setdefault(handler.path, []).extend(body.decode().splitlines())
+                    if headers["Content-Type"] == ARROW:
+                        self.streams.setdefault(handler.path, []).append(body)
+                    else:
+                        self.lines.setdefault(handler.path, []).extend(body.decode().splitlines())
         if kind in ("before", "behind"):
             handler.close_connection = True
             return

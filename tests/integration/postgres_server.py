@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.servers.plugin import unavailable
 
@@ -35,35 +36,54 @@ class PostgresServer:
     def __init__(self, directory: Path) -> None:
         self._data = directory / "data"
         # PostgreSQL does not run as root.
-        self._as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
-        if self._as_user:
+        self._identity: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._identity = {"user": USER, "group": USER, "extra_groups": []}
             directory.chmod(0o711)
             self._data.mkdir(mode=0o700)
             shutil.chown(self._data, USER, USER)
         initdb, postgres = _program("initdb"), _program("postgres")
         made = [initdb, "-D", str(self._data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run([*self._as_user, *made], check=True, capture_output=True, cwd="/")
+        subprocess.run(made, check=True, capture_output=True, cwd="/", **self._identity)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
         self.url = f"postgresql://{USER}:trusted@127.0.0.1:{port}/postgres"
         options = ["-k", str(self._data), "-p", port, "-c", "listen_addresses=127.0.0.1"]
         options += ["-c", "fsync=off"]
-        self._process = subprocess.Popen(
-            [*self._as_user, postgres, "-D", str(self._data), *options],
+        self._command = [postgres, "-D", str(self._data), *options]
+        self._ready = [_program("pg_isready"), "-q", "-h", str(self._data), "-p", port, "-U", USER]
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it; after a kill it recovers what was committed."""
+        deadline = time.monotonic() + START_TIMEOUT
+        self._process = self._started()
+        while subprocess.run(self._ready, check=False).returncode:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"PostgreSQL did not start in {START_TIMEOUT} s")
+            time.sleep(0.05)
+            if self._process.poll() is not None:
+                # Processes of one that was killed live a moment longer, and it does not start beside them.
+                self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            **self._identity,
         )
-        ready = [_program("pg_isready"), "-q", "-h", str(self._data), "-p", port, "-U", USER]
-        deadline = time.monotonic() + START_TIMEOUT
-        while subprocess.run(ready, check=False).returncode:
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                raise TimeoutError(f"PostgreSQL did not start in {START_TIMEOUT} s")
-            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         """End it."""
-        pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(pid, signal.SIGINT)
+        self._end(signal.SIGINT)
+
+    def _end(self, how: signal.Signals) -> None:
+        self._process.send_signal(how)
         self._process.wait(START_TIMEOUT)

@@ -14,6 +14,7 @@ import pytest
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_snapshot_sinks import snapshot_sink
 from tests.integration.event_snapshots import prove_snapshot
+from tests.integration.large_snapshot import prove_large_snapshot
 from tests.integration.shown_tables import make_shown_tables
 from tests.integration.sink_comparison import file_lines
 from tests.servers.local import LocalServer
@@ -142,3 +143,12 @@ def _check_marks(directory: Path) -> None:
     kinds = [line["type"] for line in lines if line["table"] == "key0"]
     copied = ["bootstrap-start"] + 3 * ["bootstrap-insert"] + ["bootstrap-complete"]
     assert kinds == copied + 3 * ["update"]
+
+
+@pytest.mark.timeout(240)
+def test_a_table_that_changes_at_a_rate_is_copied_on_request(fresh_server, tmp_path: Path):
+    """Killed in the middle; the short run of scripts/prove_large_snapshot."""
+    source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    report = prove_large_snapshot(source, tmp_path, rows=60_000, rate=500, seed=3)
+    assert report.copied >= 59_000
+    assert report.changes > 100

@@ -6,13 +6,16 @@ Used by scripts/prove_transforms (long) and by test_transforms.py (short).
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import random
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,43 @@ class TransformReport:
     compared: int = 0
 
 
+class Collector:
+    """Takes what OTLP sends, and keeps the bytes.
+
+    Attributes:
+        url: of it.
+        bodies: all that came, by its kind.
+    """
+
+    def __init__(self) -> None:
+        self.bodies = {"/v1/metrics": bytearray(), "/v1/traces": bytearray()}
+        bodies = self.bodies
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    data = gzip.decompress(data)
+                bodies[self.path] += data
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
 def needles() -> list[bytes]:
     """The mark as it may stand somewhere: as it is, in hexadecimal digits, in base64 at each offset."""
     plain = MARK.encode()
@@ -143,7 +183,9 @@ class Planter:
     def run(self, rows: int) -> None:
         """Change so many rows."""
         chance, goal = self._chance, self._report.rows + rows
-        with self._server.connected(database=DATABASE, autocommit=False) as connection:
+        with self._server.connected(
+            database=DATABASE, autocommit=False, read_timeout=600
+        ) as connection:
             with connection.cursor() as cursor:
                 while self._report.rows < goal:
                     for _ in range(chance.choice((1, 1, 3))):
@@ -151,6 +193,7 @@ class Planter:
                     connection.rollback() if chance.random() < 0.05 else connection.commit()
                     if chance.random() < 0.15:
                         self._ddl(cursor)
+                self.spoil(cursor)
                 cursor.execute(f"REPLACE INTO plain VALUES (1, '{self._number}')")
                 connection.commit()
 
@@ -221,7 +264,16 @@ class Planter:
         else:
             sql = "INSERT INTO outbox VALUES (DEFAULT, 'a', '1', '{\"b\": 2}', %s, %s)"
             report.rows += cursor.execute(sql, (self.secret(), self.secret()))
+            if chance.random() < 0.1:
+                self.spoil(cursor)
             cursor.execute("DELETE FROM outbox WHERE pin LIKE %s", (f"%{MARK}%",))
+
+    def spoil(self, cursor: Any) -> None:
+        """Change a row of the outbox: that is no message, and goes to the dead letters."""
+        sql = "INSERT INTO outbox VALUES (DEFAULT, 'a', '1', '{\"b\": 2}', %s, %s)"
+        self._report.rows += cursor.execute(sql, (self.secret(), self.secret()))
+        sql = "UPDATE outbox SET name = %s LIMIT 1"
+        self._report.rows += cursor.execute(sql, (self.secret(),))
 
     def _ddl(self, cursor: Any) -> None:
         chance, one = self._chance, self.secret()
@@ -263,10 +315,16 @@ class Planter:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS plain2 (a INT) /* {self._number} */")
 
 
-def daemon_of(source: LocalServer, directory: Path) -> DaemonProcess:
-    """A daemon with sinks of many kinds that does the transforms."""
+def daemon_of(source: LocalServer, directory: Path, collector: str) -> DaemonProcess:
+    """A daemon with sinks of many kinds that does the transforms, and tells a collector at a URL."""
     files = [
-        {"name": name, "type": "file", "path": str(directory / name), "format": name}
+        {
+            "name": name,
+            "type": "file",
+            "path": str(directory / name),
+            "format": name,
+            "on_poison": "dead-letter",
+        }
         for name in ("native", "debezium", "maxwell", "canal")
     ]
     return DaemonProcess(
@@ -289,6 +347,7 @@ def daemon_of(source: LocalServer, directory: Path) -> DaemonProcess:
             },
             {"name": "mirror", "type": "sqlite", "path": "mirror.db", "snapshot": True},
         ],
+        {"otlp": collector, "otlp_seconds": 1.0},
     )
 
 
@@ -309,22 +368,14 @@ def prove_transforms(
     planter = Planter(source, seed, report)
     planter.prepare()
     planter.run(max(rows // 10, 1))
-    daemon = daemon_of(source, directory)
-    with daemon:
-        for _ in range(10):
-            planter.run((rows - rows // 10) // 10)
-            say(f"{report.rows} row changes and {report.statements} statements planted")
-        daemon.until_level(1800)
-        say("all delivered")
-        for page in ("/", "/status.json", "/metrics", "/healthz", "/readyz"):
-            _search(report, f"page {page}", daemon.get(page)[1])
-        # What cannot be told in rows, and what stops a route, is told without texts.
-        _provoke(source, planter)
-        daemon.until(lambda one: any(r["error"] for r in one.status()["routes"]), 60)
-        for page in ("/", "/status.json", "/metrics", "/readyz"):
-            _search(report, f"page {page} after an error", daemon.get(page)[1])
-        _compare(source, directory, report)
-        daemon.stop()
+    collector = Collector()
+    try:
+        _deliver(source, directory, planter, rows, report, collector, say)
+    finally:
+        collector.close()
+    for name, data in collector.bodies.items():
+        assert data, f"{name}: nothing came"
+        _search(report, f"OTLP {name}", bytes(data))
     for path in sorted(directory.rglob("*")):
         if path.is_file() and path.name != "daemon.toml":
             _search(report, _kind(path, directory), path.read_bytes())
@@ -334,6 +385,34 @@ def prove_transforms(
     with closing(sqlite3.connect(directory / "mirror.db")) as mirror:
         _search(report, "mirror values", "\n".join(mirror.iterdump()).encode())
     return report
+
+
+def _deliver(
+    source: LocalServer,
+    directory: Path,
+    planter: Planter,
+    rows: int,
+    report: TransformReport,
+    collector: Collector,
+    say: Callable[[str], None],
+) -> None:
+    """Plant while a daemon delivers, and look at its pages."""
+    with daemon_of(source, directory, collector.url) as daemon:
+        for _ in range(10):
+            planter.run((rows - rows // 10) // 10)
+            say(f"{report.rows} row changes and {report.statements} statements planted")
+        daemon.until_level(3600)
+        say("all delivered")
+        assert daemon.metric("replica_client_dead_letters_total", sink="native") > 0
+        for page in ("/", "/status.json", "/metrics", "/healthz", "/readyz"):
+            _search(report, f"page {page}", daemon.get(page)[1])
+        # What cannot be told in rows, and what stops a route, is told without texts.
+        _provoke(source, planter)
+        daemon.until(lambda one: any(r["error"] for r in one.status()["routes"]), 60)
+        for page in ("/", "/status.json", "/metrics", "/readyz"):
+            _search(report, f"page {page} after an error", daemon.get(page)[1])
+        _compare(source, directory, report)
+        daemon.stop()
 
 
 def _provoke(source: LocalServer, planter: Planter) -> None:

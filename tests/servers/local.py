@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "servers"
 NAMES = ("mysql-9.7", "mysql-5.6", "mariadb-10.11", "mariadb-11.8")
 # Column names, signedness and labels in the table maps, where the server can write them.
 SHARED_OPTIONS = {name: ("binlog-row-metadata=FULL",) for name in NAMES if name != "mysql-5.6"}
-START_TIMEOUT = 60
+START_TIMEOUT = 180
 COMMAND_TIMEOUT = 300
 GONE_TIMEOUT = 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from replica_client.rows.image import RowImageDecoder, is_partial
 from replica_client.rows.image_splice import DROP, KEEP, ImageSplicer
 
 _Encoder = Callable[[Any], bytes | None]
+_MAX_COLUMNS: Final = 250
+"""Columns of a table whose number has one byte in a rows event."""
 _CODES: Final[dict[tuple[bool, RowsKind], EventType]] = {
     (False, "insert"): EventType.WRITE_ROWS_EVENT_V1,
     (False, "update"): EventType.UPDATE_ROWS_EVENT_V1,
@@ -85,6 +87,8 @@ class TransformedImages:
         self._decoder = RowImageDecoder(self._shape, options, columns=wanted)
         at = {name: index for index, name in enumerate(self._reader.column_names)}
         self._indexes = [at.get(name, -1) for name in names]
+        self._filters = bool(plan.filters)
+        self._is_narrow = len(self._shape.columns) <= _MAX_COLUMNS
         self._constants: list[Any] | None = None
         if not read and not plan.filters:
             self._constants = [encode(None) for encode in encoders]
@@ -149,6 +153,41 @@ class TransformedImages:
         last = maker.end()
         if last is not None:
             yield last
+
+    def quickly(self, rows: RowsOfEvent) -> Sequence[RowsOfEvent] | None:
+        """What :meth:`of` gives of an event that is not decoded, without decoding it; None where that cannot be."""
+        images = rows.undecoded_images
+        if images is None or not self._is_narrow:
+            return None
+        kind, (old, new) = rows.kind, rows.column_bitmaps
+        splicer = self._splicer
+        if not splicer.keeps_any(old) or (new is not None and not splicer.keeps_any(new)):
+            return None
+        if self._filters:
+            pairs = self._reader.iter_rows(kind, old, new, images)
+            kinds = {self._kind(kind, before, after) for before, after in pairs}  # type: ignore[arg-type]
+            if kinds != {kind}:
+                return () if kinds == {""} else None
+        if kind == "delete" and self._deleting is not None:
+            return None
+        if self._constants is not None or not self._encoders:
+            before, after = (None, old) if kind == "insert" else (old, new)
+            made = splicer.images(images, before, after, self._constants or [])
+        else:
+            made = self._spliced(images, kind, old, new)
+        bitmap = None if new is None else splicer.bitmap(new)
+        shape, decoder = self._shape, self._decoder
+        return (rows.with_images(shape, decoder, splicer.bitmap(old), bitmap, made),)
+
+    def _spliced(self, images: bytes, kind: str, old: bytes, new: bytes | None) -> bytes:
+        """All images with new values, row by row."""
+        out, at, image = bytearray(), 0, self._splicer.image
+        for before, after in self._reader.iter_rows(kind, old, new, images):
+            if before is not None:
+                at = image(images, at, old, self._made(before), out)
+            if after is not None:
+                at = image(images, at, old if new is None else new, self._made(after), out)
+        return bytes(out)
 
     def _made(self, row: Any) -> list[bytes | None]:
         return [

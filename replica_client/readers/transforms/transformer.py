@@ -128,10 +128,10 @@ class Transformer:
         """
         changed: dict[str, Any] = {}
         given = transaction.rows
-        rows = tuple(self._rows(given))
-        if len(rows) != len(given) or any(
-            one is not other for one, other in zip(rows, given, strict=True)
-        ):
+        rows = self._rows(given)
+        if not (transaction.schema_changes or transaction.losses or transaction.statements):
+            return transaction if rows is given else transaction.with_rows(rows)
+        if rows is not given:
             changed["rows"] = rows
         if transaction.schema_changes or transaction.losses:
             made = list(self._schema_changes(transaction.schema_changes))
@@ -151,13 +151,19 @@ class Transformer:
             return transaction.with_rows(rows)
         return transaction.__replace__(**changed) if changed else transaction
 
-    def _rows(self, given: Iterable[RowsOfEvent]) -> Iterator[RowsOfEvent]:
+    def _rows(self, given: tuple[RowsOfEvent, ...]) -> tuple[RowsOfEvent, ...]:
+        """Events behind the transforms; the same object where no transform is of any."""
+        found: list[RowsOfEvent] = []
+        is_changed = False
         for rows in given:
             images = self._images.of(rows)
             if images is None:
-                yield rows
-            else:
-                yield from images.of(rows)
+                found.append(rows)
+                continue
+            is_changed = True
+            quickly = images.quickly(rows)
+            found += images.of(rows) if quickly is None else quickly
+        return tuple(found) if is_changed else given
 
     def _made_images(self, rows: RowsOfEvent) -> TransformedImages | None:
         shape = rows.shape

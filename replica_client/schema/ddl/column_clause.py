@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.hexadecimal import hexadecimal_default
+from replica_client.schema.ddl.hexadecimal import hexadecimal_default, text_default
 from replica_client.schema.ddl.lexer import NAME, NUMBER, STRING, WORD, Token
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.type_clause import (
@@ -266,7 +266,7 @@ def literal_text(tokens: Sequence[Token], kind: str, charset: str | None) -> str
     if first.kind == WORD:
         return first.upper if first.upper in ("TRUE", "FALSE") else None
     if first.kind == STRING:
-        return sign + first.text
+        return sign + text_default(first.text, kind)
     number = hexadecimal_default(first.text, kind, charset) if first.kind == NUMBER else None
     return None if number is None else sign + number
 

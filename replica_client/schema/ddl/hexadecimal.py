@@ -1,4 +1,4 @@
-"""What a hexadecimal literal means as the default of a column."""
+"""What a hexadecimal literal, and a text that looks like one, mean as the default of a column."""
 
 from __future__ import annotations
 
@@ -47,3 +47,18 @@ def hexadecimal_default(text: str, kind: str, charset: str | None) -> str | None
         return data.decode("utf-8") if (charset or "").startswith("utf8") else None
     except UnicodeDecodeError:
         return None
+
+
+def text_default(text: str, kind: str) -> str:
+    """A string's literal as :attr:`~replica_client.schema.model.ColumnModel.default` has it.
+
+    Args:
+        text: between the quotes.
+        kind: of the column.
+
+    Returns:
+        The text; ``0x…`` where it is one of bytes that would be taken for such digits.
+    """
+    if kind in _BYTES and text[:2].lower() == "0x":
+        return f"0x{text.encode().hex()}"
+    return text

@@ -39,8 +39,8 @@ from replica_client.sinks.formats.debezium_schema import (
     schema_change_members,
     statement_members,
 )
-from replica_client.sinks.formats.debezium_values import debezium_writer
-from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
+from replica_client.sinks.formats.debezium_values import STRING_WRITERS, debezium_writer
+from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, row_message
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.sink_options import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
@@ -108,7 +108,7 @@ class DebeziumFormat:
             of_value = envelope_schema(topic, self._options.connector, columns, self._modes)
             schemas = key_schema(topic, keyed, self._modes), of_value
         nulls = self._default_of if self._options.replace_null_with_default else None
-        writer = RowWriter(columns, self._writer_of, null_of=nulls)
+        writer = RowWriter(columns, self._writer_of, null_of=nulls, of_strings=STRING_WRITERS)
         return _Table(writer, key, row_key, schemas)
 
     def _writer_of(self, column: ColumnShape) -> Any:
@@ -176,59 +176,49 @@ class DebeziumFormat:
             yield Message("row", database, name, key, value, schemas=schemas)
 
     def _rows(self, rows: RowsOfEvent, transaction: Transaction) -> Iterator[Message]:
-        table, event = self._tables.of(rows), rows.event
+        table = self._tables.of(rows)
         shape, text = rows.shape, table.writer.text
         collection = f"{shape.database}.{shape.table}"
-        micros = _commit_micros(transaction, event.header.timestamp)
-        coordinates = (event.file, event.position, event.header.server_id)
+        micros = _commit_micros(transaction, rows.timestamp)
+        coordinates = (rows.file, rows.position, rows.server_id)
         names = (shape.database, quote(shape.table))
         head, tail = self._source(transaction, coordinates, names, micros, transaction.thread_id)
-        kind, keyed = event.body.kind, self._keys is not None
+        kind, keyed = rows.kind, self._keys is not None
         if _OPERATIONS[kind] in self._skipped:
             return
         database, name, schemas = shape.database, shape.table, table.schemas
+        operation, now = _OPERATIONS[kind], _now()
+        is_update, key_changed = kind == "update", table.row_key.is_changed
         for index, before, after in numbered_rows(rows):
             source = f"{head}{index}{tail}"
             key, gone = table.key.of_change(before, after) if keyed else (None, None)
             headers: tuple[tuple[str, str], ...] = ()
-            if kind == "update" and table.row_key.is_changed(before, after):
+            if is_update and key_changed(before, after):
                 old = table.key.text(before) if keyed else None
                 if key is not None and old is not None:
                     headers = ((_NEW_KEY, key),)
-                value = self._event("d", text(before), "null", source, transaction, collection)
-                more = (gone, headers, rows, index)
-                yield Message("row", database, name, old, value, *more, schemas=schemas)
-                value = self._event("c", "null", text(after), source, transaction, collection)
+                block = self._block(transaction, collection)
+                value = _event("d", text(before), "null", source, block, now)
+                yield row_message(database, name, old, value, gone, headers, rows, index, schemas)
+                block = self._block(transaction, collection)
+                value = _event("c", "null", text(after), source, block, now)
                 if key is not None and old is not None:
                     headers = ((_OLD_KEY, old),)
                 gone = None
             else:
-                value = self._event(
-                    _OPERATIONS[kind], text(before), text(after), source, transaction, collection
-                )
-            more = (gone, headers, rows, index)
-            yield Message("row", database, name, key, value, *more, schemas=schemas)
+                block = self._block(transaction, collection)
+                value = _event(operation, text(before), text(after), source, block, now)
+            yield row_message(database, name, key, value, gone, headers, rows, index, schemas)
 
-    def _event(
-        self,
-        operation: str,
-        before: str,
-        after: str,
-        source: str,
-        transaction: Transaction,
-        collection: str,
-    ) -> str:
-        block = "null"
-        if self._options.provide_transaction_metadata and operation != "t":
-            self._total += 1
-            self._orders[collection] += 1
-            block = (
-                f'{{"id":{quote(_id(transaction))},"total_order":{self._total},'
-                f'"data_collection_order":{self._orders[collection]}}}'
-            )
+    def _block(self, transaction: Transaction, collection: str) -> str:
+        """The number of a row in its transaction, where the options want that."""
+        if not self._options.provide_transaction_metadata:
+            return "null"
+        self._total += 1
+        self._orders[collection] += 1
         return (
-            f'{{"before":{before},"after":{after},"source":{source},"transaction":{block},'
-            f'"op":"{operation}",{_now()}}}'
+            f'{{"id":{quote(_id(transaction))},"total_order":{self._total},'
+            f'"data_collection_order":{self._orders[collection]}}}'
         )
 
     def _source(
@@ -286,7 +276,7 @@ class DebeziumFormat:
         source = self._statement_source(
             transaction, coordinates, change.database, quote(change.table)
         )
-        value = self._event("t", "null", "null", source, transaction, collection)
+        value = _event("t", "null", "null", source, "null", _now())
         schema = ""
         if self._described and change.after is not None:
             flavor = ServerFlavor(self._options.connector)
@@ -389,6 +379,13 @@ def _id(transaction: Transaction) -> str:
     """The GTID; without GTIDs ``file=…,pos=…`` of the transaction's start."""
     start = transaction.start
     return transaction.gtid or f"file={start.file},pos={start.offset}"
+
+
+def _event(operation: str, before: str, after: str, source: str, block: str, now: str) -> str:
+    return (
+        f'{{"before":{before},"after":{after},"source":{source},"transaction":{block},'
+        f'"op":"{operation}",{now}}}'
+    )
 
 
 def _now() -> str:

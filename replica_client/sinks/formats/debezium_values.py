@@ -100,7 +100,7 @@ def debezium_writer(column: ColumnShape, modes: ValueModes) -> ValueWriter:
         return _point if is_point(column) else _geometry
     if code in _WHOLE:
         return str
-    return _text_or_bytes(_BINARIES[modes.binary])
+    return _STRINGS[modes.binary]
 
 
 def _text_or_bytes(encode: Callable[[bytes], str]) -> ValueWriter:
@@ -110,6 +110,13 @@ def _text_or_bytes(encode: Callable[[bytes], str]) -> ValueWriter:
         return f'"{encode(value)}"' if isinstance(value, bytes) else value_to_json(value)
 
     return write
+
+
+_STRINGS: dict[BinaryMode, ValueWriter] = {
+    mode: _text_or_bytes(encode) for mode, encode in _BINARIES.items()
+}
+STRING_WRITERS: Final = frozenset(_STRINGS.values())
+"""Functions that do nothing but quote where a value is a string."""
 
 
 def is_point(column: ColumnShape) -> bool:

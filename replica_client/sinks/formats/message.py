@@ -56,6 +56,35 @@ class Message(NamedTuple):
         return self.value.encode("utf-8", "backslashreplace")
 
 
+def row_message(
+    database: str,
+    table: str,
+    key: str | None,
+    value: str,
+    gone: str | None,
+    headers: tuple[tuple[str, str], ...],
+    rows: RowsOfEvent,
+    row_index: int,
+    schemas: tuple[str, str] = ("", ""),
+) -> Message:
+    """The message of a row, made as quickly as a tuple: nearly all messages are such."""
+    members = (
+        "row",
+        database,
+        table,
+        key,
+        value,
+        gone,
+        headers,
+        rows,
+        row_index,
+        "",
+        schemas,
+        None,
+    )
+    return tuple.__new__(Message, members)
+
+
 def unwritable(message: Message, text: str) -> SinkError:
     """The error for a message that can never be written: of its row, where the row is known.
 
@@ -106,12 +135,19 @@ class KeyWriter:
         self._fields = [
             (f"{quote(prefix + column.name)}:{space}", writer_of(column)) for column in chosen
         ]
+        self._one = self._fields[0] if len(self._fields) == 1 else None
         self._unique = unique
         self._head = "{" + "".join(f"{member},{space}" for member in first)
         self._comma = "," + space
 
     def text(self, row: Sequence[Any]) -> str | None:
         """The key of a row; None where the table has none, or the row image lacks a column of it."""
+        if self._one is not None:
+            name, write = self._one
+            value = row[self.indexes[0]]
+            if value is ABSENT:
+                return None
+            return f"{self._head}{name}{'null' if value is None else write(value)}}}"
         if not self._fields:
             return None
         found = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from operator import call
 from typing import Any
 
 from replica_client.rows.absent import ABSENT
@@ -23,6 +24,7 @@ class RowWriter:
         writer_of: the function for a column.
         space: what follows ``:`` and ``,``.
         null_of: what is written for a NULL of a column; None: ``null``.
+        of_strings: functions that do nothing but quote where a value is a string.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class RowWriter:
         writer_of: Callable[[ColumnShape], ValueWriter],
         space: str = "",
         null_of: Callable[[ColumnShape], str] | None = None,
+        of_strings: Collection[ValueWriter] = (),
     ) -> None:
         self._fields = []
         for column in columns:
@@ -39,11 +42,22 @@ class RowWriter:
                 null = null_of(column)
             self._fields.append((name, writer_of(column), name + null))
         self._comma = "," + space
+        names = (name.replace("%", "%%") + "%s" for name, _, _ in self._fields)
+        self._whole = "{" + self._comma.join(names) + "}"
+        self._writers = tuple(
+            quote if write in of_strings else write for _, write, _ in self._fields
+        )
 
     def text(self, row: Sequence[Any] | None) -> str:
         """The row as an object without absent columns; ``null`` for None."""
         if row is None:
             return "null"
+        values = tuple(row)
+        if None not in values and ABSENT not in values:
+            try:
+                return self._whole % (*map(call, self._writers, values),)
+            except TypeError:
+                pass  # bytes in a column of text
         return "{" + self._comma.join(self.members(row)) + "}"
 
     def members(self, row: Sequence[Any]) -> list[str]:

@@ -170,11 +170,14 @@ class KafkaSink:
         name = transaction.gtid or f"{transaction.start.file}:{transaction.start.offset}"
         if not transaction.part:
             self._order = 0
+        topic, known = "", None
         for message in messages:
+            rows = message.rows
             if message.topic:
-                topic = self._topics.routed(message.topic)
-            else:
-                topic = topic_of(message.kind, message.database, message.table)
+                topic, known = self._topics.routed(message.topic), None
+            elif rows is None or rows is not known:
+                # Messages of an event go to one topic.
+                topic, known = topic_of(message.kind, message.database, message.table), rows
             if not topic:
                 continue
             self._order += 1

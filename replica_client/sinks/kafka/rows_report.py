@@ -38,9 +38,11 @@ class RowsReport:
 
     Attributes:
         rows: as given.
+        written: index of the row, key and size of the value of each message that is written; -1 for none. Whoever
+            writes one appends it: a call for each would take longer than that.
     """
 
-    __slots__ = ("_failed", "_written", "rows")
+    __slots__ = ("_failed", "rows", "written")
 
     def __init__(
         self,
@@ -49,18 +51,14 @@ class RowsReport:
     ) -> None:
         self.rows = rows
         self._failed = failed
-        self._written: list[tuple[int, _Text, int]] = []
-
-    def add(self, message: Message, key: _Text, value: _Text) -> None:
-        """A message is written."""
-        self._written.append((message.row_index, key, -1 if value is None else len(value)))
+        self.written: list[tuple[int, _Text, int]] = []
 
     def __call__(self, error: KafkaError | None, delivered: Delivered) -> None:
         """What became of one of them."""
         if error is None:
             return
         keys, sizes = _forms(delivered.key()), {len(one) for one in _forms(delivered.value())}
-        for index, key, size in self._written:
+        for index, key, size in self.written:
             is_key = key in keys if keys else key is None
             if is_key and (size in sizes if sizes else size < 0):
                 text = delivered.value()

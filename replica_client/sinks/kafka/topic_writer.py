@@ -116,7 +116,9 @@ class TopicWriter:
             SinkError: it cannot be written now.
             PoisonChangeError: it can never be written.
         """
-        producer = self._producer or self._opened()
+        producer = self._producer
+        if producer is None:
+            producer = self._opened()
         if topic not in self._topics:
             config = properties_text(self._options.topic_config)
             self.make_topic(topic, self._options.partitions, config)
@@ -125,12 +127,14 @@ class TopicWriter:
                 with kafka_errors(self._where):
                     producer.begin_transaction()
             self._open = True
-        report: Callable[[KafkaError | None, Delivered], None] = self._not_delivered
-        if message is not None and message.rows is not None:
+        report: Callable[[KafkaError | None, Delivered], None]
+        if message is None or (rows := message.rows) is None:
+            report = self._not_delivered
+        else:
             known = self._report
-            if known is None or known.rows is not message.rows:
-                known = self._report = RowsReport(message.rows, self._not_delivered)
-            known.add(message, key, value)
+            if known is None or known.rows is not rows:
+                known = self._report = RowsReport(rows, self._not_delivered)
+            known.written.append((message.row_index, key, -1 if value is None else len(value)))
             report = known
         try:
             if headers:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -20,9 +20,11 @@ from replica_client.position.prepared import PreparedLedger
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
-from replica_client.readers.files.file_batches import FileBatches
-from replica_client.readers.files.file_bytes import BinlogFile, open_events
+from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.files.file_batches import FileBatches, FileSteps
+from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.files.file_prepared import FilePrepared
+from replica_client.readers.notices import batches_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
@@ -47,6 +49,37 @@ class Changes(Protocol):
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Everything that was taken."""
+
+
+class RowSteps(FileSteps):
+    """Reads files as :class:`~replica_client.readers.files.file_batches.FileBatches`, transaction by transaction.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: puts transactions together, and shows them to ``changes``.
+        changes: is shown the ordinary ones, too, and makes the batches.
+        stop: no transaction that begins there or later is read.
+    """
+
+    def __init__(
+        self, feed: EventFeed, assembler: KeepingAssembler, changes: Changes, stop: Position | None
+    ) -> None:
+        super().__init__(feed, assembler, RowFastPath(feed, assembler, True), stop)
+        self._changes = changes
+
+    def read(self, source: EventSource, file: str, first: int) -> Iterator[list[pa.RecordBatch]]:
+        """The batches that became full."""
+        for found in super().read(source, file, first):
+            ready: list[pa.RecordBatch] = []
+            for one in found:
+                if isinstance(one, Transaction):
+                    ready += self._deliver(self._changes.keep_back(one))
+                else:
+                    ready.append(one)
+            yield ready
+
+    def _deliver(self, transaction: Transaction) -> Iterable[Any]:
+        return batches_of(self._changes.batches, transaction, notices=False)
 
 
 class KeepingAssembler(TransactionAssembler):
@@ -127,6 +160,8 @@ def file_batches(
     history: SchemaHistory | None,
     changes: Changes,
     paths: tuple[Location, ...] = (),
+    *,
+    by_transaction: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of the transactions from one point between transactions to another.
 
@@ -140,6 +175,7 @@ def file_batches(
         changes: makes the batches.
         paths: of all files, where the rows of an XA transaction are looked for that is committed in the
             range and was prepared before it.
+        by_transaction: ``changes`` is shown all transactions, and not only those that are no ordinary rows.
 
     Raises:
         BinlogDecodeError: the first fault.
@@ -158,9 +194,12 @@ def file_batches(
 
     prepared = FilePrepared(PreparedLedger(), list_all, decode, history, read_again)
     assembler = KeepingAssembler(changes, assembly, decode, history, prepared)
-    reader = FileBatches(
-        feed, assembler, changes.batches, stop, lambda transaction: None, notices=False
-    )
+    reader: FileSteps
+    if by_transaction:
+        reader = RowSteps(feed, assembler, changes, stop)
+    else:
+        batches = changes.batches
+        reader = FileBatches(feed, assembler, batches, stop, lambda _: None, notices=False)
     for file in files:
         first = start.offset if start.file == file.name else FIRST_EVENT
         if stop is not None and Position(file.name, first) >= stop:

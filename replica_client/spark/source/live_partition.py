@@ -75,6 +75,10 @@ class RangeStream(SourceStream):
         decode = self._options.decode
         return KeepingAssembler(self.changed, assembly, decode, self.history, self.prepared)
 
+    def _shown(self, transaction: Transaction) -> Transaction:
+        """The assembler has shown it to what makes the batches, which does the transforms."""
+        return transaction
+
     async def read(self, until: Position, changes: Changes) -> AsyncGenerator[pa.RecordBatch, None]:
         """The batches up to a position."""
         self.changed = changes
@@ -189,6 +193,7 @@ async def _open(
         assembly=source.assembly(),
         decode=source.decode,
         schema=history,
+        transform=source.transformer,
     )
     return await RangeStream(source.connect, options).__aenter__()
 

@@ -11,16 +11,19 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
 from replica_client.archive.file_list import ListedFile
+from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.surface import options_of
+from replica_client.readers.withheld_errors import withheld_error
 from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source.envelope import with_variants
 from replica_client.spark.source.envelope_batches import EnvelopeChanges
 from replica_client.spark.source.file_partition import Changes, file_batches
 from replica_client.spark.source.live_partition import live_batches
 from replica_client.spark.source.lost_range import lost_batch
+from replica_client.spark.source.transformed_changes import TransformedChanges
 from replica_client.spark.source.typed import TypedTable
 from replica_client.spark.source.typed_batches import TypedChanges
 
@@ -176,21 +179,30 @@ def range_batches(
         history.rewind(part.start.file, part.start.offset)
     elif source.letter_case is not None:
         history = SchemaHistory(lower_case_names=source.letter_case != 0)
-    if source.connect is not None:
-        yield from live_batches(
-            source, part.start, part.stop, part.number, changes, part.is_last, history
-        )
-    else:
-        yield from file_batches(
-            part.files,
-            part.start,
-            part.stop,
-            source.assembly(),
-            source.decode,
-            history,
-            changes,
-            source.locations,
-        )
+    transformer = source.transformer
+    if transformer is not None:
+        changes = TransformedChanges(changes, transformer, source.assembly().record_losses)
+    try:
+        if source.connect is not None:
+            yield from live_batches(
+                source, part.start, part.stop, part.number, changes, part.is_last, history
+            )
+        else:
+            yield from file_batches(
+                part.files,
+                part.start,
+                part.stop,
+                source.assembly(),
+                source.decode,
+                history,
+                changes,
+                source.locations,
+                by_transaction=transformer is not None,
+            )
+    except ReplicaClientError as error:
+        if transformer is None or not transformer.hides:
+            raise
+        raise withheld_error(error) from None
 
 
 def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> Position | None:

@@ -159,9 +159,17 @@ def plan_table(
     """Plan a query on a table of this shape.
 
     Raises:
-        ConfigError: a wanted column is not there.
+        ConfigError: a wanted column is not there, or the transforms do not fit the table.
     """
-    columns = options.columns
+    transformer, columns = options.transformer, options.columns
+    plan = None if transformer is None else transformer.plan(shape.database, shape.table)
+    if plan is not None:
+        if plan.shard is not None:
+            raise ConfigError(
+                f"option table: {shape.database}.{shape.table} becomes one table with others (shard): read the "
+                "envelope (tables instead of table)"
+            )
+        shape, _ = plan.shape(shape)
     for name in columns or ():
         if name not in shape.column_names:
             raise ConfigError(

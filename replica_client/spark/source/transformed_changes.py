@@ -1,0 +1,45 @@
+"""Transactions of a range behind the transforms, for what makes batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pyarrow as pa
+
+from replica_client.readers.transaction import Transaction
+from replica_client.readers.transforms.transformer import Transformer
+from replica_client.rows.batching import BatchAssembler
+from replica_client.spark.source.file_partition import Changes
+
+
+class TransformedChanges:
+    """Shows transactions to others as they are behind transforms.
+
+    Args:
+        changes: those that take them.
+        transformer: does the transforms.
+        record_losses: kinds of losses that become rows.
+
+    Attributes:
+        batches: takes the rows.
+    """
+
+    def __init__(
+        self, changes: Changes, transformer: Transformer, record_losses: Collection[str]
+    ) -> None:
+        self._changes, self._transformer = changes, transformer
+        self._record_losses = record_losses
+        self.batches: BatchAssembler = changes.batches
+
+    def keep_back(self, transaction: Transaction) -> Transaction:
+        """Transform it, and take of it what is no ordinary row; returns what is left."""
+        shown = self._transformer.transaction(transaction, self._record_losses)
+        return self._changes.keep_back(shown)
+
+    def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+        """As of :class:`~replica_client.spark.source.file_partition.Changes`."""
+        return self._changes.take(ready, size)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Likewise."""
+        return self._changes.flush()
