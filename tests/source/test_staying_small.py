@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import replica_client as rc
 from replica_client.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
 from replica_client.binlog.header import EventHeader
+from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventType
 from replica_client.daemon.row_counts import RowCounter
 from replica_client.gtid import Gtid
@@ -82,7 +84,12 @@ class _Sinks:
 
 
 def _kept() -> Counter[str]:
-    """Objects of this package by type, and classes of rows."""
+    """Objects of this package by type, and classes of rows; without what bounded caches of modules have now."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("replica_client"):
+            for one in vars(module).values():
+                if isinstance(one, SizedCache):
+                    one.clear()
     gc.collect()
     found = Counter(
         f"{type(one).__module__}.{type(one).__qualname__}"
