@@ -6,16 +6,13 @@ Used by scripts/prove_transforms (long) and by test_transforms.py (short).
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import hmac
 import random
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ import pyarrow.parquet as pq
 import pymysql
 
 from tests.integration.daemon_process import DaemonProcess
+from tests.otlp_collector import OtlpCollector
 from tests.servers.local import LocalServer
 
 DATABASE = "vault"
@@ -92,41 +90,19 @@ class TransformReport:
     compared: int = 0
 
 
-class Collector:
-    """Takes what OTLP sends, and keeps the bytes.
+class Collector(OtlpCollector):
+    """Keeps the bytes of what OTLP sends.
 
     Attributes:
-        url: of it.
         bodies: all that came, by its kind.
     """
 
     def __init__(self) -> None:
         self.bodies = {"/v1/metrics": bytearray(), "/v1/traces": bytearray()}
-        bodies = self.bodies
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    data = gzip.decompress(data)
-                bodies[self.path] += data
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Take no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def take(self, path: str, data: bytes) -> None:
+        self.bodies[path] += data
 
 
 def needles() -> list[bytes]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import threading
 import time
 from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from replica_client.daemon.checking import check
 from replica_client.daemon.config_file import read_config
 from replica_client.errors import ConfigError
+from tests.otlp_collector import OtlpCollector
 from tests.unit.daemon.conftest import running, until
 from tests.unit.daemon.memory_sink import Disk
 
 pytestmark = pytest.mark.timeout(90)
 
 
-class Receiver:
+class Receiver(OtlpCollector):
     """A collector: keeps the spans and the last value of each metric.
 
     Args:
@@ -36,25 +34,7 @@ class Receiver:
         self.values: dict[tuple[str, str], float] = {}
         self.spans: list[dict[str, Any]] = []
         self.requests = 0
-        kept = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    data = gzip.decompress(data)
-                kept.take(self.path, data)
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        super().__init__(status)
 
     def take(self, path: str, data: bytes) -> None:
         self.requests += 1
@@ -87,11 +67,6 @@ class Receiver:
                                 **attributes,
                             }
                         )
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
