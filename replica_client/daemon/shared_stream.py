@@ -210,8 +210,17 @@ class SharedStream:
         """Sinks that have no other stream."""
         return sum(one.active for one in self._subscriptions)
 
+    @property
+    def may_subscribe(self) -> bool:
+        """Whether :attr:`position` is between two transactions.
+
+        Inside one, the stream has already given away the first part.
+        """
+        return not self.position.inside_transaction
+
     def subscribe(self) -> Subscription:
-        """Let a sink have everything behind :attr:`position`."""
+        """Let a sink have everything behind :attr:`position`, where :attr:`may_subscribe` allows it."""
+        assert self.may_subscribe, f"a subscription begins inside a transaction: {self.position}"
         made = Subscription(self, self.position, self._state)
         self._subscriptions.append(made)
         return made

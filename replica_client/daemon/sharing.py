@@ -139,7 +139,7 @@ class _Group:
     def serves(self, shared: SharedStream, member: Member) -> bool:
         """Whether a stream comes soon to the position of a member."""
         since = member.since
-        if since is None or IDENTITY_KEY not in since.state:
+        if since is None or IDENTITY_KEY not in since.state or not shared.may_subscribe:
             return False
         try:
             server = SourceIdentity.from_state(since.state[IDENTITY_KEY])
@@ -161,8 +161,9 @@ class _Group:
 
 
 def is_near(earlier: Position, later: Position, limit: int) -> bool:
-    """Whether a position is in the same file as another one, and before it by some bytes at most."""
-    return earlier.file == later.file and 0 <= later.offset - earlier.offset <= limit
+    """Whether a position is in the same file as another one, and equal to it or before it by some bytes at most."""
+    same_file = earlier.file == later.file
+    return same_file and earlier <= later and later.offset - earlier.offset <= limit
 
 
 def _order(member: Member) -> tuple[bool, Position]:

@@ -417,7 +417,7 @@ class SinkStream:
                 return False
             self._share_own()
             return True
-        if own.server is None or not shared.is_of(own.server):
+        if own.server is None or not shared.is_of(own.server) or not shared.may_subscribe:
             return False
         level = own.caught_up and shared.stream.caught_up
         if level or is_near(position, shared.position, self._sharing.limit // 2):

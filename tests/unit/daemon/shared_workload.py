@@ -113,6 +113,7 @@ class SharedWorkload:
         slow: seconds that a write of a slow sink takes at most.
         cuts: how often the source cuts a connection.
         stops: whether the service is stopped and started again on the way.
+        large: how likely a transaction has parts; negative: as the seed says.
     """
 
     directory: Path
@@ -125,12 +126,15 @@ class SharedWorkload:
     slow: float = 0.003
     cuts: int = 2
     stops: int = 1
+    large: float = -1.0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.run_seen = SharedRun()
         if not self.spool_bytes:
             self.spool_bytes = self.random.choice((20_000, 100_000, 100_000, 400_000))
+        if self.large < 0:
+            self.large = self.random.choice((0.05, 0.05, 0.3))
         self._maker = RowMaker()
         self._names = [f"sink{at}" for at in range(self.sinks)]
 
@@ -209,7 +213,7 @@ class SharedWorkload:
             return maker.statement(b"CREATE TABLE shop.n%d (a INT)" % maker.next_number)
         if kind < 0.05:
             return maker.statement(b"ALTER TABLE shop.t COMMENT 'c%d'" % maker.next_number)
-        if kind < 0.10:
+        if kind < 0.05 + self.large:
             return maker.rows(chance.randrange(5, 30), chance.randrange(200, 900))
         return maker.rows(chance.choice((1, 1, 1, 2, 3)), chance.choice((10, 10, 60, 400)))
 
@@ -220,7 +224,16 @@ class SharedWorkload:
                 self._rotate(source)
             together = min(count, chance.choice((1, 1, 2, 5, 20, 60)))
             count -= together
-            source.append(b"".join(self._transaction() for _ in range(together)))
+            begin = len(self._maker.events)
+            for _ in range(together):
+                self._transaction()
+            events = self._maker.events[begin:]
+            # The source may stop for a while inside a transaction.
+            cut = chance.randrange(len(events)) if chance.random() < 0.3 else 0
+            if cut:
+                source.append(b"".join(events[:cut]))
+                await asyncio.sleep(chance.choice((0.0, 0.002, 0.03, 0.1)))
+            source.append(b"".join(events[cut:]))
             await asyncio.sleep(chance.choice((0.0, 0.0, 0.002, 0.01, 0.03, 0.2)))
 
     def _rotate(self, source: BinlogSource) -> None:

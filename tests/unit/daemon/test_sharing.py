@@ -173,6 +173,46 @@ async def test_a_sink_that_falls_behind_inside_a_transaction_begins_it_again(
         assert not seen.errors
 
 
+async def test_no_sink_joins_inside_a_transaction(
+    sinks, disk, wanted, maker, source, monkeypatch
+):
+    monkeypatch.setattr("replica_client.daemon.sink_stream._LOOK_SECONDS", 0.01)
+    first, late = disk("first"), disk("late")
+    async with running(sinks("first", "late", source={"part_size": 4_000})) as service:
+        await until(lambda: first.lines == late.lines == wanted)
+        await until(lambda: shares(service) == {"first": 2, "late": 2})
+        begin = len(maker.events)
+        maker.rows(40, 1_000)
+        events = maker.events[begin:]
+        # The source sends half of it: the shared stream is inside while the other sink begins again, at its start.
+        seen = []
+        first.before_write = seen.append
+        late.before_write = fail_once = _FailOnce()
+        source.append(b"".join(events[:40]))
+        await until(lambda: len(seen) >= 3 and fail_once.failed)
+        shared = route(service, "first").observation.stream._subscription.shared
+        await until(lambda: shared.position.inside_transaction)
+        await until(lambda: route(service, "late").observation.stream is not None)
+        await asyncio.sleep(0.3)
+        assert shared.position.inside_transaction
+        assert shares(service) == {"first": 1, "late": 1}
+        source.append(b"".join(events[40:]))
+        await until(lambda: len(first.lines) == len(late.lines) == len(wanted) + 40)
+        source.append(maker.rows(1, 10))
+        await until(lambda: shares(service) == {"first": 2, "late": 2})
+    assert first.lines == late.lines
+    assert len(set(late.lines)) == len(wanted) + 41
+
+
+class _FailOnce:
+    failed = False
+
+    def __call__(self, given):
+        if not self.failed:
+            self.failed = True
+            raise SinkError("away", retriable=True)
+
+
 async def test_a_reload_takes_a_sink_away_from_a_shared_connection(
     sinks, disk, wanted, maker, source, tmp_path
 ):
