@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 
 from replica_client.binlog.context import EventContext
 from replica_client.binlog.header import EventHeader
+from replica_client.codec.quick_init import quick_init
 from replica_client.codec.reader import ByteReader
 
 
@@ -23,6 +24,7 @@ class EventBody(Protocol):
         ...
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class BinlogEvent:
     """One event of a binlog.

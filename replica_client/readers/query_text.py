@@ -91,7 +91,7 @@ _ALWAYS_FLAGGED: Final = ((5, 6, 0), (10, 2, 0))
 _TELLS_CHARSETS: Final = (8, 0, 1)
 _LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
 _INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
-_UTF8: Final = ("utf8mb3", "utf8mb4")
+_LOSE_NOTHING: Final = frozenset(("utf8mb3", "utf8mb4", None))
 _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 _DOUBT: Final = (
     "the binlog does not record whether the client or the server wrote this statement, "
@@ -282,8 +282,8 @@ def _uses_temporary(
 
 
 def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:
-    charsets = {charset or _UTF8[1] for charset in context.written}
-    plain = charsets.issubset(_UTF8) or (query.isascii() and BINARY not in charsets)
+    charsets = context.client_charset, context.connection_charset
+    plain = _LOSE_NOTHING.issuperset(charsets) or (query.isascii() and BINARY not in charsets)
     if plain and not context.sql_mode & (MODE_NO_BACKSLASH_ESCAPES | MODE_WITHOUT_CHARSETS):
         return False
     return any(form.match(query) for form in (_CREATE, _DROP, _EMPTIED))

@@ -155,6 +155,8 @@ class SchemaTracker:
         tables = self._named_targets(event, binlog_format, provenance)
         if tables is None:
             return (("", ""),)
+        if not tables:
+            return ()
         wanted = self.typed_selection
         made = first_word(event.body.query) == b"CREATE"  # its own table
         return tuple(
@@ -274,6 +276,8 @@ class SchemaTracker:
 
     def _is_wanted(self, change: TableChange) -> bool:
         """Whether a change is of a wanted table or database, under its old name or the new one."""
+        if self._exact.selects_all:
+            return True
         wanted = self.typed_selection
         if not change.table[1]:
             return not change.table[0] or wanted.wants_database(change.table[0])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
+from replica_client.codec.quick_init import quick_init
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.readers.fast.transaction_gtids import GtidPositions
@@ -28,6 +29,7 @@ else:
     import cython
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement that the binlog carries as text: DDL, XA, SAVEPOINT and the like.

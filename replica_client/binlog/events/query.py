@@ -17,6 +17,7 @@ from replica_client.codec.charsets import (
     UnknownCollationError,
     decode_text,
 )
+from replica_client.codec.quick_init import quick_init
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError
@@ -26,6 +27,7 @@ _POST_HEADER_V3 = Struct("<IIBH")
 _UTF8MB4 = 45
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
     """A statement that the source executed: DDL, BEGIN, COMMIT, statement-format DML.

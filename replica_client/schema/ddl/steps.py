@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from replica_client.codec.quick_init import quick_init
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.definitions import PrimaryKey
 from replica_client.schema.ddl.lexer import Token
@@ -13,6 +14,7 @@ TableName = tuple[str, str]
 """Database and table."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """A table is made, from definitions.

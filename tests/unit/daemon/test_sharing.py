@@ -173,9 +173,7 @@ async def test_a_sink_that_falls_behind_inside_a_transaction_begins_it_again(
         assert not seen.errors
 
 
-async def test_no_sink_joins_inside_a_transaction(
-    sinks, disk, wanted, maker, source, monkeypatch
-):
+async def test_no_sink_joins_inside_a_transaction(sinks, disk, wanted, maker, source, monkeypatch):
     monkeypatch.setattr("replica_client.daemon.sink_stream._LOOK_SECONDS", 0.01)
     first, late = disk("first"), disk("late")
     async with running(sinks("first", "late", source={"part_size": 4_000})) as service:
