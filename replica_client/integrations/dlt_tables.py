@@ -19,6 +19,8 @@ from typing import Any
 
 import dlt
 from dlt.common.schema.typing import TColumnSchema
+from dlt.load.exceptions import LoadClientJobException
+from dlt.pipeline.exceptions import PipelineStepFailed
 
 from replica_client.integrations.table_sync import CopiedRows, TableSync
 from replica_client.schema.model import ColumnModel, TableModel
@@ -108,13 +110,29 @@ def load(
     options = {"loader_file_format": "parquet"} if is_duckdb else {}
     if pipeline.has_pending_data:
         # What a run left that was ended; dlt would pass over anything new beside it.
-        infos.append(pipeline.run())
+        infos += _load_pending(pipeline)
     while True:
         source = mysql_tables(url, tables, exclude, locking, name)
         infos.append(pipeline.run(source, **options))
         resources = pipeline.state["sources"]["replica_client"]["resources"]
         if not resources[_RESOURCE].get("again"):
             return infos
+
+
+def _load_pending(pipeline: dlt.Pipeline) -> list[Any]:
+    """Load the packages that an earlier run left.
+
+    The destination may have committed a job that dlt does not know of. Where it refuses the same rows again, as
+    PostgreSQL does (``_dlt_id`` is unique), dlt would stop at this package for ever. So the package is dropped: dlt's
+    state is that of before it again, and the rows are read from the source once more.
+    """
+    try:
+        return [pipeline.run()]
+    except PipelineStepFailed as error:
+        if not isinstance(error.exception, LoadClientJobException):
+            raise
+        pipeline.abort_packages()
+        return []
 
 
 def _items(sync: TableSync, name: Callable[[str, str], str]) -> Iterator[Any]:

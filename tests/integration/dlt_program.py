@@ -3,6 +3,7 @@
 python -m tests.integration.dlt_program SOURCE_URL DATABASE LOCKING duckdb|postgres DESTINATION DIRECTORY
 
 Commands come on standard input, each with one line of answer: ``run`` begins a run and gives its process id,
+``run TABLE`` one that dies when the destination has committed rows of a table, before dlt takes note of it,
 ``kill`` kills it, ``wait PID`` gives its exit status.
 """
 
@@ -15,6 +16,7 @@ import traceback
 from typing import Any
 
 import dlt
+from dlt.common.destination.client import RunnableLoadJob
 
 from replica_client.integrations.dlt_tables import load
 
@@ -36,10 +38,12 @@ def main(
 
     pid = 0
     for line in sys.stdin:
-        word = line.split()[0]
+        word, *table = line.split()
         if word == "run":
             pid = os.fork()
             if not pid:
+                if table:
+                    _die_behind(*table)
                 _leave(bring)
             print(pid, flush=True)
         elif word == "kill":
@@ -47,6 +51,18 @@ def main(
             print(flush=True)
         else:
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def _die_behind(table: str) -> None:
+    """Let this process die when a job with rows of a table is done."""
+    released = RunnableLoadJob._release
+
+    def release(job: RunnableLoadJob, next_state: Any) -> None:
+        if next_state == "completed" and job.load_table_name == table:
+            os.kill(os.getpid(), signal.SIGKILL)
+        released(job, next_state)
+
+    RunnableLoadJob._release = release
 
 
 def _leave(work: Any) -> None:

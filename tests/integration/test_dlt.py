@@ -49,6 +49,10 @@ def test_copy_follow_kill_resume_and_alter(
         for part in (0.3, 0.7):
             write(source, database, rng, 40)
             runs.run(kill_after=runs.seconds * part)
+        # Rows are in the destination, and dlt does not know it.
+        write(source, database, rng, 40)
+        assert not runs.run(die_behind="pairs")
+        write(source, database, rng, 10)
         # An empty table gets its first rows.
         source.execute(f"INSERT INTO {database}.empty_one VALUES (1, 1), (2, 2)")
         runs.run()
