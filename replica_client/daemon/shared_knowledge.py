@@ -9,6 +9,7 @@ from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
+from replica_client.schema.catalog import TableState
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel
 
@@ -71,8 +72,20 @@ def _has_definitions(ours: Checkpoint, position: Position, state: _State) -> boo
             for name in known.databases()
         )
         and all(
-            given.table(name) == model
+            _has_all(given.table(name), model)
             for name in known.tables()
             if isinstance(model := known.table(name), TableModel)
         )
+    )
+
+
+def _has_all(given: TableState | None, known: TableModel) -> bool:
+    """Whether a definition is a known one, with a default and a comment where that has them.
+
+    What they say may differ: servers list it otherwise than statements write it.
+    """
+    return given == known and all(
+        (mine.default is None or theirs.default is not None)
+        and (not mine.comment or bool(theirs.comment))
+        for mine, theirs in zip(known.columns, given.columns, strict=True)
     )

@@ -122,6 +122,11 @@ class AssemblyOptions:
     record_losses: Collection[str] | str = ()
     withholds_texts: bool = False
 
+    @property
+    def saves_defaults(self) -> bool:
+        """Whether defaults and comments of columns are saved with positions: not where any of them may be hidden."""
+        return not self.withholds_texts and not self.selection.chooses_columns
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "record_losses", loss_kinds(self.record_losses))
         if self.part_size < 1:

@@ -147,6 +147,11 @@ class Selection:
         """Whether every table is wanted."""
         return self._wanted is None and self._unwanted is None
 
+    @property
+    def chooses_columns(self) -> bool:
+        """Whether columns of some table are left out."""
+        return bool(self._columns)
+
     def wants(self, database: str, table: str) -> bool:
         """Whether the table is wanted; remembered per table."""
         key = (database, table)

@@ -519,21 +519,30 @@ class SchemaHistory:
             self._state = (self.revision, base64.b64encode(zlib.compress(data)).decode("ascii"))
         return self._state[1]
 
-    def to_parts(self) -> tuple[str, ...]:
+    def to_parts(self, *, defaults: bool = False) -> tuple[str, ...]:
         """The history as texts, for a checkpoint that is saved often.
 
         After a change the tuple has more at its end, and now and then less at its beginning; what was in it
         before stays as it is. The work is that of the change, however many tables are known.
+
+        Args:
+            defaults: with the defaults and comments of columns. Without them, those of a checkpoint that was read
+                are left out, too: all is written anew then.
         """
         head = {
             "lower_case_table_names": self.lower_case_names,
             "temporary": sorted(self._temporary),
         }
-        if self._records is None or self._changed is None:
-            self._records = HistoryRecords(self._tables, self._databases)
+        records = self._records
+        if records is None or self._changed is None or (records.has_defaults and not defaults):
+            self._records = HistoryRecords(self._tables, self._databases, defaults=defaults)
             self._changed = {*self._tables, *((name,) for name in self._databases)}
         elif not self._changed and self._parts[1] == head:
             return self._parts[0]
+        else:
+            records.defaults = defaults
+            records.has_defaults |= defaults
+        assert self._records is not None
         self._records.add(self._changed, {"place": str(self.position), **head})
         self._changed = set()
         self._parts = self._records.texts, head

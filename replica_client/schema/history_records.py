@@ -12,6 +12,8 @@ A record is JSON::
      "databases": {"shop": [{"since": …, "charset": "utf8mb4", "complete": true}]},
      "tables": {"shop": {"orders": [{"since": …, "origin": "ddl", "table": {…}}], "old": null}}}
 
+One with ``"defaults": true`` has the defaults and comments of columns.
+
 In a long one the versions of tables are compressed, in base64, and it lists the tables, so that what nobody asks for is
 not read: those that are there, those that the newest version says are gone, those of which nothing is known any more,
 and of the first two those with many versions. Releases up to this one's first wrote long ones compressed as a whole::
@@ -50,6 +52,7 @@ _RECORD_SIZE: Final = 64 << 10
 _PACKED_SIZE: Final = 2048
 _SPARE_KEYS: Final = 256
 _MANY_VERSIONS: Final = 10
+_DEFAULTS: Final = "defaults"
 
 _Names = dict[str, list[str]]
 """Tables by database."""
@@ -61,12 +64,22 @@ class HistoryRecords:
     Args:
         tables: versions by table, of the history.
         databases: versions by database, of the history.
+        defaults: whether what is added has the defaults and comments of columns.
+
+    Attributes:
+        defaults: see above.
+        has_defaults: whether a record may have some.
     """
 
     def __init__(
-        self, tables: Mapping[TableName, list[Version]], databases: Mapping[str, Databases]
+        self,
+        tables: Mapping[TableName, list[Version]],
+        databases: Mapping[str, Databases],
+        *,
+        defaults: bool = False,
     ) -> None:
         self._tables, self._databases = tables, databases
+        self.defaults = self.has_defaults = defaults
         self._texts: deque[str] = deque()
         self._keys: deque[list[Key]] = deque()
         self._first = 0
@@ -88,6 +101,8 @@ class HistoryRecords:
             changed: tables and databases whose versions are others now, or gone.
             head: what a record says beside them.
         """
+        if self.defaults:
+            head = {**head, _DEFAULTS: True}
         keys = dict.fromkeys(changed)
         # What keys say twice is outdated; each record that is left out here was paid for by as many changes.
         live = len(self._tables) + len(self._databases)
@@ -163,7 +178,9 @@ class HistoryRecords:
         texts = []
         for version in versions:
             text = next((text for one, text in known if one is version), None)
-            texts.append((version, version.json_text() if text is None else text))
+            if text is None:
+                text = version.json_text(defaults=self.defaults)
+            texts.append((version, text))
         if len(texts) > 1:
             self._written[name] = texts
         else:
@@ -192,6 +209,7 @@ class HistoryRecords:
                 raise SchemaError("a checkpoint's schema history is not text")
             record = ReadRecord(text, left)
             left -= record.size
+            self.has_defaults |= bool(record.head.get(_DEFAULTS))
             self._append(text, record.keys)
             found.append(record)
         return found

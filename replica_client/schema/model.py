@@ -21,7 +21,8 @@ TEXT_KINDS: Final = frozenset(
 HASH_NAME: Final = "DB_ROW_HASH_"
 """How the names of columns begin that MariaDB hides at the end of a table: hashes of long unique keys."""
 
-_UNSAVED: Final = {"saved": False}
+_BY_CHOICE: Final = {"by_choice": True}
+"""Of what is written only where it is asked for."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -58,7 +59,8 @@ class ColumnModel:
         generated: the source computes its values by an expression.
 
     The last eight say nothing of how rows are read: servers list them otherwise than statements write them, and columns
-    that differ in nothing else are equal. Defaults and comments are not saved: a transform may hide what they tell.
+    that differ in nothing else are equal. Defaults and comments are written only where it is asked for: a transform may
+    hide what they tell.
     """
 
     name: str
@@ -79,8 +81,8 @@ class ColumnModel:
     display_scale: int | None = field(default=None, compare=False)
     auto_increment: bool = field(default=False, compare=False)
     on_update: bool = field(default=False, compare=False)
-    default: str | None = field(default=None, compare=False, metadata=_UNSAVED)
-    comment: str = field(default="", compare=False, metadata=_UNSAVED)
+    default: str | None = field(default=None, compare=False, metadata=_BY_CHOICE)
+    comment: str = field(default="", compare=False, metadata=_BY_CHOICE)
     generated: bool = field(default=False, compare=False)
 
     @property
@@ -110,9 +112,13 @@ class ColumnModel:
             labels = tuple(storable(label, charset) for label in labels)
         return replace(self, charset=charset, labels=labels)
 
-    def to_json(self) -> dict[str, Any]:
-        """The column as JSON, without what has its default."""
-        return _sparse(self)
+    def to_json(self, *, defaults: bool = False) -> dict[str, Any]:
+        """The column as JSON, without what is as in most columns.
+
+        Args:
+            defaults: with the column's default and comment.
+        """
+        return _sparse(self, by_choice=defaults)
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -186,18 +192,22 @@ class TableModel:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The table as JSON; its name is left to the caller."""
+        """The table as JSON, without defaults and comments; its name is left to the caller."""
         found = _sparse(self)
         del found["database"], found["name"]
         found["columns"] = [column.to_json() for column in self.columns]
         return found
 
-    def json_text(self) -> str:
-        """:meth:`to_json` as compact text; columns that were seen before cost little."""
+    def json_text(self, *, defaults: bool = False) -> str:
+        """:meth:`to_json` as compact text; columns that were seen before cost little.
+
+        Args:
+            defaults: with the defaults and comments of columns.
+        """
         found = _sparse(self)
         del found["database"], found["name"], found["columns"]
         rest = json.dumps(found, separators=(",", ":"))
-        columns = ",".join(map(_column_text, self.columns))
+        columns = ",".join([_column_text(column, defaults) for column in self.columns])
         return f'{{"columns":[{columns}]{"," if found else ""}{rest[1:]}'
 
     @classmethod
@@ -286,20 +296,22 @@ _COLUMNS: WeakValueDictionary[tuple[Any, ...], ColumnModel] = WeakValueDictionar
 _TEXTS: WeakKeyDictionary[ColumnModel, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
 
 
-def _column_text(column: ColumnModel) -> str:
+def _column_text(column: ColumnModel, defaults: bool) -> str:
     known = _TEXTS.get(column)
     # Columns may be equal and have other comments and the like.
-    if known is None or known[0] != column.annotations:
-        known = column.annotations, json.dumps(column.to_json(), separators=(",", ":"))
+    kind = (defaults, *column.annotations)
+    if known is None or known[0] != kind:
+        value = column.to_json(defaults=defaults)
+        known = kind, json.dumps(value, separators=(",", ":"))
         _TEXTS[column] = known
     return known[1]
 
 
-def _sparse(value: Any) -> dict[str, Any]:
+def _sparse(value: Any, *, by_choice: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in fields(value):
         member = getattr(value, one.name)
-        if member != one.default and one.metadata.get("saved", True):
+        if member != one.default and (by_choice or "by_choice" not in one.metadata):
             found[one.name] = member
     return found
 

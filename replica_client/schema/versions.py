@@ -77,12 +77,16 @@ class Version:
             found["unverified"] = self.state.reason
         return found
 
-    def json_text(self) -> str:
-        """:meth:`to_json` as compact text; columns that were seen before cost little."""
+    def json_text(self, *, defaults: bool = False) -> str:
+        """:meth:`to_json` as compact text; columns that were seen before cost little.
+
+        Args:
+            defaults: with the defaults and comments of columns.
+        """
         if not isinstance(self.state, TableModel):
             return json.dumps(self.to_json(), separators=(",", ":"))
         head = json.dumps({"since": str(self.since), "origin": self.origin}, separators=(",", ":"))
-        return f'{head[:-1]},"table":{self.state.json_text()}}}'
+        return f'{head[:-1]},"table":{self.state.json_text(defaults=defaults)}}}'
 
     @classmethod
     def from_json(cls, database: str, name: str, value: Mapping[str, Any]) -> Version:

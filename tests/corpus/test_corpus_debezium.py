@@ -45,12 +45,13 @@ def _recorded(name: str) -> tuple[list[Record], str]:
     return found, file
 
 
-def _compared(name: str, directory: Path) -> Comparison:
+def _compared(name: str, directory: Path, restarts: int | None) -> Comparison:
     properties = json.loads((DIRECTORY / "configs.json").read_text())[name]
     theirs, file = _recorded(name)
     binlog = directory / file
     binlog.symlink_to(DIRECTORY / f"{name}.binlog")
-    ours = list(our_records([binlog], properties, since=LogPosition.of(file, STREAM)))
+    since = LogPosition.of(file, STREAM)
+    ours = list(our_records([binlog], properties, since=since, restarts=restarts))
     if name.startswith("1"):
         # Of the beginnings and ends of transactions only some were kept.
         kept = [
@@ -66,9 +67,12 @@ def _compared(name: str, directory: Path) -> Comparison:
     return comparison
 
 
+@pytest.mark.parametrize("restarts", [None, 1, 2])
 @pytest.mark.parametrize(("name", "records"), SETS)
-def test_every_field_is_debeziums(name: str, records: int, tmp_path: Path) -> None:
-    comparison = _compared(name, tmp_path)
+def test_every_field_is_debeziums(
+    name: str, records: int, restarts: int | None, tmp_path: Path
+) -> None:
+    comparison = _compared(name, tmp_path, restarts)
     assert not comparison.unexplained
     assert comparison.records == records
 

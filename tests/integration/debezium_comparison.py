@@ -8,9 +8,12 @@ import json
 import math
 import re
 import struct
-from collections import Counter
+import tempfile
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,9 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.history import START, SchemaHistory
 from replica_client.schema.versions import LogPosition
 from replica_client.sinks.formats.debezium import DebeziumFormat
-from replica_client.sinks.formats.message import KeyChoice
+from replica_client.sinks.formats.message import KeyChoice, Message
 from tests.integration.debezium_changes import HEXADECIMAL
+from tests.source.restarts import transactions_with_restarts
 
 _CONVERTERS = {"connector.class", "database.server.id", "snapshot.mode", "database.include.list"}
 _MAX_KEPT = 40
@@ -73,6 +77,7 @@ def our_records(
     since: LogPosition = START,
     schema: SchemaHistory | None = None,
     tables: Sequence[str] = ("shop.*",),
+    restarts: int | None = None,
 ) -> Iterator[Record]:
     """The messages of binlogs, from a position on.
 
@@ -82,22 +87,38 @@ def our_records(
         since: messages before it are left out.
         schema: what tables look like where the files begin.
         tables: that are followed.
+        restarts: a seed; the reader ends then now and then, and another one goes on with what was saved.
     """
     options, tombstones = our_options(properties)
     prefix = str(properties["topic.prefix"])
-    line_format = DebeziumFormat.of(options, KeyChoice())
-    assembly = AssemblyOptions(Selection(list(tables)))
-    for transaction in open_binlog(list(files), schema=schema, assembly=assembly).transactions():
-        start = transaction.start
-        for message in line_format.messages(transaction):
-            if LogPosition.of(start.file, start.offset) < since:
-                continue
-            topic = {"schema": prefix, "transaction": f"{prefix}.transaction"}.get(
-                message.kind, f"{prefix}.{message.database}.{message.table}"
-            )
-            yield Record(topic, message.key, message.value)
-            if message.gone is not None and tombstones:
-                yield Record(topic, message.gone, None)
+    given: dict[str, Any] = {
+        "schema": schema,
+        "assembly": AssemblyOptions(Selection(list(tables))),
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        if restarts is None:
+            transactions = ((0, one) for one in open_binlog(list(files), **given).transactions())
+        else:
+            store = Path(directory) / "position"
+            transactions = transactions_with_restarts(files, store, restarts, **given)
+        for _, readers in groupby(transactions, key=itemgetter(0)):
+            line_format = DebeziumFormat.of(options, KeyChoice())
+            for _, transaction in readers:
+                start = transaction.start
+                records = _records(line_format.messages(transaction), prefix, tombstones)
+                if LogPosition.of(start.file, start.offset) < since:
+                    deque(records, maxlen=0)
+                yield from records
+
+
+def _records(messages: Iterable[Message], prefix: str, tombstones: bool) -> Iterator[Record]:
+    for message in messages:
+        topic = {"schema": prefix, "transaction": f"{prefix}.transaction"}.get(
+            message.kind, f"{prefix}.{message.database}.{message.table}"
+        )
+        yield Record(topic, message.key, message.value)
+        if message.gone is not None and tombstones:
+            yield Record(topic, message.gone, None)
 
 
 @dataclass

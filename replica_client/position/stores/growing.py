@@ -102,7 +102,9 @@ class GrowingRows:
     def wants_removal(self, plan: RowPlan) -> bool:
         """Whether there are rows that no position needs; they are removed many at a time."""
         count = plan.gone - self._oldest
-        if count <= 0 or (plan.texts and count < max(64, len(plan.texts) // 4)):
+        # Where all is new, what was there before may be what is not to be kept.
+        few = plan.new > plan.first and count < max(64, len(plan.texts) // 4)
+        if count <= 0 or (plan.texts and few):
             return False
         self._oldest = plan.gone
         return True

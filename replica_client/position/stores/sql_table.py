@@ -123,7 +123,7 @@ class SqlPositionStore:
             (self._name, text, now),
         )
         self._rows.saved(plan)
-        if self._made_state and self._rows.wants_removal(plan):
+        if self._rows.wants_removal(plan):
             self._run(
                 f"DELETE FROM {self._state_table} WHERE name = {mark} AND number < {mark}",
                 (self._name, plan.gone),

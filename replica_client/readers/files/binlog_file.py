@@ -124,7 +124,8 @@ class BinlogFileReader:
         Args:
             position: it; None: :attr:`position`.
         """
-        state: dict[str, object] = {STATE_KEY: self.history.to_parts()}
+        parts = self.history.to_parts(defaults=self._assembly.saves_defaults)
+        state: dict[str, object] = {STATE_KEY: parts}
         position = self.position if position is None else position
         kept = {
             LOSSES_KEY: self.losses.to_state(position),
@@ -406,6 +407,8 @@ class BinlogFileReader:
     def _range(self) -> tuple[Begin, Position | datetime.datetime | None]:
         """Where to begin, and where to stop, None for the end."""
         start, stop = self._start, None if isinstance(self._stop, str) else self._stop
+        if isinstance(start, Position) and not start.file and start.gtid_set is None:
+            start = "earliest"  # the position of a reader that has read nothing
         begin = Begin(start if isinstance(start, Position) else None)
         by_gtid = isinstance(stop, Position) and not stop.file
         if isinstance(start, datetime.datetime) or (begin.position and not begin.position.file):

@@ -25,25 +25,27 @@ class ReadingState:
         history: what its tables look like.
         losses: what could not be delivered.
         prepared: XA transactions that are pending.
+        defaults: whether defaults and comments of columns are saved.
     """
 
     identity: SourceIdentity
     history: SchemaHistory
     losses: LossLedger
     prepared: PreparedLedger
+    defaults: bool
 
     def copy(self) -> Self:
         """An independent copy."""
         identity = replace(self.identity, files=dict(self.identity.files))
         parts = (self.history.copy(), self.losses.copy(), self.prepared.copy())
-        return type(self)(identity, *parts)
+        return type(self)(identity, *parts, self.defaults)
 
     def to_state(self, position: Position) -> dict[str, object]:
         """What the checkpoint of a position keeps."""
         if position.file:
             self.history.prune(position.file, position.offset)
         state: dict[str, object] = {
-            STATE_KEY: self.history.to_parts(),
+            STATE_KEY: self.history.to_parts(defaults=self.defaults),
             IDENTITY_KEY: self.identity.to_state(),
         }
         kept = {

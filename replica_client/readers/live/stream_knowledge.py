@@ -98,7 +98,8 @@ class StreamKnowledge:
 
     def reading_state(self) -> ReadingState:
         """What is saved with positions of the server that is read."""
-        return ReadingState(self._link.identity, self.history, self.losses, self.prepared.ledger)
+        parts = (self._link.identity, self.history, self.losses, self.prepared.ledger)
+        return ReadingState(*parts, self._options.assembly.saves_defaults)
 
     def assembly(self) -> AssemblyOptions:
         """How transactions are put together: a table that cannot be known is an error where the source can be asked."""

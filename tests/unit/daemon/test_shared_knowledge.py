@@ -57,6 +57,18 @@ def test_another_definition_is_not_the_same():
     assert not continued(state(history(CREATE)), state(history(CREATE, ALTER)))
 
 
+def test_defaults_that_the_sink_knows_are_known_to_the_stream():
+    """Positions of earlier releases have none; what a default says is not compared."""
+    said = history(CREATE, "ALTER TABLE t ADD c INT DEFAULT 5 COMMENT 'x'")
+    other = history(CREATE, "ALTER TABLE t ADD c INT DEFAULT 6 COMMENT 'y'")
+    ours, older = ({STATE_KEY: said.to_parts(defaults=one)} for one in (True, False))
+    identity = {IDENTITY_KEY: IDENTITY.to_state()}
+    assert continued({**ours, **identity}, {STATE_KEY: other.to_parts(defaults=True), **identity})
+    assert not continued({**ours, **identity}, {**older, **identity})
+    assert continued({**older, **identity}, {**ours, **identity})
+    assert continued({**older, **identity}, {**older, **identity})
+
+
 def test_what_was_read_behind_the_position_does_not_count():
     behind = history(CREATE, at=100)
     behind.run(ALTER, StatementContext("shop"), "b.000002", 2000)

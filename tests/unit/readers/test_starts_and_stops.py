@@ -195,3 +195,11 @@ def test_a_start_is_a_position_and_no_filter(tmp_path: Path) -> None:
     start = moment(whole[0].timestamp + 15)
     found = list(rc.open_binlog(path, start=start, options=options).transactions())
     assert [t.start for t in found] == [t.start for t in whole[2:]]
+
+
+def test_the_position_before_anything_was_read_is_a_start() -> None:
+    """The one that a reader has in the body of a loop at the first transaction."""
+    reader = read(DEMO)
+    first = next(iter(reader.transactions()))
+    again = next(iter(read(DEMO, start=reader.position).transactions()))
+    assert again.position == first.position
