@@ -45,7 +45,7 @@ class BatchLimits:
     Attributes:
         rows: changed rows.
         bytes: of their events.
-        seconds: since the commit before; a change that comes later than that is committed at once.
+        seconds: since the commit before began; a change that comes later than that is committed at once.
         adaptive: commit sooner than that where commits are cheap, so that changes do not wait for nothing.
     """
 
@@ -65,6 +65,19 @@ def limits_of(config: RouteConfig) -> BatchLimits:
         seconds,
         adaptive=sink.batch_seconds is None,
     )
+
+
+def pause_behind(spent: float, seconds: float) -> float:
+    """How long a commit leaves for writing before the next one is due, in seconds.
+
+    Commits begin so many seconds after each other, so that a change waits no longer than that for its own to begin;
+    but where they take long, writing has as long as they, or all of these seconds.
+
+    Args:
+        spent: what the commit took.
+        seconds: of :class:`BatchLimits`.
+    """
+    return max(seconds - spent, min(seconds, spent))
 
 
 class Delivery:
@@ -122,7 +135,7 @@ class Delivery:
         self._rows = self._bytes = 0
         self._loop = asyncio.get_running_loop()
         self._committed_at = float("-inf")
-        self._commit_seconds = 0.0
+        self._last_seconds = self._commit_seconds = 0.0
 
     async def run(self, stop: asyncio.Event, saved: Position | None) -> None:
         """Deliver until ``stop`` is set; then commit what was written, and return.
@@ -268,8 +281,12 @@ class Delivery:
         return (
             self._rows >= limits.rows
             or self._bytes >= limits.bytes
-            or self._loop.time() - self._committed_at >= limits.seconds > 0
+            or (limits.seconds > 0 and self._loop.time() >= self._due())
         )
+
+    def _due(self) -> float:
+        """When a commit is due by the time alone."""
+        return self._committed_at + pause_behind(self._last_seconds, self.limits.seconds)
 
     # Rows of a snapshot.
 
@@ -319,7 +336,7 @@ class Delivery:
         """Wait until it is time for a commit."""
         while True:
             now, limits = self._loop.time(), self.limits
-            due = self._committed_at + limits.seconds
+            due = self._due()
             if limits.adaptive:
                 cost = self._commit_seconds
                 soon, late = (
@@ -344,7 +361,7 @@ class Delivery:
         self._committed_at = self._loop.time()
         self._rows = self._bytes = 0
         self._whole_log = True
-        spent = self._committed_at - begun
+        spent = self._last_seconds = self._committed_at - begun
         self._commit_seconds += (spent - self._commit_seconds) / (4 if self._commit_seconds else 1)
         self._observation.did_commit(position, spent)
         if self._snapshot is not None:

@@ -15,7 +15,10 @@ from pathlib import Path
 import replica_client as rc
 from tests.servers.local import LocalServer
 
-COLUMNS = ", ".join(f"c{number} VARCHAR(40)" for number in range(8))
+COLUMNS = ", ".join(
+    f"c{number} VARCHAR(40) DEFAULT 'value {number}' COMMENT 'the column of number {number}'"
+    for number in range(8)
+)
 
 
 @dataclass
@@ -33,6 +36,7 @@ class Costs:
         processor_after_ddl: what the processor did of these.
         reopened: a stream of all tables is open at the saved position.
         memory: of this process at most.
+        size: bytes of the position's files.
     """
 
     tables: int
@@ -45,6 +49,7 @@ class Costs:
     processor_after_ddl: list[float] = field(default_factory=list)
     reopened: float = 0.0
     memory: float = 0.0
+    size: int = 0
 
     def __str__(self) -> str:
         ddl, state = sorted(self.save_after_ddl), sorted(self.state_after_ddl)
@@ -55,7 +60,7 @@ class Costs:
             f"{self.save * 1e3:.1f} ms, save after a DDL {ddl[len(ddl) // 2] * 1e3:.1f} ms (most "
             f"{ddl[-1] * 1e3:.1f}), of which acknowledge() {state[len(state) // 2] * 1e3:.2f} ms "
             f"(most {state[-1] * 1e3:.2f}), and {processor[len(processor) // 2] * 1e3:.2f} ms of processor, "
-            f"{self.memory:.0f} MiB"
+            f"{self.memory:.0f} MiB; the position's files {self.size / 1024:.0f} KiB"
         )
 
 
@@ -116,6 +121,7 @@ async def measure(server: LocalServer, database: str, count: int, directory: Pat
     async with rc.connect(url, tables=[f"{database}.*"], position_store=store) as stream:
         costs.reopened = time.perf_counter() - begun
         assert len([one for one in stream.history.known_tables() if one[0] == database]) == count
+    costs.size = sum(one.stat().st_size for one in directory.glob(f"{store.name}*"))
     costs.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return costs
 

@@ -12,6 +12,7 @@ import pytest
 
 from replica_client import open_binlog
 from replica_client.daemon.dead_letters import DeadLetters
+from replica_client.daemon.delivery import pause_behind
 from replica_client.errors import ColumnDecodeError, PoisonChangeError, SinkError
 from tests.unit.daemon.conftest import DATA, running, until
 
@@ -138,6 +139,15 @@ async def test_batches_are_limited_in_rows(configure, disk, wanted):
         await until(lambda: len(one.lines) > len(wanted) - 5)
     assert one.lines == wanted
     assert len([count for count, _ in one.commits if count]) > 5
+
+
+@pytest.mark.parametrize(
+    ("spent", "seconds", "pause"),
+    [(0.0, 0.05, 0.05), (0.01, 0.05, 0.04), (0.04, 0.05, 0.04), (3.0, 0.05, 0.05), (0.2, 0.0, 0.0)],
+)
+def test_commits_begin_so_many_seconds_apart(spent, seconds, pause):
+    """Their own time does not come on top, but where they take longer than the writing between them."""
+    assert pause_behind(spent, seconds) == pytest.approx(pause)
 
 
 def poison(event, row, where="before_write", error=PoisonChangeError):
