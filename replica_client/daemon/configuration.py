@@ -174,8 +174,8 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
             MySQL sources without GTIDs, and tables without a primary key that change without rest.
         batch_rows: rows that are committed at once at most.
         batch_bytes: bytes of events that are committed at once at most.
-        batch_seconds: between two commits at least, while no other limit is reached: how long a change
-            waits for its commit at most. None: as commits cost: three times as long as one takes, or twenty
+        batch_seconds: how long a change waits until it is committed, while no other limit is reached; longer
+            where commits themselves take long. None: as commits cost: twice as long as one takes, or twenty
             times where the source is ahead, and 0.5 s at most.
         on_poison: what a change does that can never be written: stop, or go to the dead letters.
         dead_letters: file of the dead letters; in the state directory by default.

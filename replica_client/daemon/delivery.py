@@ -33,7 +33,7 @@ _TURN_SECONDS = 0.05
 MOST_SECONDS = 0.5
 """How long a change waits for its commit at most, where nothing else is said."""
 # How many times as long as a commit takes the time between two is: when all that came is written, and when not.
-_PACE, _PACE_BEHIND = 2.0, 20.0
+_PACE, _PACE_BEHIND = 1.0, 20.0
 _POLL_SECONDS = 0.01
 _LOOK_SECONDS = 0.02
 
@@ -45,7 +45,8 @@ class BatchLimits:
     Attributes:
         rows: changed rows.
         bytes: of their events.
-        seconds: since the commit before began; a change that comes later than that is committed at once.
+        seconds: how long a change waits until it is committed; one that comes later than that behind a commit is
+            committed at once.
         adaptive: commit sooner than that where commits are cheap, so that changes do not wait for nothing.
     """
 
@@ -70,14 +71,14 @@ def limits_of(config: RouteConfig) -> BatchLimits:
 def pause_behind(spent: float, seconds: float) -> float:
     """How long a commit leaves for writing before the next one is due, in seconds.
 
-    Commits begin so many seconds after each other, so that a change waits no longer than that for its own to begin;
-    but where they take long, writing has as long as they, or all of these seconds.
+    A change that came when one commit began is committed by the next one, so many seconds later. Where commits take
+    long, writing has as long as they, or all of these seconds.
 
     Args:
-        spent: what the commit took.
+        spent: what a commit takes.
         seconds: of :class:`BatchLimits`.
     """
-    return max(seconds - spent, min(seconds, spent))
+    return max(seconds - 2 * spent, min(seconds, spent))
 
 
 class Delivery:
@@ -135,7 +136,7 @@ class Delivery:
         self._rows = self._bytes = 0
         self._loop = asyncio.get_running_loop()
         self._committed_at = float("-inf")
-        self._last_seconds = self._commit_seconds = 0.0
+        self._commit_seconds = 0.0
 
     async def run(self, stop: asyncio.Event, saved: Position | None) -> None:
         """Deliver until ``stop`` is set; then commit what was written, and return.
@@ -286,7 +287,7 @@ class Delivery:
 
     def _due(self) -> float:
         """When a commit is due by the time alone."""
-        return self._committed_at + pause_behind(self._last_seconds, self.limits.seconds)
+        return self._committed_at + pause_behind(self._commit_seconds, self.limits.seconds)
 
     # Rows of a snapshot.
 
@@ -361,7 +362,7 @@ class Delivery:
         self._committed_at = self._loop.time()
         self._rows = self._bytes = 0
         self._whole_log = True
-        spent = self._last_seconds = self._committed_at - begun
+        spent = self._committed_at - begun
         self._commit_seconds += (spent - self._commit_seconds) / (4 if self._commit_seconds else 1)
         self._observation.did_commit(position, spent)
         if self._snapshot is not None:
