@@ -121,9 +121,13 @@ async def measure(server: LocalServer, database: str, count: int, directory: Pat
     async with rc.connect(url, tables=[f"{database}.*"], position_store=store) as stream:
         costs.reopened = time.perf_counter() - begun
         assert len([one for one in stream.history.known_tables() if one[0] == database]) == count
-    costs.size = sum(one.stat().st_size for one in directory.glob(f"{store.name}*"))
+    costs.size = _size(directory, store.name)
     costs.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return costs
+
+
+def _size(directory: Path, name: str) -> int:
+    return sum(one.stat().st_size for one in directory.glob(f"{name}*"))
 
 
 async def acknowledge_while_tables_are_made(

@@ -13,7 +13,7 @@ from tests.integration.daemon_sinks import proved_sinks
 @pytest.mark.timeout(300)
 def test_every_sink_equals_the_source_after_kills(fresh_server, local_servers, tmp_path: Path):
     source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
-    names = ["file", "sqlite", "parquet", "redis"]
+    names = ["file", "debezium", "sqlite", "parquet", "redis"]
     with proved_sinks(names, tmp_path, local_servers) as sinks:
         report = prove(source, tmp_path, sinks, kills=4, seed=3, compare_every=3)
     assert sum(report.kills.values()) >= 4
