@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from replica_client.daemon.sink_stream import SinkStream
+from replica_client.daemon.source_watch import SourceEnd
+from replica_client.errors import ReplicaClientError
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
 from replica_client.readers.transaction import Transaction
@@ -91,6 +93,7 @@ class Observation:
         commit_seen: is told what each commit made durable, and how many seconds that took.
         failure_seen: is told the text of each error.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
+        end: where the source's binlog ended at the last look; None: not known.
     """
 
     def __init__(
@@ -117,6 +120,8 @@ class Observation:
         self.errors: deque[Remark] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
+        self.end: SourceEnd | None = None
+        self._waits_for: SourceEnd | None = None
         self.commit_seen: Callable[[Pending, float], None] | None = None
         self.failure_seen: Callable[[str], None] | None = None
         self._losses: tuple[LossCount, ...] = ()
@@ -152,6 +157,19 @@ class Observation:
             self._losses = self.stream.losses.counts
         self.stream = stream
         self.pending = Pending()
+
+    def saw_end(self, end: SourceEnd) -> None:
+        """The source was looked at."""
+        looks = (self._waits_for, self.end)
+        self._waits_for = next((one for one in looks if one and not self._has(one)), end)
+        self.end, self.source_offset = end, end.clock_offset
+
+    def _has(self, end: SourceEnd) -> bool:
+        """Whether all that the source had at a look was read."""
+        try:
+            return self.stream is not None and not end.is_ahead_of(self.stream.reached)
+        except ReplicaClientError:  # it is not open any more
+            return False
 
     def tally(self, database: str, table: str) -> TableTally:
         """The counters of a table."""
@@ -263,6 +281,16 @@ class Observation:
         """Sinks that have the connection to the source together; 1 for one of its own, 0 without."""
         return 0 if self.stream is None else self.stream.sharing_count
 
+    @property
+    def is_level(self) -> bool:
+        """Whether all is committed that is known of: nothing was written since, nothing waits, the source had no more.
+
+        What is on its way to a process that gets no processor waits nowhere here; the last look at the source tells
+        of it.
+        """
+        streams = self.shown_state is RouteState.STREAMING and not self.pending.oldest
+        return streams and not self.queued and (self.end is None or self._has(self.end))
+
     def lag_seconds(self) -> float:
         """How old the oldest change of the source is that is not committed in the sink.
 
@@ -273,9 +301,15 @@ class Observation:
         if self.pending.oldest:
             source_now = self._wall() if self.source_offset is None else now + self.source_offset
             return max(0.0, source_now - self.pending.oldest)
-        if self.shown_state is RouteState.STREAMING and not self.queued:
+        if self.is_level:
             self._level_at = now
             return 0.0
+        if self.shown_state is RouteState.STREAMING and not self.queued:
+            # Of what is on its way it is known that it was there at a look.
+            seen = next(
+                one for one in (self._waits_for, self.end) if one is not None and not self._has(one)
+            )
+            return max(0.0, now - seen.began)
         return max(0.0, now - self._level_at)
 
 

@@ -101,8 +101,7 @@ class Service:
         if watch is None or watch.end is None:
             return None
         seen = route.observation
-        level = seen.shown_state is RouteState.STREAMING and not seen.pending.oldest
-        if level and not seen.queued:
+        if seen.is_level:
             return 0
         return watch.end.bytes_behind(seen.committed)
 
@@ -296,7 +295,7 @@ class Service:
             for route, _ in self._running.values():
                 watch = self.watch(route.config.source.name)
                 if watch is not None and watch.end is not None:
-                    route.observation.source_offset = watch.end.clock_offset
+                    route.observation.saw_end(watch.end)
                     if route not in self._looked and has_caught_up(route.observation, watch.end):
                         self._looked.add(route)
                         hosts = self._hosts(route.config.source)

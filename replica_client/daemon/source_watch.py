@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from replica_client.errors import AccessDeniedError, ReplicaClientError
 from replica_client.position.position import Position, split_file_name
+from replica_client.readers.live.source_identity import missing_gtids
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 
@@ -29,6 +30,7 @@ class SourceEnd:
         clock_offset: the source's seconds since 1970 minus our monotonic clock.
         version: of the server.
         looked_at: seconds since 1970 when the look began, by this machine's clock.
+        began: monotonic seconds at that moment.
     """
 
     file: str
@@ -38,6 +40,17 @@ class SourceEnd:
     clock_offset: float
     version: str
     looked_at: float
+    began: float
+
+    def is_ahead_of(self, position: Position) -> bool:
+        """Whether the source had something behind a position, as far as that is known."""
+        if not self.bytes_behind(position):
+            return False
+        ours = position.gtid_set
+        if ours is None or not self.gtids:
+            return True
+        # What has no GTID is no change; and another host of the same source has files of its own.
+        return bool(missing_gtids(type(ours).parse(self.gtids), ours))
 
     def bytes_behind(self, position: Position | None) -> int | None:
         """Bytes of binlog behind a position; None where that is not known.
@@ -112,7 +125,7 @@ class SourceWatch:
                         raise
         connection = self._connection
         assert connection is not None
-        looked_at = time.time()
+        looked_at, began = time.time(), time.monotonic()
         rows = await connection.query("SELECT UNIX_TIMESTAMP(NOW(6))", columns=1, rows=1)
         offset = float(rows[0][0]) - time.monotonic()
         status = await connection.binlog_status()
@@ -128,6 +141,7 @@ class SourceWatch:
             offset,
             connection.server.version_text,
             looked_at,
+            began,
         )
 
     async def _close(self) -> None:

@@ -25,6 +25,7 @@ from replica_client.daemon.passing_errors import is_passing
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.daemon.unit_file import unit_file
 from replica_client.errors import ConfigError, PositionStoreError
+from replica_client.gtid import GtidSet
 from replica_client.position.position import Position
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.saved_state import reading_state_of
@@ -238,6 +239,7 @@ class Stream:
 
     def __init__(self):
         self.dump, self.loss, self.generation, self.queued = Dump(), None, 1, 0
+        self.reached = Position("b.1", 4)
 
 
 @pytest.mark.parametrize(
@@ -285,9 +287,50 @@ def test_lag_is_that_of_the_oldest_change_and_0_when_idle():
     assert seen.lag_seconds() == 0
 
 
+def end_at(offset, began, gtids="", file="b.1"):
+    return SourceEnd(file, offset, gtids, {file: offset}, 0.0, "", began, began)
+
+
+def test_what_is_on_its_way_to_a_starved_process_is_no_lag_of_0():
+    """It waits in the system's buffers, or on the source: nothing here knows of it, but a look at the source does."""
+    clock, stream = Clock(), Stream()
+    seen = Observation(lambda: clock.wall, lambda: clock.monotonic)
+    seen.attach(stream)
+    seen.enter(RouteState.STREAMING)
+    seen.saw_end(end_at(4, clock.monotonic))
+    assert seen.is_level
+    assert seen.lag_seconds() == 0
+    seen.saw_end(end_at(900, clock.monotonic))
+    clock.pass_(5)
+    assert not seen.is_level
+    assert seen.lag_seconds() == pytest.approx(5)
+    # It is as old as at the first look that showed it.
+    seen.saw_end(end_at(2000, clock.monotonic))
+    clock.pass_(2)
+    assert seen.lag_seconds() == pytest.approx(7)
+    stream.reached = Position("b.1", 900)
+    assert seen.lag_seconds() == pytest.approx(2)
+    seen.saw_end(end_at(3000, clock.monotonic))
+    clock.pass_(1)
+    assert seen.lag_seconds() == pytest.approx(3)
+    stream.reached = Position("b.1", 2000)
+    assert seen.lag_seconds() == pytest.approx(1)
+    stream.reached = Position("b.1", 3000)
+    assert seen.lag_seconds() == 0
+
+
+def test_the_files_of_another_host_are_none_to_wait_for():
+    have, more = (GtidSet.parse(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{at}") for at in (7, 8))
+    behind = Position("b.1", 4, have)
+    assert not end_at(900, 0.0, str(have)).is_ahead_of(behind)
+    assert end_at(900, 0.0, str(more)).is_ahead_of(behind)
+    assert end_at(900, 0.0).is_ahead_of(behind)
+    assert not end_at(900, 0.0, str(more), "other.1").is_ahead_of(behind)
+
+
 def test_bytes_behind():
     sizes = {"b.1": 100, "b.2": 200, "b.3": 50}
-    end = SourceEnd("b.3", 60, "", sizes, 0.0, "", 0.0)
+    end = SourceEnd("b.3", 60, "", sizes, 0.0, "", 0.0, 0.0)
     assert end.bytes_behind(Position("b.3", 20)) == 40
     assert end.bytes_behind(Position("b.1", 30)) == 70 + 200 + 60
     assert end.bytes_behind(Position("b.2", 200)) == 60
