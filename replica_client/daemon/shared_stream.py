@@ -244,7 +244,8 @@ class SharedStream:
         if not self.sink_count:
             self._end(None)
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            # It goes on to close the connection where who waits here is cancelled.
+            await asyncio.wait((self._task,))
 
     def _end(self, error: Exception | None) -> None:
         if self._is_over:
@@ -271,10 +272,14 @@ class SharedStream:
             self._end(error)
         finally:
             self._end(None)
-            await self._groups.aclose()
-            with contextlib.suppress(ReplicaClientError):
-                await self.stream.__aexit__(None, None, None)
-            self._closed()
+            try:
+                await self._groups.aclose()
+            finally:
+                try:
+                    with contextlib.suppress(ReplicaClientError):
+                        await self.stream.__aexit__(None, None, None)
+                finally:
+                    self._closed()
 
     def _give(self, group: TransactionGroup) -> None:
         last = group.transactions[-1]
@@ -282,7 +287,8 @@ class SharedStream:
         if last.complete:
             # What is known does not change in ordinary transactions, only between them.
             stream = self.stream
-            known = (stream.generation, stream.history.revision, last.start.file)
+            changes = (stream.history.revision, stream.prepared.ledger.revision)
+            known = (stream.generation, last.start.file, *changes)
             if not group.ordinary or known != self._known:
                 self._state = shared_part(stream.state(last.position))
                 self._known = known

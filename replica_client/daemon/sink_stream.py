@@ -279,11 +279,15 @@ class SinkStream:
 
     async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
         own, groups, subscription = self._own, self._groups, self._subscription
-        if subscription is not None:
-            await subscription.close()
-        if own is not None and groups is not None:
-            await groups.aclose()
-            await self._close(own, self._server_id)
+        try:
+            if subscription is not None:
+                await subscription.close()
+        finally:
+            if own is not None and groups is not None:
+                try:
+                    await groups.aclose()
+                finally:
+                    await self._close(own, self._server_id)
         try:
             await self.flush()
         except PositionStoreError as error:
@@ -327,8 +331,11 @@ class SinkStream:
         assert own is not None and groups is not None and self._subscription is not None
         since = Checkpoint(position, self.state(position))
         self._begin_shared(self._subscription, since, expected=since)
-        await groups.aclose()
-        await self._close(own, server_id)
+        # Nobody else closes it, also when this is cancelled.
+        try:
+            await groups.aclose()
+        finally:
+            await self._close(own, server_id)
 
     # Transactions.
 

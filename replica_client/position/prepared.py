@@ -145,9 +145,13 @@ class PreparedLedger:
 
     Prepares and ends are reported in the order of reading, and positions requested in the order of
     acknowledgement.
+
+    Attributes:
+        revision: counts prepares and ends.
     """
 
     def __init__(self) -> None:
+        self.revision = 0
         self._pending: dict[XaId, PreparedTransaction] = {}
         # Those that ended behind the last position that was asked for, and where they did.
         self._ended: list[tuple[PreparedTransaction, Position]] = []
@@ -171,6 +175,7 @@ class PreparedLedger:
                 f"{one.start.file}:{one.start.offset}; end them on the source (XA RECOVER lists them)"
             )
         self._pending[one.xid] = one
+        self.revision += 1
 
     def find(self, xid: XaId) -> PreparedTransaction | None:
         """The pending transaction of an xid."""
@@ -185,6 +190,7 @@ class PreparedLedger:
         """
         one = self._pending.pop(xid, None)
         if one is not None:
+            self.revision += 1
             self._ended.append((one, Position(start.file, start.offset)))
             if len(self._ended) > _KEPT_ENDED:
                 # Nobody asks: after a resume this far back the XA PREPARE is looked for.
