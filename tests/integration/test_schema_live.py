@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 import replica_client as rc
 from replica_client.position.stores.file import FilePositionStore
 from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.live import live_schema
 from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaChange, SchemaHistory
+from replica_client.schema.model import TableModel
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.server_info import BinlogStatus
 from replica_client.transport.url import parse_url
@@ -217,3 +222,82 @@ async def test_information_schema_equals_what_ddl_made(any_server, new_database)
                 one,
                 other,
             )
+
+
+class Altering(threading.Thread):
+    """Changes a table without rest, faster than definitions are read."""
+
+    def __init__(self, server, database: str, statements: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self.server, self.database, self.statements = server, database, statements
+        self.halt = threading.Event()
+        self.count = 0
+        self.start()
+
+    def run(self) -> None:
+        with self.server.connected(database=self.database) as connection:
+            with connection.cursor() as cursor:
+                while not self.halt.is_set():
+                    for text in self.statements:
+                        cursor.execute(text)
+                    self.count += 1
+
+    def wait(self, count: int) -> None:
+        """Until all statements were done so many times."""
+        while self.count < count and self.is_alive():
+            time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.halt.set()
+        self.join(30)
+
+
+ALTERS = ("ALTER TABLE busy ADD b INT DEFAULT 1", "ALTER TABLE busy DROP b")
+
+
+async def test_statements_that_come_without_rest_leave_their_tables_unknown(
+    any_server, new_database, monkeypatch
+) -> None:
+    """A reading of all definitions, as it is made at "latest" and before a first copy."""
+    server = any_server
+    database = new_database(server)
+    server.execute(f"CREATE TABLE {database}.calm (id INT PRIMARY KEY, t VARCHAR(9))")
+    server.execute(f"CREATE TABLE {database}.busy (id INT PRIMARY KEY)")
+    monkeypatch.setattr(live_schema, "_SURE_TRIES", 2)
+    wanted = rc.Selection(f"{database}.*")
+    with Altering(server, database, ALTERS) as altering:
+        async with await SourceConnection.open(parse_url(server.url())) as connection:
+            # Without this the reading may fall between two statements.
+            read = live_schema._read
+
+            async def slowly(*arguments: Any, **options: Any) -> Any:
+                done = altering.count
+                found = await read(*arguments, **options)
+                await asyncio.to_thread(altering.wait, done + 2)
+                return found
+
+            monkeypatch.setattr(live_schema, "_read", slowly)
+            history, _ = await read_source(connection, rc.DecodeOptions(), wanted)
+    assert isinstance(history.table((database, "calm")), TableModel)
+    assert history.table((database, "busy")) is None
+    assert not history.database(database).complete
+
+
+async def test_statements_on_tables_that_nobody_wants_hold_no_reading_up(
+    any_server, new_database, monkeypatch
+) -> None:
+    server = any_server
+    database, other = new_database(server), new_database(server)
+    server.execute(f"CREATE TABLE {database}.calm (id INT PRIMARY KEY)")
+    server.execute(f"CREATE TABLE {other}.busy (id INT PRIMARY KEY)")
+    monkeypatch.setattr(live_schema, "_TRIES", 1)
+    with Altering(server, other, ALTERS) as altering:
+        await asyncio.to_thread(altering.wait, 1)
+        async with await SourceConnection.open(parse_url(server.url())) as connection:
+            wanted = rc.Selection(f"{database}.*")
+            history, _ = await read_source(connection, rc.DecodeOptions(), wanted)
+    assert isinstance(history.table((database, "calm")), TableModel)
+    assert history.database(database).complete

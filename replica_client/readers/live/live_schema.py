@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
-from replica_client.readers.live.binlog_scan import BinlogScan
+from replica_client.readers.live.binlog_scan import BinlogScan, Touch
 from replica_client.readers.live.source_start import dump_request
 from replica_client.readers.live_definitions import read_definitions
 from replica_client.rows.selection import Selection
@@ -22,7 +23,7 @@ from replica_client.schema import information_schema as queries
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import casefold_table
+from replica_client.schema.names import casefold_name, casefold_table
 from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
@@ -31,6 +32,8 @@ from replica_client.wire.server_errors import GONE_ERRORS, TRANSIENT_ERRORS
 
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
+_SURE_TRIES = 6
+"""Readings of all definitions that are given up where a statement changed one; then only those that it changed are."""
 _LOCK_WAIT_SECONDS = 5
 _PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
@@ -42,8 +45,10 @@ async def read_source(
 ) -> tuple[SchemaHistory, BinlogStatus]:
     """The tables of a source, and the position at which they look so.
 
-    Without locks: no statement behind the position changed a table before the reading ended; else it is read
-    again. MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
+    Without locks: no statement behind the position changed a wanted table before the reading ended; else it is read
+    again. Where statements come faster than it can be read, nothing is known of the tables that they changed.
+
+    MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
     (elsewhere the reading waits for that). With GTIDs every transaction that was not committed when the reading began
     is behind the position. Without them a statement before the position may not be committed yet, for as long as a
     semi-synchronous replica keeps it waiting; only in the newest file, since a file begins when all of the one before
@@ -56,10 +61,10 @@ async def read_source(
 
     Raises:
         ServerError: the source does not tell.
-        SchemaError: tables change faster than they can be read.
+        SchemaError: statements that may have changed any table come faster than tables can be read.
     """
-    scan = BinlogScan(connection.options, decode)
     for attempt in range(_TRIES):
+        scan = BinlogScan(connection.options, decode)
         await asyncio.sleep(min(0.02 * attempt, 0.5))
         before = await connection.binlog_status()
         gtids = connection.gtids(before.executed_gtid_set)
@@ -74,28 +79,59 @@ async def read_source(
             unproven = doubtful
         databases, tables = await _read(connection, selection=selection)
         after = await connection.binlog_status()
+        touches: list[Touch] = []
         if is_late and request.gtid_set is not None:
-            if await scan.read_behind(request):
-                continue
+            touches = await scan.read_behind(request)
         elif (before.file, before.position) != (after.file, after.position):
             await scan.read(before.file, before.position)
-            if scan.touches.all:
-                scan = BinlogScan(connection.options, decode)
-                continue
+            touches = scan.touches.all
+        touches = [one for one in touches if _is_of_wanted(one, selection)]
+        if touches and (attempt < _SURE_TRIES or any(one.anything for one in touches)):
+            continue
+        for one in touches:
+            unproven.update(one.tables, one.databases)
         history = SchemaHistory(lower_case_names=connection.server.casefolds_names)
         # Statements at the position itself come behind.
         history.position = LogPosition.of(before.file, before.position - 1)
-        for name, database in databases.items():
-            if name not in unproven:
-                history.set_database(name, database)
-        for table in tables:
-            if unproven.isdisjoint((table.database, (table.database, table.name))):
-                history.adopt(table)
+        _adopt_proven(history, databases, tables, unproven)
         return history, before
     raise SchemaError(
         f"{connection.options.address}: tables were changed during each of {_TRIES} readings of "
         "information_schema; start again when the schema rests"
     )
+
+
+def _is_of_wanted(touch: Touch, selection: Selection | None) -> bool:
+    """Whether a statement may have changed something that is read."""
+    if selection is None or touch.anything:
+        return True
+    wanted = selection.casefolded()  # as the names of what was touched are
+    return any(wanted.wants(*table) for table in touch.tables) or any(
+        map(wanted.wants_database, touch.databases)
+    )
+
+
+def _adopt_proven(
+    history: SchemaHistory,
+    databases: Mapping[str, DatabaseModel],
+    tables: Iterable[TableModel],
+    unproven: Iterable[str | TableName],
+) -> None:
+    """Let a history know what was read, but for databases and tables of which it is not proven, in any letter case."""
+    names = {
+        casefold_name(one) if isinstance(one, str) else casefold_table(one) for one in unproven
+    }
+    # Of a table that is not known there it is not known either whether it exists.
+    partly = {one if isinstance(one, str) else one[0] for one in names}
+    for name, database in databases.items():
+        casefolded = casefold_name(name)
+        if casefolded not in names:
+            complete = database.complete and casefolded not in partly
+            history.set_database(name, replace(database, complete=complete))
+    for table in tables:
+        key = casefold_table((table.database, table.name))
+        if names.isdisjoint((key[0], key)):
+            history.adopt(table)
 
 
 def _tells_late(connection: SourceConnection) -> bool:
