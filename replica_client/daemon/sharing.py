@@ -110,6 +110,17 @@ class SourceSharing:
         self._ids.add(found)
         return found
 
+    async def close(self, stream: SourceStream, groups: Groups | None, number: int | None) -> None:
+        """Close a connection, and all that reads of it, also where this is cancelled; its server id is free then."""
+        try:
+            if groups is not None:
+                await groups.aclose()
+        finally:
+            try:
+                await stream.__aexit__(None, None, None)
+            finally:
+                self.give_id(number)
+
     def give_id(self, number: int | None) -> None:
         """A connection has ended."""
         if number is not None:

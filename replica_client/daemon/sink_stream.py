@@ -20,7 +20,7 @@ from replica_client.binlog.context import BinlogFormat
 from replica_client.daemon.group_parts import behind, first_behind, is_between, next_group, part
 from replica_client.daemon.shared_knowledge import is_continued_by
 from replica_client.daemon.shared_progress import SharedProgress
-from replica_client.daemon.shared_stream import SharedGroup, State, Subscription
+from replica_client.daemon.shared_stream import Groups, SharedGroup, State, Subscription
 from replica_client.daemon.sharing import Member, SourceSharing, is_near
 from replica_client.daemon.stores import FirstPosition, GivenPosition
 from replica_client.errors import PositionStoreError, ReplicaClientError
@@ -79,7 +79,7 @@ class SinkStream:
         self._saver = None if store is None else PositionSaver(store)
         self._since = checkpoint
         self._own: SourceStream | None = None
-        self._groups: AsyncGenerator[TransactionGroup, None] | None = None
+        self._groups: Groups | None = None
         self._server_id: int | None = None
         # Of a shared stream. While the own one is open: what waits until that has come so far.
         self._subscription: Subscription | None = None
@@ -265,17 +265,11 @@ class SinkStream:
         try:
             await stream.__aenter__()
         except BaseException:
-            await self._close(stream, server_id)
+            await self._sharing.close(stream, None, server_id)
             raise
         self._own, self._groups = stream, stream.measured_groups()
         self._server_id, self._delivered = server_id, stream.position
         self._subscription, self._expected = None, None
-
-    async def _close(self, stream: SourceStream, server_id: int | None) -> None:
-        try:
-            await stream.__aexit__(None, None, None)
-        finally:
-            self._sharing.give_id(server_id)
 
     async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
         own, groups, subscription = self._own, self._groups, self._subscription
@@ -283,11 +277,8 @@ class SinkStream:
             if subscription is not None:
                 await subscription.close()
         finally:
-            if own is not None and groups is not None:
-                try:
-                    await groups.aclose()
-                finally:
-                    await self._close(own, self._server_id)
+            if own is not None:
+                await self._sharing.close(own, groups, self._server_id)
         try:
             await self.flush()
         except PositionStoreError as error:
@@ -331,11 +322,7 @@ class SinkStream:
         assert own is not None and groups is not None and self._subscription is not None
         since = Checkpoint(position, self.state(position))
         self._begin_shared(self._subscription, since, expected=since)
-        # Nobody else closes it, also when this is cancelled.
-        try:
-            await groups.aclose()
-        finally:
-            await self._close(own, server_id)
+        await self._sharing.close(own, groups, server_id)
 
     # Transactions.
 
