@@ -188,6 +188,7 @@ class Delivery:
                     if self._loop.time() >= turn_end:
                         # Others on this loop, the status page among them, have their turn too.
                         await asyncio.sleep(0)
+                del group  # its rows are not kept while the next one comes
 
     async def _take_next(self, group: TransactionGroup, at: int) -> int:
         """Take the transaction of a number, or some from there on; returns the number of the next one."""

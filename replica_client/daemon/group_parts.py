@@ -21,6 +21,15 @@ def behind(given: Position | Transaction) -> Position:
     return given.position if isinstance(given, Transaction) else given
 
 
+def behind_last(group: TransactionGroup) -> Position | Transaction:
+    """What tells the position behind a group, and keeps no rows of a large transaction.
+
+    A position takes time to make: in groups of small transactions the last one stands for it.
+    """
+    last = group.transactions[-1]
+    return last if group.ordinary else last.position
+
+
 def first_behind(group: TransactionGroup, position: Position) -> int:
     """The number of the first transaction that begins at a position or behind it."""
     return bisect_left(group.transactions, _order(position), key=lambda one: _order(one.start))
@@ -30,8 +39,8 @@ def _order(position: Position) -> Position:
     return Position(position.file, position.offset)
 
 
-def part(group: TransactionGroup, begin: int, end: int) -> TransactionGroup:
-    """Some transactions of a group, by number."""
+def part(group: TransactionGroup, begin: int, end: int | None = None) -> TransactionGroup:
+    """Some transactions of a group, by number; all from the first one on without an end."""
     transactions = group.transactions[begin:end]
     size = group.size * len(transactions) // len(group.transactions)
     return TransactionGroup(transactions, size, ordinary=group.ordinary)

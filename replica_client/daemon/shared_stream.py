@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import NamedTuple
 
+from replica_client.daemon.group_parts import behind_last
 from replica_client.daemon.logs import ROUTE
 from replica_client.errors import ReplicaClientError
 from replica_client.position.losses import LOSSES_KEY
@@ -264,6 +265,7 @@ class SharedStream:
                     # Positions of two servers cannot be compared: each sink goes on by itself, and shares anew.
                     return
                 self._give(group)
+                del group  # each sink has its own, until it has taken it
                 while not any(one.is_hungry for one in self._subscriptions):
                     self._wanted.clear()
                     await self._wanted.wait()
@@ -283,7 +285,7 @@ class SharedStream:
 
     def _give(self, group: TransactionGroup) -> None:
         last = group.transactions[-1]
-        self._at = last
+        self._at = behind_last(group)
         if last.complete:
             # What is known does not change in ordinary transactions, only between them.
             stream = self.stream

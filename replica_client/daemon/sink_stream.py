@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final, Self
 
 from replica_client.binlog.context import BinlogFormat
-from replica_client.daemon.group_parts import behind, first_behind, is_between, next_group, part
+from replica_client.daemon import group_parts
 from replica_client.daemon.shared_knowledge import is_continued_by
 from replica_client.daemon.shared_progress import SharedProgress
 from replica_client.daemon.shared_stream import Groups, SharedGroup, State, Subscription
@@ -251,7 +251,7 @@ class SinkStream:
         since = self._since
         if since is None:
             return not isinstance(self._options.start, datetime.datetime)
-        return self.acknowledged is not None and is_between(since.position)
+        return self.acknowledged is not None and group_parts.is_between(since.position)
 
     async def _open_own(self, since: Checkpoint | None) -> None:
         store: PositionStore = GivenPosition(since, getattr(self._store, "path", None))
@@ -338,16 +338,18 @@ class SinkStream:
             if self._own is not None:
                 async with aclosing(self._own_groups()) as groups:
                     async for group in groups:
-                        self._delivered = group.transactions[-1]
+                        self._delivered = group_parts.behind_last(group)
                         yield group
+                        del group  # its rows are not kept while the next one comes
                 continue
             async with aclosing(self._shared_groups()) as groups:
                 async for item in groups:
-                    self._delivered = item.group.transactions[-1]
+                    self._delivered = group_parts.behind_last(item.group)
                     self._progress.take(item)
                     self._gives = True
                     yield item.group
                     self._gives = False
+                    del item
             since = Checkpoint(self.position, self.state(self.position))
             _LOG.info("has a connection of its own from %s on", since.position)
             await self._open_own(since)
@@ -356,16 +358,15 @@ class SinkStream:
 
     async def _own_groups(self) -> AsyncGenerator[TransactionGroup, None]:
         """Up to where the sink shares another stream."""
-        loop = asyncio.get_running_loop()
         while True:
             own, groups = self._own, self._groups
             assert own is not None and groups is not None
             if not self._may_look():
-                yield await next_group(groups)
+                yield await group_parts.next_group(groups)
                 continue
-            if loop.time() >= self._next_try and self._look():
+            if asyncio.get_running_loop().time() >= self._next_try and self._look():
                 return
-            step = asyncio.ensure_future(next_group(groups))
+            step = asyncio.ensure_future(group_parts.next_group(groups))
             try:
                 while not step.done():
                     await asyncio.wait((step,), timeout=_LOOK_SECONDS)
@@ -387,6 +388,7 @@ class SinkStream:
             if before is not group:
                 await self._go_over(self.position)
                 return
+            del step, group, before
 
     def _may_look(self) -> bool:
         """Whether there may be others to share with, and it is known where the sink is."""
@@ -395,7 +397,7 @@ class SinkStream:
             member is not None
             and member.has_others
             and self.acknowledged is not None
-            and (not isinstance(delivered, Transaction) or delivered.complete)
+            and not (isinstance(delivered, Position) and delivered.inside_transaction)
         )
 
     def _look(self) -> bool:
@@ -407,7 +409,7 @@ class SinkStream:
             return False
         shared, position = member.shared, self.position
         if shared is None:
-            if not is_between(position):
+            if not group_parts.is_between(position):
                 return False
             self._share_own()
             return True
@@ -431,7 +433,7 @@ class SinkStream:
         if one is None or self._is_lost(one):
             return False
         reached = own.reached
-        return is_between(reached) and not reached < one.start
+        return group_parts.is_between(reached) and not reached < one.start
 
     def _is_lost(self, one: Subscription) -> bool:
         """Whether a subscription can not be reached any more; it is given up then."""
@@ -449,8 +451,8 @@ class SinkStream:
         one = self._subscription
         if one is None or group.transactions[-1].start < one.start or self._is_lost(one):
             return group
-        at = first_behind(group, one.start)
-        return part(group, 0, at) if at else None
+        at = group_parts.first_behind(group, one.start)
+        return group_parts.part(group, 0, at) if at else None
 
     # Of a shared stream.
 
@@ -462,8 +464,12 @@ class SinkStream:
         state = one.state
         while True:
             expected = self._expected
-            if expected is not None and one.is_empty and not expected.position > behind(last):
-                if not await self._is_continued(expected, behind(last), state):
+            if (
+                expected is not None
+                and one.is_empty
+                and not expected.position > group_parts.behind(last)
+            ):
+                if not await self._is_continued(expected, group_parts.behind(last), state):
                     await one.close()
                     return
                 continue
@@ -471,17 +477,18 @@ class SinkStream:
             if item is None:
                 return
             if expected is not None:
-                at = first_behind(item.group, expected.position)
+                at = group_parts.first_behind(item.group, expected.position)
                 if at:
                     last = item.group.transactions[at - 1]
                     state = item.state
                 if at == len(item.group.transactions):
                     continue
-                if not await self._is_continued(expected, behind(last), state):
+                if not await self._is_continued(expected, group_parts.behind(last), state):
                     await one.close()
                     return
-                item = SharedGroup(part(item.group, at, len(item.group.transactions)), item.state)
+                item = SharedGroup(group_parts.part(item.group, at), item.state)
             yield item
+            del item
 
     async def _is_continued(self, expected: Checkpoint, position: Position, state: State) -> bool:
         """Compare the stream with what the sink has; it is compared once."""

@@ -342,6 +342,7 @@ class SourceStream(AsynchronousOnly):
         try:
             async for group in groups:
                 yield group
+                del group  # its rows are not kept while the next one comes
         except ReplicaClientError as error:
             if (shown := self._error_shown(error)) is error:
                 raise
@@ -366,9 +367,11 @@ class SourceStream(AsynchronousOnly):
                     yield TransactionGroup(
                         group, size + 2 * OVERHEAD * len(group), ordinary=self._only_rows(group)
                     )
+                del group
             for located in batch:
                 async for transaction in self._assembled(located, assembler, gate):
                     yield TransactionGroup.of_one(transaction)
+                    del transaction
 
     def _only_rows(self, group: list[Transaction]) -> bool:
         """Whether transactions of a fast path have rows and nothing else, after the transforms too."""
