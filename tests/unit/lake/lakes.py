@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.lake.applier import Applier, local_runner
+from replica_client.lake.applier import Applier
 from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
@@ -16,6 +16,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.parquet_files import make_directory, new_file
 from replica_client.lake.rewrite import Rewrite
+from replica_client.lake.runners import local_runner
 from replica_client.position.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -133,6 +134,6 @@ def rows_of(engine: Applier, table: str, database: str = "d"):
     entry = engine.catalog.tables[(database, table)]
     assert entry.status == "current", entry
     return sorted(
-        engine._state(entry).dataset().to_table().to_pylist(),
+        engine.tables.of(entry).dataset().to_table().to_pylist(),
         key=lambda row: repr(sorted(row.items())),
     )
