@@ -272,6 +272,9 @@ class Statements:
             self._lacks(entry, f"{found}: {text[:100]}")
             return
         reason = cannot_hold(new, soft_deletes=entry.soft_deletes)
+        if not old.primary_key and old.column_names != new.column_names:
+            # Equal rows are told by all of a row: those that are there would be others.
+            reason = reason or f"columns of a table without a primary key changed: {text[:100]}"
         if reason:
             self._lacks(entry, reason)
             return

@@ -95,6 +95,20 @@ def test_a_statement_that_alters_and_renames_leaves_the_new_columns(log, tmp_pat
     assert ("d", "a") not in engine.catalog.tables
 
 
+@pytest.mark.parametrize("change", ["add column n int", "modify v int first"])
+def test_columns_of_a_table_without_a_key_are_copied_again(log, tmp_path, change):
+    """Rows are told apart by all of their columns, in order: changes of the old ones would not find them."""
+    log.ddl("create table t (id int, v int)").insert("t", id=1, v=2).commit()
+    log.ddl(f"alter table t {change}")
+    row = {"id": 1, "v": 2, "n": None} if "add" in change else {"v": 2, "id": 1}
+    log.delete("t", **row).commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    entry = engine.catalog.tables["d", "t"]
+    assert entry.status == "copying"
+    assert entry.reason.startswith("columns of a table without a primary key changed: alter")
+
+
 def test_a_table_that_waits_for_its_copy_is_altered_and_renamed(log, tmp_path):
     two_tables(log).offset += 100
     log.add(LOSS, "a", None, {"kind": "statement", "reason": "as text"})
