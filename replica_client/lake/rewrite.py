@@ -28,6 +28,8 @@ SPLIT_SIZE = 48 << 20
 
 _MAX_STATISTIC = 64
 _ROW_GROUP = 128 << 10
+_TELLING_SHARE = 48
+"""A file of this share of :data:`SPLIT_SIZE` tells how big its rows are; smaller ones are mostly footers."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def run(work: Rewrite) -> list[NewFile] | None:
             return []
         base = work.size if work.paths else 0
         before = rows.num_rows - (work.added.num_rows if work.added is not None else 0)
-        size = base * rows.num_rows // max(before, 1) if base and before else rows.nbytes // 3
+        telling = base * _TELLING_SHARE >= SPLIT_SIZE and before > 0
+        size = base * rows.num_rows // before if telling else rows.nbytes // 3
         pieces = max(1, size // (SPLIT_SIZE // 2)) if size > SPLIT_SIZE else 1
         if work.ordered and (pieces > 1 or len(work.paths) != 1):
             rows = _sorted(rows, work.key)

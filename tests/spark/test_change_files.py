@@ -64,10 +64,10 @@ def test_killed_anywhere_each_change_is_merged_once(binlogs, tmp_path, monkeypat
         function = getattr(owner, name)
 
         def call(*args, **kwargs):
-            if rng.random() < 0.07:
+            if rng.random() < 0.12:
                 raise Killed
             found = function(*args, **kwargs)
-            if rng.random() < 0.07:
+            if rng.random() < 0.12:
                 raise Killed
             return found
 

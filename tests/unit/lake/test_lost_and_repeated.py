@@ -95,6 +95,15 @@ def test_a_statement_that_alters_and_renames_leaves_the_new_columns(log, tmp_pat
     assert ("d", "a") not in engine.catalog.tables
 
 
+def test_rows_for_a_name_in_another_case_leave_out_a_table_that_has_changes(log, tmp_path):
+    log.ddl("create table t (id int primary key)").insert("t", id=1).commit()
+    log.insert("T", id=1).commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    assert statuses(engine) == {"t": "left_out", "T": "left_out"}
+    assert "lower_case_table_names" in engine.catalog.tables["d", "t"].reason
+
+
 @pytest.mark.parametrize("change", ["add column n int", "modify v int first"])
 def test_columns_of_a_table_without_a_key_are_copied_again(log, tmp_path, change):
     """Rows are told apart by all of their columns, in order: changes of the old ones would not find them."""
@@ -198,6 +207,16 @@ def test_files_are_counted_and_put_together(tmp_path, monkeypatch):
     assert table.compact(local_runner(1)) == (3, 1)
     assert found(table) == rows
     assert table.step == 4
+
+
+def test_many_rows_behind_one_are_one_file(tmp_path):
+    """The size of the file with one row, which is all footer, does not tell how big rows are."""
+    table = StateTable(tmp_path / "t", shape(), "p")
+    table.create()
+    add(table, 1, 1)
+    add(table, 2, *range(2, 200_000))
+    [file] = table.data_files()
+    assert file.rows == 199_999
 
 
 def test_a_step_that_comes_again_is_passed_over(tmp_path):
