@@ -217,6 +217,10 @@ def test_many_rows_behind_one_are_one_file(tmp_path):
     add(table, 2, *range(2, 200_000))
     [file] = table.data_files()
     assert file.rows == 199_999
+    # Nor does how many of its rows stay as they are.
+    add(table, 3, *range(2, 200_000))
+    [file] = table.data_files()
+    assert file.rows == 199_999
 
 
 def test_a_step_that_comes_again_is_passed_over(tmp_path):
