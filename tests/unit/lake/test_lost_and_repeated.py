@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.lake import data_files
+from replica_client.lake import data_files, rewrite
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import net_rows
@@ -209,7 +209,7 @@ def test_files_are_counted_and_put_together(tmp_path, monkeypatch):
     assert table.step == 4
 
 
-def test_many_rows_behind_one_are_one_file(tmp_path):
+def test_many_rows_behind_one_are_one_file(tmp_path, monkeypatch):
     """The size of the file with one row, which is all footer, does not tell how big rows are."""
     table = StateTable(tmp_path / "t", shape(), "p")
     table.create()
@@ -218,6 +218,7 @@ def test_many_rows_behind_one_are_one_file(tmp_path):
     [file] = table.data_files()
     assert file.rows == 199_999
     # Nor does how many of its rows stay as they are.
+    monkeypatch.setattr(rewrite, "SPLIT_SIZE", 8 << 20)
     add(table, 3, *range(2, 200_000))
     [file] = table.data_files()
     assert file.rows == 199_999
