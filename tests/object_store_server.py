@@ -3,7 +3,8 @@
 Names of buckets choose what goes wrong: ``careless-…`` ignores conditions of writes, as some stores that speak
 S3 do; ``flaky-…`` fails every third request with 503, and answers every seventh that writes only after it
 wrote, with 500; ``cut-…`` cuts connections: by chance, before a request is looked
-at, behind what it wrote, and in the middle of an answer.
+at, behind what it wrote, and in the middle of an answer; ``slow-…`` answers 20 ms later, as a store that is
+reached by a network does.
 """
 
 import itertools
@@ -12,6 +13,7 @@ import random
 import socket
 import sys
 import threading
+import time
 
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -41,6 +43,8 @@ class Faults:
         if bucket.startswith("flaky-") and next(self._counts) % 3 == 0:
             start_response("503 Slow Down", [])
             return [b"<Error><Code>SlowDown</Code></Error>"]
+        if bucket.startswith("slow-"):
+            time.sleep(0.02)
         if bucket.startswith("cut-"):
             return self._cut(environ, start_response, writes)
         return self._app(environ, start_response)

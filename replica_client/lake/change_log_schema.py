@@ -10,6 +10,9 @@ import pyarrow as pa
 
 from replica_client.schema.history import SchemaChange
 
+SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
+"""Operations of a copied row, and of the last row of a chunk, which tells about it."""
+
 CHANGE_LOG_SCHEMA: Final = pa.schema(
     [
         pa.field("_commit_version", pa.string(), nullable=False),

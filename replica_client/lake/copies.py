@@ -1,9 +1,9 @@
 """First copies: chunks of tables, read by executors into files of the tables to be.
 
 A chunk has a file in the change log, with a row that tells what it is
-(:data:`~replica_client.lake.applier.SNAPSHOT_CHUNK`). Its rows are in data files of the directory in which the table is
-put together, in the table's types, and are not written again. Of a table without a primary key they are in the chunk's
-file, as text: equal rows are counted by it.
+(:data:`~replica_client.lake.change_log_schema.SNAPSHOT_CHUNK`). Its rows are in data files of the directory in which
+the table is put together, in the table's types, and are not written again. Of a table without a primary key they are
+in the chunk's file, as text: equal rows are counted by it.
 
 A chunk's files belong to no version of the change log, or of a table, until the stream has passed all positions at
 which the chunks of its table were read. A manifest beside says that a chunk is done, so that a run that was killed
@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from replica_client.errors import ReplicaClientError, ServerError, SinkError
 from replica_client.lake import rewrite
-from replica_client.lake.applier import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.change_log_files import COMPRESSION, Statistics
+from replica_client.lake.change_log_schema import SNAPSHOT, SNAPSHOT_CHUNK
 from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.parquet_files import make_directory, new_file

@@ -16,7 +16,7 @@ from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.history_rows import FIELDS, HistoryShape, Moment
 from replica_client.lake.history_table import HistoryTable
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import is_copy
@@ -100,7 +100,7 @@ class Histories:
         if entry.history:
             entry.ended, entry.history = (*entry.ended, entry.history), ""
         if self._is_wanted(entry):
-            entry.history = new_id()
+            entry.history = self._catalog.new_directory()
             self._table(entry).create()
 
     def settle(self, before: int) -> bool:
@@ -128,7 +128,7 @@ class Histories:
             current = self._state(entry)
             if current.step > step or entry.waiting:
                 continue  # a run that was killed has taken more, or changes wait: a later one settles this
-            entry.history = new_id()
+            entry.history = self._catalog.new_directory()
             self._table(entry).begin(current, moment, max(step, 0))
         return True
 

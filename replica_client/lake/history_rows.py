@@ -7,6 +7,7 @@ A version is what a row was between two transactions; what a row was inside of o
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,8 @@ OPEN: Final = "open"
 CLOSED: Final = "closed"
 """Begins the names of files with versions that are not."""
 
+_EPOCH: Final = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
 _TIME: Final = pa.timestamp("us", "UTC")
 FIELDS: Final = (
     pa.field("_valid_from", _TIME),
@@ -67,6 +70,12 @@ class Moment:
 
     position: str
     time: int | None
+
+
+def moment_of(row: dict[str, Any]) -> Moment:
+    """The transaction of a row of the envelope."""
+    since = row["_commit_timestamp"] - _EPOCH
+    return Moment(row["_commit_version"], since // _MICROSECOND)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class LakeCatalog:
     history: SchemaHistory = field(default_factory=SchemaHistory)
     pipeline: str = ""
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)  # ids that a catalog named, and may be there
+    _known: set[str] = field(default_factory=set)  # ids of directories that may be there
     _version: ObjectVersion | None = None
 
     @classmethod
@@ -233,6 +233,12 @@ class LakeCatalog:
         for one in gone:
             remove_tree(self._directory(one))
         self._known = named
+
+    def new_directory(self) -> str:
+        """The id of a new directory; one that no entry names when the catalog is saved is removed then."""
+        made = new_id()
+        self._known.add(made)
+        return made
 
     def _named(self) -> set[str]:
         entries = self.tables.values()

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from replica_client.errors import ConfigError, SinkError, StorageError
-from replica_client.lake.applier import STEPS, first_untaken
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import COPY_KEY, LakeTable, live_rows
+from replica_client.lake.log_steps import first_untaken, is_inside
 from replica_client.lake.log_tables import ROWS
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.merge import Merge, undone
@@ -219,7 +219,7 @@ class LakePast:
         self, entry: TableEntry, moment: LakeMoment
     ) -> Iterator[pa.Table | tuple[ChangeFile, ...]]:
         """The changes of a table behind a moment, in order: rows of the envelope, or change files."""
-        inside = self._catalog.step % STEPS != STEPS - 1
+        inside = is_inside(self._catalog.step)
         waiting: list[ChangeFile] = []
         for version in self._log.since(moment.behind, self._first_untaken + inside):
             if is_copy(version):

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.errors import SchemaMismatchError
+from replica_client.errors import SchemaError, SchemaMismatchError
 from replica_client.lake.lake_columns import (
     LOSSLESS,
     LOSSLESS_TYPE,
@@ -188,6 +188,27 @@ def _lossless_array(lossless: Lossless, count: int) -> pa.Array:
         return pa.nulls(count, LOSSLESS_TYPE)
     texts = [list(found.items()) if (found := lossless.get(at)) else None for at in range(count)]
     return pa.array(texts, LOSSLESS_TYPE)
+
+
+def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
+    """Why the lake cannot hold a table's current rows; ``""`` when it can."""
+    if model.versioned:
+        return "it keeps its old rows itself (WITH SYSTEM VERSIONING)"
+    table = LakeTable(model, soft_deletes)
+    try:
+        names = table.schema.names
+    except SchemaError as error:
+        return str(error)
+    if not table.columns:
+        return "it has no columns"
+    # Spark and Delta take names that differ in letter case alone for one.
+    added = names[len(table.columns) :]
+    for name in names[: len(table.columns)]:
+        if name.lower() == DELETED and DELETED in added:
+            return f"it has a column {name}; leave it out of soft_deletes in [lake]"
+        if name.lower() in added:
+            return f"it has a column {name}, and the lake adds one of this name"
+    return ""
 
 
 def live_rows(rows: pa.Table) -> pa.Table:

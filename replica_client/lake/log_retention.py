@@ -11,10 +11,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from replica_client.errors import SinkError
-from replica_client.lake.applier import first_untaken
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.log_steps import first_untaken
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.unmerged import from_json
 from replica_client.storage.store_errors import reason_of

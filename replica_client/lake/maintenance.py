@@ -10,14 +10,15 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from replica_client.errors import ConfigError, SinkError
-from replica_client.lake.applier import first_untaken, local_runner
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.copies import copies_directory
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.log_steps import first_untaken
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.pipeline_state import load_state
+from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.writer_lock import locked
 from replica_client.rows.selection import Selection

@@ -28,6 +28,8 @@ SPLIT_SIZE = 48 << 20
 
 _MAX_STATISTIC = 64
 _ROW_GROUP = 128 << 10
+_TELLING_SHARE = 48
+"""A file of this share of :data:`SPLIT_SIZE` tells how big its rows are; smaller ones are mostly footers."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,13 @@ def run(work: Rewrite) -> list[NewFile] | None:
         SinkError: a file cannot be read or written.
     """
     try:
-        rows = _rows(work)
+        rows, before = _rows(work)
         if rows is None:
             return None
         if not rows.num_rows:
             return []
-        base = work.size if work.paths else 0
-        before = rows.num_rows - (work.added.num_rows if work.added is not None else 0)
-        size = base * rows.num_rows // max(before, 1) if base and before else rows.nbytes // 3
+        telling = work.size * _TELLING_SHARE >= SPLIT_SIZE and before > 0
+        size = work.size * rows.num_rows // before if telling else rows.nbytes // 3
         pieces = max(1, size // (SPLIT_SIZE // 2)) if size > SPLIT_SIZE else 1
         if work.ordered and (pieces > 1 or len(work.paths) != 1):
             rows = _sorted(rows, work.key)
@@ -115,14 +116,16 @@ def _sorted(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in key])
 
 
-def _rows(work: Rewrite) -> pa.Table | None:
-    parts = []
+def _rows(work: Rewrite) -> tuple[pa.Table | None, int]:
+    """The rows that are to be there, None for those that are; and how many the files have."""
+    parts, before = [], 0
     for path in work.paths:
         found = read_parquet(work.directory / path)
+        before += found.num_rows
         kept = without_keys(found, work.removed, work.key)
         unchanged = kept.num_rows == found.num_rows and work.renamed is None and not work.deleted
         if unchanged and (work.added is None or not work.added.num_rows):
-            return None
+            return None, before
         rows = in_schema(kept, work.schema, work.renamed)
         if work.deleted:
             at = rows.schema.get_field_index(DELETED)
@@ -131,7 +134,7 @@ def _rows(work: Rewrite) -> pa.Table | None:
         parts.append(rows)
     if work.added is not None and work.added.num_rows:
         parts.append(work.added)
-    return pa.concat_tables(parts) if parts else work.schema.empty_table()
+    return pa.concat_tables(parts) if parts else work.schema.empty_table(), before
 
 
 def without_keys(found: pa.Table, removed: pa.Table | None, key: Sequence[str]) -> pa.Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.lake.change_files import ChangeFile
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_tables import ROWS, by_table
 from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
 from replica_client.lake.partial_documents import lacks_documents
@@ -144,7 +144,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_C
         if copy is None:
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
             entry.soft_deletes = bool(stated.get("soft_deletes"))
-            entry.building = entry.building or new_id()
+            entry.building = entry.building or catalog.new_directory()
             tables.building(entry).create()
         low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
         copy = copy or _Copy(entry, tables.building(entry), "", "", "", 0)

@@ -104,7 +104,7 @@ def rows_of(engine: Any, database: str, name: str) -> Counter[str]:
     """The rows of the lake's table, with the texts of dates that Arrow cannot hold."""
     entry = engine.catalog.tables[database, name]
     assert entry.status == "current", entry
-    return shown(engine._state(entry).dataset().to_table())
+    return shown(engine.tables.of(entry).dataset().to_table())
 
 
 def shown(rows: Any) -> Counter[str]:
@@ -264,7 +264,7 @@ def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, imag
         connection.commit()
     engine, _ = take(tmp_path, 1, source.url(), position, database)
     [other] = (
-        engine._state(engine.catalog.tables[database, "other"]).dataset().to_table().to_pylist()
+        engine.tables.of(engine.catalog.tables[database, "other"]).dataset().to_table().to_pylist()
     )
     assert other == {"id": 1, "j": '{"a": {"$json_diff": 1}}'}
     entry = engine.catalog.tables[database, "t"]
@@ -274,7 +274,7 @@ def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, imag
             "a JSON document was changed in parts (bin",
         )
         return
-    rows = engine._state(entry).dataset().to_table().to_pylist()
+    rows = engine.tables.of(entry).dataset().to_table().to_pylist()
     assert sorted(rows, key=lambda row: row["id"]) == [
         {"id": 1, "v": 7, "j": '{"a": 2, "b": [1, 2]}'}, {"id": 2, "v": 2, "j": None},
     ]  # fmt: skip

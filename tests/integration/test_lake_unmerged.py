@@ -18,14 +18,16 @@ pytest.importorskip("deltalake")
 
 from replica_client.errors import ConfigError
 from replica_client.lake import open_lake
-from replica_client.lake.applier import STEPS, Applier, local_runner
+from replica_client.lake.applier import Applier
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_retention import forget_changes
+from replica_client.lake.log_steps import STEPS
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.merge_policy import MergePolicy
 from replica_client.lake.pipeline_state import create_state
+from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.verify.verification import Verification
 from replica_client.position.position import Position

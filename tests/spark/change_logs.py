@@ -6,12 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from replica_client.lake.applier import Applier, local_runner
+from replica_client.lake.applier import Applier
 from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.parquet_files import new_file
+from replica_client.lake.runners import local_runner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.rows.selection import Selection
 from replica_client.spark.source.change_file_source import write_range
@@ -80,6 +81,6 @@ def contents(engine):
     for entry in engine.catalog.tables.values():
         rows = None
         if entry.status == "current":
-            rows = sorted(map(repr, engine._state(entry).dataset().to_table().to_pylist()))
+            rows = sorted(map(repr, engine.tables.of(entry).dataset().to_table().to_pylist()))
         found[entry.table] = (entry.status, entry.reason, rows)
     return found

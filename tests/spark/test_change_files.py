@@ -16,12 +16,12 @@ pytest.importorskip("deltalake")
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake import data_files, lake_catalog, rewrite, state_table
-from replica_client.lake.applier import local_runner
 from replica_client.lake.change_log_rows import change_log_row_count, change_log_rows
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import net_rows
+from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape
@@ -64,10 +64,10 @@ def test_killed_anywhere_each_change_is_merged_once(binlogs, tmp_path, monkeypat
         function = getattr(owner, name)
 
         def call(*args, **kwargs):
-            if rng.random() < 0.07:
+            if rng.random() < 0.12:
                 raise Killed
             found = function(*args, **kwargs)
-            if rng.random() < 0.07:
+            if rng.random() < 0.12:
                 raise Killed
             return found
 

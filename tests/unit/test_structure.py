@@ -26,7 +26,6 @@ LONG = {
     "compat/pymysqlreplication/binlogstream.py",
     "compat/pymysqlreplication/event.py",
     "compat/row_dicts.py",
-    "lake/applier.py",
     "readers/assembler.py",
     "readers/fast/column_fast_path.py",
     "readers/fast/fast_path.py",

@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 from deltalake.exceptions import TableNotFoundError
 
 from replica_client.errors import ConfigError, ServerError
-from replica_client.lake.applier import STEPS
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable, keys_of
+from replica_client.lake.log_steps import STEPS
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.merge import Merge
 from replica_client.lake.pipeline_state import SCHEMA_KEY, load_state, read_kept_schema

@@ -12,7 +12,7 @@ from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
 from replica_client.errors import ServerError
-from replica_client.lake.applier import Applied, Applier, cannot_hold, local_runner, run_work
+from replica_client.lake.applier import Applied, Applier
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.copies import (
@@ -23,8 +23,10 @@ from replica_client.lake.copies import (
     copies_directory,
     copy_chunk,
 )
-from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.runners import local_runner, run_work
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.state_table import Runner, Work
 from replica_client.position.position import Position
@@ -156,6 +158,7 @@ class LakeRun:
         The source shows its tables as they are now, and a statement between here and there may have dropped,
         renamed or altered one. What it does not show waits until the stream has passed such a statement.
         """
+        self.applier.recover()
         wanted = self.to_copy
         if not wanted:
             return
@@ -170,7 +173,7 @@ class LakeRun:
                 continue
             manifests = self._manifests(entry.copy)
             plan.save(manifests)
-            entry.building = entry.building or new_id()
+            entry.building = entry.building or self.catalog.new_directory()
             planned.append((entry, plan, manifests))
         self.catalog.save()  # the directories that executors write to have names
         for entry, plan, manifests in planned:

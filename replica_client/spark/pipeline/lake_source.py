@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError
-from replica_client.lake.applier import cannot_hold
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
+from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.source_options import SourceOptions
 from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection

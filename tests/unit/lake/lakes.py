@@ -2,24 +2,31 @@
 
 import json
 from dataclasses import asdict
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.lake.applier import Applier, local_runner
+from replica_client.lake.applier import Applier
+from replica_client.lake.change_files import DIGEST, ChangeFileBuilder, ChangeFileWriter
 from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
-from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.parquet_files import make_directory, new_file
+from replica_client.lake.partial_images import completed
 from replica_client.lake.rewrite import Rewrite
+from replica_client.lake.runners import local_runner
 from replica_client.position.position import Position
+from replica_client.rows.json_images import json_images
+from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
+from replica_client.schema.model_shape import shape_of
 from replica_client.storage.location import Location
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")
@@ -104,7 +111,8 @@ class HandLog:
         self._batch += 1
         return self
 
-    def _file(self, name):
+    def _envelope(self):
+        """What was added, which is forgotten."""
         arrays = [
             pa.array(values, pa.int64()).cast(field.type)
             if pa.types.is_timestamp(field.type)
@@ -112,12 +120,73 @@ class HandLog:
             for values, field in zip(zip(*self._rows, strict=True), CHANGE_LOG_SCHEMA, strict=True)
         ]
         self._rows = []
-        batch = pa.record_batch(arrays, schema=CHANGE_LOG_SCHEMA)
+        return pa.record_batch(arrays, schema=CHANGE_LOG_SCHEMA)
+
+    def _file(self, name):
+        batch = self._envelope()
         with new_file(self.directory / name) as made:
             pq.write_table(pa.Table.from_batches([batch]), made.stream)
         statistics = Statistics()
         statistics.add(batch)
         return AddAction(name, made.size, {}, made.modified, True, statistics.text())
+
+
+class TypedLog(HandLog):
+    """The same with typed change files, as tasks write them: one for the rows of a table between two statements."""
+
+    def ddl(self, text, *, context=CONTEXT):
+        self._write_rows()
+        super().ddl(text, context=context)
+        if self._rows:
+            self._writer.add_others(self._envelope())
+        return self
+
+    def commit(self):
+        self._write_rows()
+        files = self._writer.finish()
+        del self._writer
+        actions = [
+            AddAction(one.path, one.size, {}, one.modified, True, one.statistics()) for one in files
+        ]
+        commit_files(self.directory, self._pipeline, self._batch, actions)
+        self._batch += 1
+        return self
+
+    @cached_property
+    def _writer(self):
+        return ChangeFileWriter(self.directory, 0)
+
+    def _write_rows(self):
+        if not self._rows:
+            return
+        rows = self._envelope().to_pylist()
+        for name in sorted({row["table"] for row in rows}):
+            model = self._history.table(("d", name))
+            self._writer.add(_typed(model, [row for row in rows if row["table"] == name]))
+
+
+def _typed(model, rows):
+    """Rows of the envelope as the builder of change files gives them."""
+    builder = ChangeFileBuilder(shape_of(model, ServerFlavor.MYSQL))
+    metadata, values = builder.finish().schema.metadata, []
+    for row in rows:
+        update = row["operation"] == "update"
+        for kind, image in (("preimage", row["before"]), ("postimage", row["after"])):
+            if image is not None:
+                change = f"update_{kind}" if update else row["operation"]
+                values.append({**row, "_change_type": change, **json.loads(image)})
+    columns = {field.name: [one.get(field.name) for one in values] for field in builder.schema}
+    kinds = [CHANGE_TYPES.index(kind) for kind in columns.pop("_change_type")]
+    arrays = [pa.DictionaryArray.from_arrays(pa.array(kinds, pa.int32()), CHANGE_TYPES)]
+    arrays += [pa.array(columns[one.name]).cast(one.type) for one in list(builder.schema)[1:]]
+    batch = completed(pa.RecordBatch.from_arrays(arrays, schema=builder.schema), builder.shape)
+    batch = batch.replace_schema_metadata(metadata)
+    if not builder.shape.primary_key:
+        images = json_images(batch, builder.shape)
+        pairs = zip(images.before.to_pylist(), images.after.to_pylist(), strict=True)
+        digests = [row_digest(one) for pair in pairs for one in pair if one is not None]
+        batch = batch.append_column(DIGEST, pa.array(digests, pa.string()))
+    return batch
 
 
 def applier(lake: Location, log: HandLog, **options) -> Applier:
@@ -133,6 +202,6 @@ def rows_of(engine: Applier, table: str, database: str = "d"):
     entry = engine.catalog.tables[(database, table)]
     assert entry.status == "current", entry
     return sorted(
-        engine._state(entry).dataset().to_table().to_pylist(),
+        engine.tables.of(entry).dataset().to_table().to_pylist(),
         key=lambda row: repr(sorted(row.items())),
     )

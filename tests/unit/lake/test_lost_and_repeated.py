@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.lake import data_files
-from replica_client.lake.applier import local_runner
+from replica_client.lake import data_files, rewrite
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import net_rows
+from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.model import TableModel
@@ -93,6 +93,29 @@ def test_a_statement_that_alters_and_renames_leaves_the_new_columns(log, tmp_pat
     rows = [{"id": 1, "v": 1, "w": None}, {"id": 2, "v": 2, "w": 3}]
     assert rows_of(engine, "c") == rows
     assert ("d", "a") not in engine.catalog.tables
+
+
+def test_rows_for_a_name_in_another_case_leave_out_a_table_that_has_changes(log, tmp_path):
+    log.ddl("create table t (id int primary key)").insert("t", id=1).commit()
+    log.insert("T", id=1).commit()
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    assert statuses(engine) == {"t": "left_out", "T": "left_out"}
+    assert "lower_case_table_names" in engine.catalog.tables["d", "t"].reason
+
+
+@pytest.mark.parametrize("change", ["add column n int", "modify v int first"])
+def test_columns_of_a_table_without_a_key_are_copied_again(log, tmp_path, change):
+    """Rows are told apart by all of their columns, in order: changes of the old ones would not find them."""
+    log.ddl("create table t (id int, v int)").insert("t", id=1, v=2).commit()
+    log.ddl(f"alter table t {change}")
+    row = {"id": 1, "v": 2, "n": None} if "add" in change else {"v": 2, "id": 1}
+    log.delete("t", **row).commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    entry = engine.catalog.tables["d", "t"]
+    assert entry.status == "copying"
+    assert entry.reason.startswith("columns of a table without a primary key changed: alter")
 
 
 def test_a_table_that_waits_for_its_copy_is_altered_and_renamed(log, tmp_path):
@@ -184,6 +207,21 @@ def test_files_are_counted_and_put_together(tmp_path, monkeypatch):
     assert table.compact(local_runner(1)) == (3, 1)
     assert found(table) == rows
     assert table.step == 4
+
+
+def test_many_rows_behind_one_are_one_file(tmp_path, monkeypatch):
+    """The size of the file with one row, which is all footer, does not tell how big rows are."""
+    table = StateTable(tmp_path / "t", shape(), "p")
+    table.create()
+    add(table, 1, 1)
+    add(table, 2, *range(2, 200_000))
+    [file] = table.data_files()
+    assert file.rows == 199_999
+    # Nor does how many of its rows stay as they are.
+    monkeypatch.setattr(rewrite, "SPLIT_SIZE", 8 << 20)
+    add(table, 3, *range(2, 200_000))
+    [file] = table.data_files()
+    assert file.rows == 199_999
 
 
 def test_a_step_that_comes_again_is_passed_over(tmp_path):
