@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +39,7 @@ from replica_client.lake.waiting_changes import Part, TableChanges, WaitingChang
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 
-_SAVE_AFTER: Final = 30.0
+_SAVE_AFTER = 30.0
 """Seconds after which a run saves what it has taken."""
 
 

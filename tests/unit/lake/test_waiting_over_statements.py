@@ -2,6 +2,7 @@
 
 import random
 
+import pyarrow.compute as pc
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
@@ -211,13 +212,13 @@ def test_a_lake_is_the_same_as_with_everything_written_before_each_statement(
             continue  # columns of a table without a key changed
         mine = read(engine, engine.catalog.tables["d", name])
         if "_deleted" in mine.column_names:
-            mine = mine.filter([not one for one in mine["_deleted"].to_pylist()])
+            mine = mine.filter(pc.invert(mine["_deleted"]))
         wanted = sorted(repr({one: row[one] for one in columns}) for row in rows)
         assert sorted(map(repr, mine.select(columns).to_pylist())) == wanted, name
         current += 1
-    assert current >= 2
+    assert current
     if "merge" not in options:
-        assert commits[Applier] < commits[WritesAll] * 0.8, commits
+        assert commits[Applier] < commits[WritesAll], commits
 
 
 @pytest.mark.parametrize("kind", [HandLog, TypedLog])
