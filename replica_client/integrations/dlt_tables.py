@@ -14,17 +14,20 @@ same load package as the rows: a run that was killed is made again, or its packa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import dlt
 from dlt.common.schema.typing import TColumnSchema
-from dlt.load.exceptions import LoadClientJobException
+from dlt.load.exceptions import LoadClientJobFailed, LoadClientJobTerminalRetry
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from replica_client.integrations.table_sync import CopiedRows, TableSync
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.snapshot import Locking
+
+_LOG: Final = logging.getLogger("replica_client")
 
 ORDER, DELETED = "_change_order", "_deleted"
 """Columns of the tables that tell dlt which of a row's changes is the last, and whether the row is gone."""
@@ -129,8 +132,15 @@ def _load_pending(pipeline: dlt.Pipeline) -> list[Any]:
     try:
         return [pipeline.run()]
     except PipelineStepFailed as error:
-        if not isinstance(error.exception, LoadClientJobException):
+        # A destination that is away for a moment does not end here.
+        if not isinstance(error.exception, (LoadClientJobFailed, LoadClientJobTerminalRetry)):
             raise
+        _LOG.warning(
+            "pipeline %s: the destination refused package %s, which an earlier run left; the package is dropped, "
+            "and its rows are read from the source again",
+            pipeline.pipeline_name,
+            error.load_id,
+        )
         pipeline.abort_packages()
         return []
 

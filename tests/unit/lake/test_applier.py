@@ -13,6 +13,7 @@ from replica_client.lake.runners import local_runner
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.history import schema_change
+from tests.unit.lake.dying import Deaths, Killed
 from tests.unit.lake.lakes import CONTEXT, applier, rows_of
 
 
@@ -163,10 +164,6 @@ def test_a_row_that_lacks_columns_is_refused(log, lake):
         applier(lake, log).run()
 
 
-class Killed(Exception):
-    pass
-
-
 def random_history(log, rng, versions):
     """Random changes with DDL; returns what the tables hold at the end."""
     tables = {}
@@ -223,24 +220,12 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, tmp_path, mo
     from replica_client.lake import lake_catalog, state_table
     from replica_client.lake.lake_catalog import LakeCatalog
 
-    def deadly(owner, name):
-        function = getattr(owner, name)
-
-        def call(*args, **kwargs):
-            if rng.random() < 0.07:
-                raise Killed
-            found = function(*args, **kwargs)
-            if rng.random() < 0.07:
-                raise Killed
-            return found
-
-        monkeypatch.setattr(owner, name, call)
-
-    deadly(LakeCatalog, "save")
-    deadly(state_table.StateTable, "_commit")
-    deadly(state_table.StateTable, "create")
-    deadly(lake_catalog, "replace_file")
-    deadly(lake_catalog, "remove_tree")
+    deaths = Deaths(monkeypatch, rng, 0.07)
+    deaths.in_function(LakeCatalog, "save")
+    deaths.in_function(state_table.StateTable, "_commit")
+    deaths.in_function(state_table.StateTable, "create")
+    deaths.in_function(lake_catalog, "replace_file")
+    deaths.in_function(lake_catalog, "remove_tree")
     kills = 0
     while True:
         engine = applier(lake, log, threads=1, history=kept)

@@ -9,6 +9,7 @@ from replica_client.lake import lake_catalog, open_lake, state_table, taken_copi
 from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.rows.selection import Selection
+from tests.unit.lake.dying import Deaths, Killed
 from tests.unit.lake.lakes import applier, rows_of
 
 
@@ -128,10 +129,6 @@ def test_a_table_without_a_key_that_changed_while_it_was_read(log, lake):
     check(engine, {"t": source.rows["t"]})
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("round_rows", [1, 1000])
 def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
@@ -140,25 +137,13 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
     monkeypatch.setattr(taken_copies, "ROUND_ROWS", round_rows)
     monkeypatch.setattr(applier_module, "ROUND_ROWS", round_rows)
 
-    def deadly(owner, name):
-        function = getattr(owner, name)
-
-        def call(*args, **kwargs):
-            if rng.random() < 0.07:
-                raise Killed
-            found = function(*args, **kwargs)
-            if rng.random() < 0.07:
-                raise Killed
-            return found
-
-        monkeypatch.setattr(owner, name, call)
-
-    deadly(LakeCatalog, "save")
-    deadly(state_table.StateTable, "_commit")
-    deadly(state_table.StateTable, "create")
-    deadly(lake_catalog, "replace_file")
-    deadly(lake_catalog, "remove_tree")
-    deadly(taken_copies, "_show")
+    deaths = Deaths(monkeypatch, rng, 0.07)
+    deaths.in_function(LakeCatalog, "save")
+    deaths.in_function(state_table.StateTable, "_commit")
+    deaths.in_function(state_table.StateTable, "create")
+    deaths.in_function(lake_catalog, "replace_file")
+    deaths.in_function(lake_catalog, "remove_tree")
+    deaths.in_function(taken_copies, "_show")
     kills = 0
     while True:
         engine = applier(lake, log, threads=1, can_copy=True, history=Selection())

@@ -17,6 +17,7 @@ from replica_client.lake.state_table import StateTable
 from replica_client.lake.unmerged import Unmerged, from_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
+from tests.unit.lake.dying import Deaths, Killed
 from tests.unit.lake.lakes import HandLog, TypedLog
 
 # Its server takes t and T for two tables; where a log does not say so, names in another case are doubtful.
@@ -29,10 +30,6 @@ class WritesAll(Applier):
     def _notice(self, rows, step):
         self._write_waiting(step - 1, lambda _: True)
         super()._notice(rows, step)
-
-
-class Killed(BaseException):
-    pass
 
 
 class Source:
@@ -233,21 +230,9 @@ def test_killed_anywhere_it_is_the_same(kind, seed, tmp_path, monkeypatch):
     whole.run()
     wanted = contents(whole)
 
-    def deadly(owner, name):
-        function = getattr(owner, name)
-
-        def call(*args, **kwargs):
-            if rng.random() < 0.05:
-                raise Killed
-            found = function(*args, **kwargs)
-            if rng.random() < 0.05:
-                raise Killed
-            return found
-
-        monkeypatch.setattr(owner, name, call)
-
+    deaths = Deaths(monkeypatch, rng, 0.05)
     for owner, name in ((LakeCatalog, "save"), (StateTable, "_commit"), (StateTable, "create")):
-        deadly(owner, name)
+        deaths.in_function(owner, name)
     lake, kills, engine = tmp_path / "lake", 0, None
     while True:
         monkeypatch.setattr(applier_module, "_SAVE_AFTER", rng.choice((0.0, 30.0)))

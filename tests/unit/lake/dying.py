@@ -1,0 +1,41 @@
+"""Deaths of an engine of the lake, before or after what it does."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+
+class Killed(BaseException):
+    """The engine is dead; what it wrote is there."""
+
+
+class Deaths:
+    """Lets functions die now and then.
+
+    Args:
+        monkeypatch: that undoes it.
+        rng: decides.
+        likely: how likely each death is.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random, likely: float) -> None:
+        self._monkeypatch, self._rng, self._likely = monkeypatch, rng, likely
+
+    def in_function(self, owner: Any, name: str) -> None:
+        """Let calls of a function die before they begin, or when they are done."""
+        function = getattr(owner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._come()
+            found = function(*args, **kwargs)
+            self._come()
+            return found
+
+        self._monkeypatch.setattr(owner, name, call)
+
+    def _come(self) -> None:
+        if self._rng.random() < self._likely:
+            raise Killed
