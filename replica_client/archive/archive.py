@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from replica_client.archive.question import BlockChoice, ChangeTest, ColumnStep,
 from replica_client.archive.range_reader import transactions_between
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, GtidFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.position.losses import LOSS_KINDS, LossLedger

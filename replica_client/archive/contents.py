@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions

@@ -11,7 +11,7 @@ import json
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from replica_client.archive.file_list import ListedFile
@@ -21,6 +21,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import MAGIC_SIZE
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position, split_file_name
 from replica_client.readers.files.file_bytes import found_files, index_files

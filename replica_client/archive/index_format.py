@@ -31,7 +31,7 @@ import json
 import zlib
 from array import array
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntFlag
 from itertools import accumulate
 from struct import Struct
@@ -39,6 +39,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from replica_client.archive.file_index import FileIndex
 from replica_client.archive.key_scan import matching_blocks
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection

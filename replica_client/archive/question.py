@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from replica_client.archive.binlog_archive import IndexedFile
@@ -16,6 +15,7 @@ from replica_client.archive.key_values import key_forms, literal_of
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from replica_client.position.position import Position

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from operator import lt
 
 from replica_client.archive.file_index import PROOF_SIZE, is_current
@@ -19,6 +18,7 @@ from replica_client.archive.index_format import (
 from replica_client.archive.index_scan import make_sidecar
 from replica_client.binlog.file_scan import MAGIC_SIZE
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ObjectNotFoundError, ReplicaClientError, StorageError
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final
 
 from replica_client.archive.binlog_archive import IndexedFile, IndexedFiles
 from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtidSet
 

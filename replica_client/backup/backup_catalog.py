@@ -21,10 +21,11 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupError, BackupMismatchError
 from replica_client.storage.durable import replace_file
 

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from replica_client.backup.index_writer import IndexWriter
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.backup.resume import find_resume, unknown_file
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     BackupError,
     BinlogDecodeError,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from replica_client.backup.backup_catalog import Catalog, SourceIdentity, file_number
 from replica_client.backup.local_copy import LocalCopy
 from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     AccessDeniedError,
     BackupGapError,

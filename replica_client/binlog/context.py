@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.constants.flavor import ServerFlavor
 

@@ -26,10 +26,10 @@ Spec: MySQL ``Rpl_encryption_header`` (rpl_log_encryption.h), ``Aes_ctr_cipher``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
 from replica_client.binlog.file_scan import ENCRYPTED_MAGIC, MAGIC
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import (

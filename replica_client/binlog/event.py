@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from replica_client.binlog.context import EventContext
 from replica_client.binlog.header import EventHeader
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 
 
@@ -24,7 +23,6 @@ class EventBody(Protocol):
         ...
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class BinlogEvent:
     """One event of a binlog.

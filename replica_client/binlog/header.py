@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from replica_client.binlog.layout import HEADER_SIZE
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventFlag, EventType, event_type_name
@@ -21,7 +20,6 @@ HEADER_SIZE_V1 = 13
 """Bytes of the common header of binlog v1 (MySQL 3.23): no next_position, no flags."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class EventHeader:
     """The common header of an event.

@@ -18,9 +18,9 @@ Spec: MySQL ``mysql/serialization/README.md`` (libs/mysql/serialization).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError, EncodeError, UnsupportedEventError

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replica_client.cli.process_title import secrets_in
 from replica_client.codec.printable import printable
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.doctor.finding import Finding, Severity
 from replica_client.errors import ConfigError
 from replica_client.transport.hosts import split_hosts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from replica_client._compiled import compiled
 from replica_client.binlog.decoder import BinlogDecoder
@@ -23,6 +23,7 @@ from replica_client.cli.check_fast_path import CheckFastPath
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Column, Lines, progress_console
 from replica_client.cli.raw_files import files_of, raw_events
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
 from replica_client.errors import (

@@ -9,11 +9,11 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from replica_client.codec.printable import printable
+from replica_client.codec.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror

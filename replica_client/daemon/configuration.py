@@ -6,12 +6,12 @@ Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.ex
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind
 from replica_client.storage.location import local_path

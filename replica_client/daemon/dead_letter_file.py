@@ -20,11 +20,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.encoder import encode_event
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import change_to_json

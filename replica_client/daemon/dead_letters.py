@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from replica_client.binlog.context import BinlogFormat
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.dead_letter_file import append_lines, letter_line, saved_letters
 from replica_client.daemon.row_counts import RowCounter, without
 from replica_client.errors import BinlogDecodeError, PoisonChangeError

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.configuration import RouteConfig, bytes_of
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.group_tally import GroupTally

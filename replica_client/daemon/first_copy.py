@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ReplicaClientError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.transforms.transformer import Transformer

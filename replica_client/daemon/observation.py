@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.errors import ReplicaClientError

@@ -13,10 +13,10 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved

@@ -5,12 +5,12 @@ Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.configuration import Positive, Seconds
 
 Days = Annotated[float, Meta(gt=0)]

@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.readers.transaction import Transaction
 from replica_client.tables.table_copy import TableName
 

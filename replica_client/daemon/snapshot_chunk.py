@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.changed_keys import Key
 from replica_client.daemon.first_copy import server_name
 from replica_client.daemon.snapshot_progress import TableProgress

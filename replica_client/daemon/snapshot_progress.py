@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Final, Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.signals import EXECUTE, Signal
 from replica_client.errors import PositionStoreError
 from replica_client.schema.history import SchemaChange

@@ -9,9 +9,9 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.storage.durable import replace_file
 from replica_client.tables.table_copy import TableName
 

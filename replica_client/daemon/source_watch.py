@@ -7,8 +7,8 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import AccessDeniedError, ReplicaClientError
 from replica_client.position.position import Position, split_file_name
 from replica_client.readers.live.source_identity import missing_gtids

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from replica_client.codec.quick_dataclass import dataclass
 
 
 class Severity(StrEnum):

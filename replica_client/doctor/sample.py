@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.doctor.finding import Finding, note, ok, problem, warning
 from replica_client.errors import BinlogDecodeError

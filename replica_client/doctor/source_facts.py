@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ServerError
 from replica_client.schema.quoting import mysql_name
 from replica_client.transport import server_statements

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import GtidFormatError, ShortBufferError

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +21,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from replica_client.archive.arrow_tables import BinlogTable
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ReplicaClientError
 
 _ROWS = 10_000

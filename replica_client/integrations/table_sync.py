@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position
 from replica_client.position.stores.document import checkpoint_json, checkpoint_of_json

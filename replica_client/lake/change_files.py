@@ -19,7 +19,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.parquet_files import new_file
 from replica_client.lake.partial_images import NO_KEY, ImageFacts, completed, image_facts

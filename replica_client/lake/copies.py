@@ -17,12 +17,13 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ReplicaClientError, ServerError, SinkError
 from replica_client.lake import rewrite
 from replica_client.lake.change_log_files import COMPRESSION, Statistics

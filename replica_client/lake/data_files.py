@@ -10,12 +10,13 @@ from __future__ import annotations
 import datetime
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import NetRows
 

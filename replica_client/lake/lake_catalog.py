@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     ConfigError,
     ObjectNotFoundError,

@@ -28,13 +28,13 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError, SinkError
 from replica_client.lake.partial_documents import JSON_DIFF, PARTIAL_DOCUMENTS
 from replica_client.schema.model import TEXT_KINDS, ColumnModel

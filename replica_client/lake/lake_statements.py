@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake.current_tables import CurrentTables
 from replica_client.lake.histories import Histories

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.change_files import DETAILS, ChangeFile
 from replica_client.lake.delta_files import open_delta

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.copies import copies_directory

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 from replica_client.storage.sizes import size_of
 

@@ -13,12 +13,12 @@ Its transactions have GTIDs always, and of a form of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.schema.shape import TableShape, is_hash
 

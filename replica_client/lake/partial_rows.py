@@ -7,12 +7,13 @@ it, and of the row that was there where none has it. An update that changes the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError, SchemaMismatchError
 from replica_client.lake.change_files import one_array
 from replica_client.lake.key_identity import comparable, unheld

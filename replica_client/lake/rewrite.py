@@ -6,7 +6,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.lake_table import DELETED

@@ -8,11 +8,12 @@ they read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.data_files import FULL_DATA_FILE_SIZE, DataFile

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 
 

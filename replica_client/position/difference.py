@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 

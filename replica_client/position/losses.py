@@ -11,9 +11,10 @@ becomes a :class:`Loss`, and a :class:`LossLedger` keeps their counts in the che
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Final, Literal, Self, get_args
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, PositionStoreError
 from replica_client.position.position import Position
 

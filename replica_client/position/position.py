@@ -16,11 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 from urllib.parse import unquote
 
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import GtidFormatError, PositionFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 
@@ -50,7 +49,6 @@ def split_file_name(file: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (file, 0)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Position:
     """A position in a source's binlog, and the transactions that were committed before it.

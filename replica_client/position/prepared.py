@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
 from replica_client.binlog.events.xa_prepare import XaPrepareEvent
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError, PositionStoreError
 from replica_client.position.position import Position
 

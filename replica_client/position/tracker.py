@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE, EventClass
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import BinlogDecodeError, GtidFormatError
 from replica_client.gtid import (
@@ -45,7 +44,6 @@ _SENT_AGAIN = (int(EventType.GTID_LIST_EVENT), int(EventType.START_ENCRYPTION_EV
 _FileOffset = tuple[str, int]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class TransactionBoundary:
     """The end of a transaction, or of a statement that needs none.

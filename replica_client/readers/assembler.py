@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Literal
@@ -19,6 +19,7 @@ from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.events.unknown import UnknownEvent
 from replica_client.binlog.layout import ROWS_TYPES, EventClass, types_of
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor

@@ -10,11 +10,11 @@ This module is compiled where that is possible and runs as it stands everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.readers.fast.transaction_gtids import GtidPositions
@@ -29,7 +29,6 @@ else:
     import cython
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement that the binlog carries as text: DDL, XA, SAVEPOINT and the like.

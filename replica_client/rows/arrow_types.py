@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +19,7 @@ from replica_client.binlog.values.decimal import decimal_exists
 from replica_client.binlog.values.enum_set import EnumValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Any, Final
@@ -25,6 +24,7 @@ from replica_client.binlog.values.strings import (
 from replica_client.binlog.values.temporal_storage import fraction_size
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.codec.charsets import UnknownCollationError
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.rows.known_labels import known_enum, known_set

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.vector import decode_vector
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.rows.buffers import allocate
 from replica_client.rows.json_rows import (

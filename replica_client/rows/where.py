@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]

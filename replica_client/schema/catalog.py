@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import WIDE_CHARSETS
 from replica_client.schema.ddl.column_clause import ColumnText
@@ -64,7 +64,6 @@ ABSENT = Absent()
 _RENAMES_TEMPORARY = (10, 11, 0)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What a statement did to a table or database.

@@ -9,7 +9,6 @@ VECTOR among the columns with a character set, MariaDB counts GEOMETRY (seen on 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from replica_client.binlog.events.table_metadata import (
@@ -18,6 +17,7 @@ from replica_client.binlog.events.table_metadata import (
     DefaultCharset,
     TableMetadata,
 )
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogDecodeError

@@ -7,9 +7,9 @@ checkpoint (:mod:`~replica_client.schema.history_records`) tell only what they l
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, overload
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError
 from replica_client.schema.catalog import Absent
 from replica_client.schema.ddl.steps import TableName

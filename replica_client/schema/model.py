@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BEYOND_UTF8MB3, storable
 

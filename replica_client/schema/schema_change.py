@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.catalog import TableChange, Unverified
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.model import TableModel
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
     """A statement that changed a table or database, as consumers get it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal, Self
 
@@ -22,6 +22,7 @@ from replica_client.codec.charsets import (
     decode_text,
     text_decoder,
 )
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.wire.auth.stored import ClearPassword, StoredPassword
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import ChecksumAlgorithm
 from replica_client.gtid import GtidSet, MariadbGtidSet, format_uuid
 from replica_client.server.served_files import ServedFile

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.server.served_files import ServedFile
 from replica_client.wire.framing import event_packets
 

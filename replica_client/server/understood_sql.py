@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import GtidFormatError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet

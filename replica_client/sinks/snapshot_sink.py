@@ -14,10 +14,10 @@ content takes all of it in one transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.position import Position
 from replica_client.rows.row import Row
 from replica_client.schema.shape import ColumnShape, TableShape

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.position import Position
 from replica_client.rows.row import Row, row_class
 from replica_client.rows.text_columns import TextColumns

@@ -7,7 +7,6 @@ digits or refuse zero dates, and ENUM and SET are told by their labels only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from replica_client.binlog.values.geometry import decode_geometry
 from replica_client.binlog.values.numbers import decode_float, encode_float
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.binlog.values.vector import decode_vector
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import MalformedPacketError
 from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.rows.raw_json import RawJson

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table, mysql_value
 from replica_client.snapshot.column_selects import RANGED_KINDS

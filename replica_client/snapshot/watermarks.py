@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, MalformedPacketError, TransportTimeoutError
 from replica_client.position.position import Position
 from replica_client.transport.connection import SourceConnection

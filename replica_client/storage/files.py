@@ -7,10 +7,10 @@ import glob
 import io
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ObjectNotFoundError, StorageConflictError
 from replica_client.storage.durable import replace_file
 from replica_client.storage.location import Location, ObjectUrl

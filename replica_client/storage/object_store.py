@@ -13,11 +13,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     ConfigError,
     ObjectNotFoundError,

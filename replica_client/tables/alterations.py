@@ -8,9 +8,10 @@ copied again.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext

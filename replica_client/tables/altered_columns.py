@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement

@@ -11,7 +11,7 @@ Example::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from replica_client.codec.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import getpass
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 from replica_client.wire.auth.plugin import UnverifiedPassword
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_client.codec.event_queue import EventQueue
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     ConnectionLostError,
     ReplicaClientError,

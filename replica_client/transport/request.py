@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.commands import DumpFlag
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet

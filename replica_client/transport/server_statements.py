@@ -6,8 +6,7 @@ protocol have both names since 8.0.26, and setting one that a server does not re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.transport.server_info import ServerInfo
 
 MARIADB_SLAVE_CAPABILITY_GTID = 4

@@ -7,8 +7,7 @@ Spec: MySQL "Generic Response Packets", "Protocol::AuthSwitchRequest", "Protocol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.server_status import ServerStatus

@@ -6,8 +6,8 @@ Spec: MySQL "COM_QUERY Response", "Protocol::ColumnDefinition41", "Text Resultse
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.column_types import ColumnType

@@ -329,11 +329,13 @@ def prove(
         directory, server.url(), master, trigger, str(lake), access, "64m" if backlog else "256k", history, merge,
         soft_deletes, log_only,
     )  # fmt: skip
+    workload = first
     with standalone_cluster(directory) if cluster else nullcontext("local[2]") as master:
         while (done := sum(report.kills.values())) < kills and (
-            not done or time.monotonic() < deadline
+            not report.epochs or time.monotonic() < deadline
         ):
-            workload = first.again(seed + done) if done else first
+            if report.epochs:
+                workload = first.again(seed + done + 1000 * report.epochs)
             if backlog:
                 run.backlog(master, workload, min(kills, done + epoch), backlog)
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.logged_definitions import logged_definitions
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.as_of.moments import transaction_with
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.schema.ddl.statement_context import StatementContext

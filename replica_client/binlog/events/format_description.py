@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Self
@@ -16,6 +15,7 @@ from replica_client.binlog.context import (
 )
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.permutations import current_post_header_sizes
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import ChecksumAlgorithm

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 
@@ -20,7 +19,6 @@ _SECOND_TIMESTAMP = 1 << 55
 _SECOND_VERSION = 1 << 31
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class GtidEvent:
     """A transaction begins; its identifier is ``sid:gno`` (no identifier in ANONYMOUS_GTID).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
@@ -19,6 +18,7 @@ from replica_client.binlog.serialization import (
     write_text,
     write_unsigned,
 )
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError, EncodeError, UnsupportedEventError

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replica_client.binlog.events.rows import RowsEvent
+from replica_client.codec.quick_dataclass import dataclass
 
 PARTIAL_JSON_UPDATES = 1
 """Bit of a row's value options: its partial bits follow."""

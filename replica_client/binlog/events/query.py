@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Literal, Self
 
@@ -17,7 +16,7 @@ from replica_client.codec.charsets import (
     UnknownCollationError,
     decode_text,
 )
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError
@@ -27,7 +26,6 @@ _POST_HEADER_V3 = Struct("<IIBH")
 _UTF8MB4 = 45
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
     """A statement that the source executed: DDL, BEGIN, COMMIT, statement-format DML.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Literal, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.rows_extra import RowsExtra, parse_rows_extra
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.constants.event_types import EventType

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 
 

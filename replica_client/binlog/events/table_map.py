@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.table_metadata import TableMetadata, parse_table_metadata
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.codec.writer import ByteWriter

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.column_types import ColumnType, MetadataFieldType
 from replica_client.errors import BinlogDecodeError, ShortBufferError, TruncatedEventError

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import ColumnDecodeError

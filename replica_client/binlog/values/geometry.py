@@ -12,8 +12,7 @@ Spec: MySQL "Internal Geometry Storage Format".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import EncodeError
 
 _SRID_SIZE = 4

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument, read_node
 from replica_client.binlog.values.json_encoder import JsonNode, serialize
 from replica_client.binlog.values.json_path import JsonPathLeg, parse_path
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.writer import ByteWriter
 from replica_client.errors import ColumnDecodeError, EncodeError, ShortBufferError

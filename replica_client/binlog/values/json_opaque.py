@@ -15,10 +15,10 @@ Spec: MySQL json_dom.h (``Json_opaque``, ``Json_decimal``, ``Json_datetime``), m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from replica_client.binlog.values.temporal import Date, DateTime, Time
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError, EncodeError
 

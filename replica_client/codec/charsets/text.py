@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, overload
 
@@ -14,6 +13,7 @@ from replica_client.codec.charsets.unicode import (
     unicode_decoder,
     unicode_encoder,
 )
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
 from replica_client.errors import EncodeError, ReplicaClientError
 

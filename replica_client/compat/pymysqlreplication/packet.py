@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from struct import Struct
 from typing import Any
 
@@ -13,6 +13,7 @@ from replica_client.binlog.event import BinlogEvent as DecodedEvent
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
 from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.json_diff import JsonDiff as CoreDiff
 from replica_client.codec.charsets import charset_of
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.column import Column

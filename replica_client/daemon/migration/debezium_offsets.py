@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.migration.properties import read_bounded
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet

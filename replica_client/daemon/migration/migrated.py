@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import quote
 
 from replica_client.codec.printable import printable
+from replica_client.codec.quick_dataclass import dataclass
 
 NOT_KNOWN: Final = "nothing here does this"
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.verify.texts import lake_text, row_bytes, sql_row, sql_text
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_name, mysql_table

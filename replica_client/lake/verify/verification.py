@@ -10,11 +10,12 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 from deltalake.exceptions import TableNotFoundError
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.data_files import data_files_of

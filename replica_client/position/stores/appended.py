@@ -18,9 +18,9 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.position import Position
 
 

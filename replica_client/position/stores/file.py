@@ -16,9 +16,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError, PositionStoreError
 from replica_client.position.position import Position
 from replica_client.position.stores.appended import END, SavedState, append_of, decode_saves

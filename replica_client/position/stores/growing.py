@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError
 
 INLINE_SIZE: Final = 16 << 10

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -22,6 +21,7 @@ from replica_client.binlog.header import HEADER_SIZE_V1
 from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.turns import Turn, outside
 from replica_client.constants.event_types import EventType
 from replica_client.errors import (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, GtidFormatError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet

@@ -6,11 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.event_queue import EventQueue
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.turns import Turn, outside
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.position.losses import loss_kinds

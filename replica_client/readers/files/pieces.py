@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ReplicaClientError
 from replica_client.position.losses import LOSS_KINDS, Loss
 from replica_client.position.position import Position

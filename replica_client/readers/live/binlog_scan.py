@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,6 +13,7 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
 from replica_client.position.position import Position, split_file_name
 from replica_client.position.tracker import PositionTracker

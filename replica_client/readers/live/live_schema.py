@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.live.binlog_scan import BinlogScan, Touch

@@ -6,9 +6,10 @@ that were delivered before a failover may be acknowledged after it; each is save
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 
 

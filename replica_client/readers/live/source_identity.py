@@ -9,10 +9,11 @@ last files was begun, and refuses to go on where they differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
     BinlogPurgedError,

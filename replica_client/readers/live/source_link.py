@@ -7,10 +7,11 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.layout import HEADER_SIZE
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.constants.event_types import EventType

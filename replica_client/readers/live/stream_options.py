@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.live.reconnect import ReconnectPolicy

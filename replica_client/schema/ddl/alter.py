@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import read_column, read_default
 from replica_client.schema.ddl.create import read_charset_option
 from replica_client.schema.ddl.cursor import Cursor, split_commas

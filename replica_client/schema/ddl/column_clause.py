@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.hexadecimal import hexadecimal_default, text_default

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import BINARY, max_length, reread
 from replica_client.schema.ddl.column_clause import ColumnText, literal_text
 from replica_client.schema.ddl.cursor import NotUnderstoodError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText, read_column
 from replica_client.schema.ddl.cursor import Cursor, split_commas
 from replica_client.schema.ddl.lexer import NUMBER, WORD, Token

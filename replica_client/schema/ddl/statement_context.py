@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from replica_client.binlog.events.query import QueryEvent
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_id
 from replica_client.schema.labels import Written

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
-from replica_client.codec.quick_init import quick_init
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.definitions import PrimaryKey
 from replica_client.schema.ddl.lexer import Token
@@ -14,7 +14,6 @@ TableName = tuple[str, str]
 """Database and table."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """A table is made, from definitions.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import BINARY, charset_name, max_length
 from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
 from replica_client.schema.ddl.lexer import STRING

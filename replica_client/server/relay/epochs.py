@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_name
 from replica_client.backup.receiver import BackupReceiver
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupMismatchError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.server.served_files import ServedFile

@@ -7,11 +7,12 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from replica_client.backup.backup_catalog import locked
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupError, StorageError
 from replica_client.server.accounts import Account, Limits
 from replica_client.server.binlog_server import BinlogServer

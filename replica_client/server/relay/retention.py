@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupMismatchError
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from replica_client.backup.backup_catalog import SourceIdentity
 from replica_client.backup.engine import PASSING, Backup, BackupOptions, BackupStatus
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.events import RotateEvent
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     BackupError,
     BackupMismatchError,

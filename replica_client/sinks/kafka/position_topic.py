@@ -20,11 +20,11 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint

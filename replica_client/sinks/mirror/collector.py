@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
 from replica_client.errors import SinkError
 from replica_client.position.losses import Loss

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ServerError
 from replica_client.lake.applier import Applied, Applier
 from replica_client.lake.change_log_files import commit_files

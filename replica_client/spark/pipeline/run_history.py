@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.applier import Applied
 
 _KEPT: Final = 5000

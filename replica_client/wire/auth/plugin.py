@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import UnexpectedPacketError
 from replica_client.wire.auth.certificate_proof import fingerprint_of
 

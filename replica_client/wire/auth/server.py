@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.wire.auth import caching_sha2, ed25519, parsec, sha256
 from replica_client.wire.auth.rsa import decrypt_password
 from replica_client.wire.auth.stored import ClearPassword, StoredPassword
