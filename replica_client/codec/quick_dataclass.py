@@ -25,7 +25,7 @@ def quick_dataclass(cls: type[_T], *, frozen: bool = False, **options: Any) -> t
     against 0.84 where each is looked up by its name.
 
     Args:
-        cls: the class. Its bases are no dataclasses, and its fields are all arguments, by position or name.
+        cls: the class. Its bases are no dataclasses, and its fields are arguments by position or name, or none.
         frozen: whether its fields never change.
         options: further ones of :func:`dataclasses.dataclass`.
 
@@ -33,14 +33,14 @@ def quick_dataclass(cls: type[_T], *, frozen: bool = False, **options: Any) -> t
         the class with slots.
 
     Raises:
-        TypeError: a field is only given by its name, or is no argument.
+        TypeError: a field is only given by its name.
     """
     own = set(vars(cls))
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, **options)(cls)
     stored = fields(made)
     for field in stored:
-        if not field.init or field.kw_only:
-            raise TypeError(f"{cls.__name__}.{field.name} is no plain argument")
+        if field.kw_only:
+            raise TypeError(f"{cls.__name__}.{field.name} is only given by its name")
     names = tuple(field.name for field in stored)
     compared = _values(tuple(field.name for field in stored if field.compare))
     methods: dict[str, Any] = {
@@ -68,7 +68,13 @@ def _init(cls: Any, stored: tuple[Field[Any], ...]) -> Any:
     for field in stored:
         name = value = field.name
         known[f"_set_{name}"] = getattr(cls, name).__set__
-        if field.default_factory is not MISSING:
+        if not field.init:
+            if field.default is MISSING is field.default_factory:
+                continue
+            known[f"_new_{name}"] = field.default_factory
+            known[f"_default_{name}"] = field.default
+            value = f"_new_{name}()" if field.default is MISSING else f"_default_{name}"
+        elif field.default_factory is not MISSING:
             known[f"_new_{name}"] = field.default_factory
             parameters.append(f"{name}=_MISSING")
             value = f"_new_{name}() if {name} is _MISSING else {name}"
@@ -84,7 +90,7 @@ def _init(cls: Any, stored: tuple[Field[Any], ...]) -> Any:
     exec(f"def __init__({', '.join(parameters)}):\n {body}", known)  # noqa: S102  # of names of fields alone
     init: Any = known["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    init.__annotations__ = {field.name: field.type for field in stored} | {"return": None}
+    init.__annotations__ = {one.name: one.type for one in stored if one.init} | {"return": None}
     return init
 
 

@@ -24,7 +24,7 @@ a column left out             left out
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -133,13 +133,12 @@ def value_to_json(value: Any) -> str:
 
 def row_to_json(row: Row | None) -> str:
     """JSON object of a row, ``null`` for None; columns that the image left out are left out."""
-    if row is None:
-        return "null"
-    return (
-        "{"
-        + ", ".join(f"{quote(name)}: {value_to_json(v)}" for name, v in row.as_dict().items())
-        + "}"
-    )
+    return "null" if row is None else cells_to_json(row.as_dict())
+
+
+def cells_to_json(cells: Mapping[str, Any]) -> str:
+    """JSON object of values by column name."""
+    return "{" + ", ".join(f"{quote(name)}: {value_to_json(v)}" for name, v in cells.items()) + "}"
 
 
 def change_to_json(change: Change) -> str:

@@ -76,6 +76,17 @@ def family(decorate: Decorate) -> SimpleNamespace:
         value: int
 
     @decorate(slots=True)
+    class Computed:
+        value: int
+        double: int = field(init=False)
+        seen: list[int] = field(init=False, default_factory=list)
+        kind: str = field(init=False, default="c", repr=False)
+        last: int = 3
+
+        def __post_init__(self) -> None:
+            self.double = 2 * self.value
+
+    @decorate(slots=True)
     class Base:
         first: int
 
@@ -84,7 +95,7 @@ def family(decorate: Decorate) -> SimpleNamespace:
         second: int = 2
 
     return SimpleNamespace(
-        **{cls.__name__: cls for cls in (Row, Listed, Counted, Nothing, Single, Spoken, Weak, Base, Derived)}
+        **{cls.__name__: cls for cls in (Row, Listed, Counted, Nothing, Single, Spoken, Weak, Computed, Base, Derived)}
     )  # fmt: skip
 
 
@@ -124,6 +135,8 @@ CASES: dict[str, Callable[[SimpleNamespace], Any]] = {
     "own methods": lambda of: (repr(of.Spoken(1)), hash(of.Spoken(1)), of.Spoken(1) == of.Spoken(2)),
     "inside itself": lambda of: (one := of.Counted(), one.names.update(me=one), repr(one))[2],
     "weak references": lambda of: hasattr(of.Weak(1), "__weakref__"),
+    "no arguments": lambda of: (of.Computed(2, 4), of.Computed(1).kind, of.Computed.__init__.__annotations__),
+    "no argument": lambda of: of.Computed(1, 2, 3),
     "derived": lambda of: (of.Derived(1), of.Derived(1, 3) == of.Derived(1, 3)),
     "deep copy": lambda of: copy.deepcopy(of.Listed([[1]])),
     "copy": lambda of: copy.copy(of.Row(1)),
@@ -158,12 +171,11 @@ def test_objects_of_frozen_classes_are_pickled(protocol):
     assert pickle.loads(pickle.dumps(position, protocol)) == position
 
 
-@pytest.mark.parametrize("options", [{"kw_only": True}, {"init": False}])
-def test_a_field_that_is_no_plain_argument_is_refused(options):
+def test_a_field_that_is_only_given_by_its_name_is_refused():
     class Other:
-        value: int = field(default=1, **options)
+        value: int = field(default=1, kw_only=True)
 
-    with pytest.raises(TypeError, match="Other.value is no plain argument"):
+    with pytest.raises(TypeError, match="Other.value is only given by its name"):
         quick_dataclass(Other)
 
 
