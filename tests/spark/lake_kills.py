@@ -42,6 +42,7 @@ SIGKILLS = ("driver", "executor", "java")
 
 _AGAIN = 14
 """Times that a driver is killed again, at most, while it goes on with what the one before it left."""
+_EXECUTOR_SECONDS = 90
 _ROOT = Path(__file__).resolve().parents[2]
 _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -435,11 +436,17 @@ class _Proof:
             time.sleep(rng.uniform(0, 2))
             self._server.restart()
         elif kind == "executor":
-            found = executors_of(self._directory)[:1]
-            for number in found:
-                os.kill(number, signal.SIGKILL)
+            # Spark starts long after the driver.
+            until = time.monotonic() + _EXECUTOR_SECONDS
+            while not (found := executors_of(self._directory)[:1]) and time.monotonic() < until:
+                pipeline.ensure()
+                time.sleep(0.1)
             if not found:
                 return
+            time.sleep(rng.uniform(0, 2))
+            phase = read_phase(self._directory)
+            with suppress(ProcessLookupError):
+                os.kill(found[0], signal.SIGKILL)
         elif kind == "java":
             if not pipeline.kill_java():
                 return
