@@ -7,7 +7,6 @@ from dataclasses import field
 from replica_client.archive.archive import Archive
 from replica_client.archive.statement_meaning import ReadStatement
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.references import cascading_references
@@ -45,15 +44,12 @@ def logged_definitions(archive: Archive) -> LoggedDefinitions:
     tracker = SchemaTracker(history, Selection(), "positional", "positional")
     for file in archive.files:
         for event, decoder in file.index.facts.statements(file.listed.name, archive.files.decode):
-            logs_cascades = _logs_cascades(decoder.format.server_version)
-            _read_definition(ReadStatement.of(event, decoder.format), found, logs_cascades)
+            _read_definition(ReadStatement.of(event, decoder.format), found)
             found.changes += tracker.run(event, decoder.format, 0)
     return found
 
 
-def _read_definition(
-    statement: ReadStatement, found: LoggedDefinitions, logs_cascades: bool
-) -> None:
+def _read_definition(statement: ReadStatement, found: LoggedDefinitions) -> None:
     match statement.meaning:
         case CreateTable(table=table, columns=columns):
             pass
@@ -63,7 +59,7 @@ def _read_definition(
             )
         case _:
             return
-    if not logs_cascades:
+    if not statement.context.logs_cascades:
         parents = cascading_references(statement.text, statement.context, table[0])
         if parents:
             found.cascaded |= {table, *parents}
@@ -71,12 +67,3 @@ def _read_definition(
     made = {column.name for column in columns if column.generated}
     if made:
         found.generated[table] = found.generated.get(table, frozenset()) | made
-
-
-def _logs_cascades(version: str) -> bool:
-    """Whether a server writes what foreign keys do into its binlog: MySQL 9.6 and newer."""
-    if ServerFlavor.of_version(version) == ServerFlavor.MARIADB:
-        return False
-    major, _, rest = version.partition(".")
-    minor = rest.partition(".")[0]
-    return (int(major), int(minor)) >= (9, 6) if major.isdigit() and minor.isdigit() else False

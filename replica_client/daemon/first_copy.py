@@ -14,6 +14,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
 from replica_client.sinks.copying_sink import CopyingSink
+from replica_client.sinks.mirror.collector import UNLOGGED_CASCADE
 from replica_client.snapshot import (
     KeyRange,
     Locking,
@@ -277,10 +278,7 @@ async def _check(connection: SourceConnection, model: TableModel) -> None:
     if any(column.hidden for column in model.columns):
         raise ConfigError(f"{text} has columns that no SELECT shows; exclude it")
     if await cascaded_tables(connection, [(model.database, model.name)]):
-        raise ConfigError(
-            f"{text}: foreign keys change its rows without a word in the binlog (CASCADE, SET NULL), so "
-            "that a mirror of it would not stay equal; exclude it, or do the cascade with statements"
-        )
+        raise ConfigError(f"{text}: {UNLOGGED_CASCADE}")
 
 
 def server_name(server: ServerInfo) -> str:

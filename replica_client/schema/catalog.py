@@ -285,7 +285,10 @@ class _Applier:
             copy = after.renamed(*meaning.to_table) if isinstance(after, TableModel) else None
             state = copy or Unverified("made of a partition of a table that is not known")
             self._catalog.set_table(meaning.to_table, state)
+        joined = None
         if meaning.from_table is not None:
+            gone = self._catalog.table(meaning.from_table)
+            joined = TableChange("drop_table", meaning.from_table, gone, ABSENT)
             self._catalog.set_table(meaning.from_table, ABSENT)
         new_name = meaning.rename if meaning.rename != table else None
         if new_name is not None:
@@ -294,9 +297,12 @@ class _Applier:
         elif after is not before:
             assert after is not None
             self._catalog.set_table(table, after)
-        others = (meaning.rename, meaning.to_table, meaning.from_table)
-        names = tuple(name for name in others if name is not None)
-        yield TableChange("alter_table", table, before, after, names, new_name)
+        yield TableChange("alter_table", table, before, after, meaning.others, new_name)
+        if meaning.exchanged is not None:
+            other = self._catalog.table(meaning.exchanged)
+            yield TableChange("alter_table", meaning.exchanged, other, other)
+        if joined is not None:
+            yield joined
 
     def _default_charset(self, database: str) -> str | None:
         """Default character set of new tables; None where it is not certain."""

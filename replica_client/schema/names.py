@@ -67,6 +67,7 @@ def casefold_meaning(meaning: Meaning) -> Meaning:
                 rename=meaning.rename and casefold_table(meaning.rename),
                 to_table=meaning.to_table and casefold_table(meaning.to_table),
                 from_table=meaning.from_table and casefold_table(meaning.from_table),
+                exchanged=meaning.exchanged and casefold_table(meaning.exchanged),
             )
         case RenameTables():
             pairs = tuple(

@@ -7,13 +7,12 @@ copied again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
-from replica_client.schema.ddl.lexer import WORD, LexerError, tokenize
+from replica_client.schema.ddl.references import makes_unlogged_cascade
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import (
@@ -28,10 +27,6 @@ from replica_client.schema.ddl.steps import (
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.tables.altered_columns import sources_of
 
-# Clauses that remove or replace rows, or may.
-_ROWS_GO: Final = frozenset(
-    ("PARTITION", "PARTITIONS", "PARTITIONING", "TABLESPACE", "CONVERT", "IGNORE")
-)
 _NOT_CERTAIN: Final = "it is not certain which column became which"
 _INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -76,13 +71,9 @@ def alteration(
         return "the statement is no plain ALTER TABLE"
     if meaning.to_table is not None or meaning.from_table is not None:
         return "a partition became a table, or a table a partition"
-    try:
-        words = {token.upper for token in tokenize(statement, context) if token.kind == WORD}
-    except LexerError:
-        return "the statement cannot be read"
-    if found := sorted(words & _ROWS_GO):
-        return f"it says {found[0]}, which may change rows"
-    if refers(words):
+    if meaning.row_clauses:
+        return f"it says {meaning.row_clauses[0]}, which changes rows"
+    if makes_unlogged_cascade(statement, context):
         return "a foreign key may change its rows"
     if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
         return "the primary key changed"
@@ -92,19 +83,6 @@ def alteration(
     if not before.primary_key and names != {column.name: column.name for column in before.columns}:
         return "columns of a table without a primary key changed"
     return Alteration(names)
-
-
-def refers(words: Collection[str]) -> bool:
-    """Whether a statement makes a foreign key that may change rows by itself."""
-    return "REFERENCES" in words and "ON" in words
-
-
-def makes_cascade(statement: str, context: StatementContext) -> bool:
-    """The same of a statement's text; True where it cannot be read."""
-    try:
-        return refers({token.upper for token in tokenize(statement, context) if token.kind == WORD})
-    except LexerError:
-        return True
 
 
 def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> bool:

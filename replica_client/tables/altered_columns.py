@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -16,6 +18,11 @@ from replica_client.schema.ddl.steps import (
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.tables.table_copy import CopyNeededError
+
+_TAKES_OUT: Final = frozenset(
+    ("DROP PARTITION", "TRUNCATE PARTITION", "CONVERT PARTITION", "IGNORE", "DISCARD TABLESPACE")
+)
+"""What leaves a table that has no rows without any."""
 
 
 class CannotFollowError(Exception):
@@ -54,7 +61,45 @@ def column_sources(
     meaning = read_statement(change.statement, context)
     if not isinstance(meaning, AlterTable):
         raise CannotFollowError("the statement is not understood")
-    return sources_of(meaning, before, after)
+    if meaning.row_clauses:
+        raise CannotFollowError(f"{meaning.row_clauses[0]} changes which rows there are")
+    sources = sources_of(meaning, before, after)
+    computed = {
+        step.column.name.lower()
+        for step in meaning.steps
+        if isinstance(step, ChangeColumn) and step.column.generated
+    }
+    if any(source.column.generated for source in sources) and any(map(_is_converted, sources)):
+        computed |= {one.column.name.lower() for one in sources if one.column.generated}
+    for source in sources:
+        if source.old is not None and source.column.name.lower() in computed:
+            raise CannotFollowError(f"the source makes the values of {source.column.name} anew")
+    return sources
+
+
+def brings_rows(change: SchemaChange) -> bool:
+    """Whether an ALTER TABLE may put rows into a table that has none."""
+    context = change.context or StatementContext(change.database)
+    meaning = read_statement(change.statement, context)
+    return isinstance(meaning, AlterTable) and not _TAKES_OUT.issuperset(meaning.row_clauses)
+
+
+def replaces_table(change: SchemaChange) -> bool:
+    """Whether a CREATE TABLE takes away a table that is there (OR REPLACE)."""
+    context = change.context or StatementContext(change.database)
+    meaning = read_statement(change.statement, context)
+    return bool(getattr(meaning, "or_replace", False))
+
+
+def _is_converted(source: ColumnSource) -> bool:
+    """Whether values of a column may change with its definition, and so what is made of them."""
+    old, new = source.old, source.column
+    return old is not None and not new.generated and _typed(old) != _typed(new)
+
+
+def _typed(column: ColumnModel) -> tuple[object, ...]:
+    numbers = column.length, column.scale, column.fraction_digits, column.unsigned
+    return column.kind, *numbers, column.charset, column.labels
 
 
 def sources_of(meaning: AlterTable, before: TableModel, after: TableModel) -> list[ColumnSource]:

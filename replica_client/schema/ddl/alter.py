@@ -38,9 +38,16 @@ _PARTITION_WORDS: Final = frozenset(
         *("REPAIR", "TRUNCATE", "REMOVE", "PARTITION"),
     )
 )
+_WITHOUT_ROWS: Final = frozenset(
+    (
+        *("BLACKHOLE", "CONNECT", "EXAMPLE", "FEDERATED", "FEDERATEDX", "MERGE", "MRG_MYISAM"),
+        "SPIDER",
+    )
+)
+"""Engines whose tables keep no rows, or show those of others."""
 _NO_CHANGE: Final = frozenset(
     (
-        *("FORCE", "ENABLE", "DISABLE", "DISCARD", "IMPORT", "WITH", "WITHOUT", "UPGRADE"),
+        *("FORCE", "ENABLE", "DISABLE", "WITH", "WITHOUT", "UPGRADE"),
         *("SECONDARY_LOAD", "SECONDARY_UNLOAD", "ALGORITHM", "LOCK", "WAIT", "NOWAIT"),
     )
 )
@@ -65,10 +72,17 @@ class _Alteration:
     to_table: TableName | None = None
     from_table: TableName | None = None
     defaults: list[SetDefault] = field(default_factory=list)
+    exchanged: TableName | None = None
+    row_clauses: list[str] = field(default_factory=list)
 
 
-def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
+def read_alter_table(cursor: Cursor, context: StatementContext, *, ignore: bool) -> AlterTable:
     """Behind ALTER TABLE.
+
+    Args:
+        cursor: there.
+        context: of the statement.
+        ignore: whether it was ALTER IGNORE TABLE, which takes rows out that do not fit.
 
     Raises:
         NotUnderstoodError: a clause is not understood.
@@ -79,6 +93,8 @@ def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
         cursor.step()
     cursor.take("NOWAIT")
     found = _Alteration()
+    if ignore:
+        found.row_clauses.append("IGNORE")
     in_list = False
     for part in split_commas(cursor.rest()):
         clause = Cursor(part)
@@ -95,6 +111,8 @@ def read_alter_table(cursor: Cursor, context: StatementContext) -> AlterTable:
         found.to_table,
         found.from_table,
         tuple(found.defaults),
+        found.exchanged,
+        tuple(found.row_clauses),
     )
 
 
@@ -165,6 +183,7 @@ def _keys(definitions: Definitions, found: _Alteration) -> None:
 
 def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration) -> bool:
     if cursor.take("PARTITION"):
+        found.row_clauses.append("DROP PARTITION")
         return True
     if cursor.take("PRIMARY", "KEY"):
         found.steps.append(DropPrimaryKey())
@@ -260,8 +279,10 @@ def _convert(
         cursor.name()
         cursor.expect("TO", "TABLE")
         found.to_table = cursor.table_name(context.database)
+        found.row_clauses.append("CONVERT PARTITION")
         return True
     if cursor.take("TABLE"):
+        found.row_clauses.append("CONVERT TABLE")
         found.from_table = cursor.table_name(context.database)
         return True
     cursor.expect("TO")
@@ -277,6 +298,39 @@ def _convert(
     if collation is not None:
         charset = collation[0] or charset
     found.steps.append(ConvertCharset(charset))
+    return False
+
+
+def _exchange(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    cursor.expect("PARTITION")
+    cursor.name()
+    cursor.expect("WITH", "TABLE")
+    found.exchanged = cursor.table_name(context.database)
+    found.row_clauses.append("EXCHANGE PARTITION")
+    return True
+
+
+def _truncate(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    found.row_clauses.append("TRUNCATE PARTITION")
+    return True
+
+
+def _repair(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    found.row_clauses.append("REPAIR PARTITION")
+    return True
+
+
+def _tablespace(
+    cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
+) -> bool:
+    """DISCARD and IMPORT: the file with the rows goes, or comes from elsewhere."""
+    found.row_clauses.append(f"{cursor.tokens[cursor.at - 1].upper} TABLESPACE")
     return False
 
 
@@ -319,6 +373,10 @@ def _table_options(cursor: Cursor, found: _Alteration) -> bool:
         cursor.step()
         cursor.take_one("DIRECTORY")
         cursor.take("=")
+        if word == "UNION":
+            found.row_clauses.append(word)
+        elif word in ("ENGINE", "TYPE") and cursor.token.text.upper() in _WITHOUT_ROWS:
+            found.row_clauses.append(f"{word} {cursor.token.text.upper()}")
         if not cursor.skip_brackets():
             cursor.take_one("+", "-")
             cursor.step()
@@ -329,6 +387,11 @@ _Reader = Callable[[Cursor, TableName, StatementContext, _Alteration], bool]
 _CLAUSES: Final[dict[str, _Reader]] = {
     **dict.fromkeys(_NO_CHANGE, _same_shape),
     **dict.fromkeys(_PARTITION_WORDS, _same_shape_list),
+    "EXCHANGE": _exchange,
+    "TRUNCATE": _truncate,
+    "REPAIR": _repair,
+    "DISCARD": _tablespace,
+    "IMPORT": _tablespace,
     "ORDER": _same_shape_list,
     "ADD": _add,
     "DROP": _drop,

@@ -34,6 +34,11 @@ def cascading_references(text: str, context: StatementContext, database: str) ->
     return found
 
 
+def makes_unlogged_cascade(text: str, context: StatementContext) -> bool:
+    """Whether a CREATE or ALTER TABLE makes a foreign key that changes rows, and the binlog does not say so."""
+    return not context.logs_cascades and bool(cascading_references(text, context, context.database))
+
+
 def _cascades(cursor: Cursor) -> bool:
     """Whether the clauses behind a reference ask for more than a refusal; goes on behind them."""
     found = False

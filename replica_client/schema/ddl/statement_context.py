@@ -63,6 +63,11 @@ class StatementContext:
         return self.flavor == ServerFlavor.MARIADB
 
     @property
+    def logs_cascades(self) -> bool:
+        """Whether the server writes what foreign keys do into its binlog: MySQL 9.6 and newer."""
+        return not self.is_mariadb and self.version >= (9, 6, 0)
+
+    @property
     def ansi_quotes(self) -> bool:
         """Whether ``"`` quotes names."""
         return bool(self.sql_mode & MODE_ANSI_QUOTES)

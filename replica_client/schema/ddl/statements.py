@@ -136,9 +136,9 @@ def _create(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
 
 def _alter(cursor: Cursor, context: StatementContext) -> Meaning:
     cursor.take_one("ONLINE", "OFFLINE")
-    cursor.take("IGNORE")
+    ignore = cursor.take("IGNORE")
     if cursor.take("TABLE"):
-        return read_alter_table(cursor, context)
+        return read_alter_table(cursor, context, ignore=ignore)
     if cursor.take_one(*_DATABASE_WORDS):
         named = cursor.at_name and not _is_database_option(cursor)
         name = cursor.name() if named else context.database

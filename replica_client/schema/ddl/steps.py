@@ -201,6 +201,8 @@ class AlterTable:
         to_table: CONVERT PARTITION … TO TABLE: a new table of the same shape.
         from_table: CONVERT TABLE … TO PARTITION: a table that goes.
         defaults: what columns have by default from now on.
+        exchanged: EXCHANGE PARTITION … WITH TABLE: the table whose rows change places with a partition's.
+        row_clauses: what it says that changes which rows there are: ``DROP PARTITION``, ``IGNORE`` …
     """
 
     table: TableName
@@ -210,6 +212,14 @@ class AlterTable:
     to_table: TableName | None = None
     from_table: TableName | None = None
     defaults: tuple[SetDefault, ...] = ()
+    exchanged: TableName | None = None
+    row_clauses: tuple[str, ...] = ()
+
+    @property
+    def others(self) -> tuple[TableName, ...]:
+        """More tables that it changes: its new name among them."""
+        found = (self.rename, self.to_table, self.from_table, self.exchanged)
+        return tuple(name for name in found if name is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,7 @@ def uncertain(meaning: Meaning, reason: str) -> NotUnderstood:
                 return NotUnderstood(reason, ())
             return NotUnderstood(reason, (meaning.table,))
         case AlterTable():
-            others = (meaning.rename, meaning.to_table, meaning.from_table)
-            tables = (meaning.table, *(table for table in others if table is not None))
-            return NotUnderstood(reason, tables)
+            return NotUnderstood(reason, (meaning.table, *meaning.others))
         case RenameTables():
             return NotUnderstood(reason, tuple(table for pair in meaning.renames for table in pair))
         case CreateDatabase() | AlterDatabase():

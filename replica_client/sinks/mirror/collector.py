@@ -15,6 +15,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.schema.ddl.references import makes_unlogged_cascade
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash
@@ -31,6 +32,11 @@ _MARIADB_UPDATES: Final = frozenset(
     (EventType.UPDATE_ROWS_EVENT_V1, EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1)
 )
 
+_DEFINES: Final = ("create_table", "alter_table")
+UNLOGGED_CASCADE: Final = (
+    "foreign keys change its rows without a word in the binlog (CASCADE, SET NULL), so "
+    "that a mirror of it would not stay equal; exclude it, or do the cascade with statements"
+)
 _MAX_CHANGES = 50_000
 _MAX_SIZE = 32 << 20
 
@@ -116,6 +122,7 @@ class Collector:
                 yield from self.flush()
                 self._encoders.clear()
                 for change in self._not_copied(item):
+                    self._check_cascade(change)
                     number = numbers.get(item.event_index, 0)
                     numbers[item.event_index] = number + 1
                     known = self.tables.get((change.database, change.table))
@@ -125,6 +132,14 @@ class Collector:
             else:
                 position = Position(item.file, item.position)
                 self._lost(item, transaction.start if transaction.xa_commit else position)
+
+    def _check_cascade(self, change: SchemaChange) -> None:
+        """Refuse a foreign key that changes rows of a mirrored table where the binlog does not say so."""
+        if not self._strict or change.context is None or change.kind not in _DEFINES:
+            return
+        if makes_unlogged_cascade(change.statement, change.context):
+            where = f"{change.file} position {change.position}: {change.database}.{change.table}"
+            raise SinkError(f"{where}: {UNLOGGED_CASCADE}")
 
     def flush(self) -> Iterator[Step]:
         """Everything that is collected."""

@@ -13,6 +13,7 @@ from replica_client.tables.added_values import StoredValue, added_value
 from replica_client.tables.altered_columns import (
     CannotFollowError,
     ColumnSource,
+    brings_rows,
     cannot_follow,
     column_sources,
 )
@@ -120,7 +121,7 @@ async def _alter(store: MysqlStore, step: ApplySchema, position: str, *, is_done
     if is_done and after is not None:
         store.keep(after, name)
         return
-    if await store.is_empty(name):
+    if await store.is_empty(name) and not brings_rows(change):
         # Without rows nothing can be lost; what is not known comes with the first row.
         if after is None:
             await _drop(store, [name])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
@@ -11,8 +12,10 @@ from replica_client.tables.added_values import added_value
 from replica_client.tables.altered_columns import (
     CannotFollowError,
     ColumnSource,
+    brings_rows,
     cannot_follow,
     column_sources,
+    replaces_table,
 )
 from replica_client.tables.conversions import Conversion, conversion
 from replica_client.tables.net_changes import Values
@@ -37,6 +40,8 @@ def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
                 store.drop((database, table))
     elif change.kind == "create_table":
         if change.after is not None:
+            if name in store.tables and replaces_table(change):
+                store.drop(name)
             store.create(change.after)
     elif name not in store.tables:
         if change.kind == "rename_table" and change.after is not None and not create:
@@ -53,7 +58,7 @@ def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
 
 def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
     change, after = step.change, step.change.after
-    if store.is_empty(before):
+    if store.is_empty(before) and not brings_rows(change):
         # Without rows nothing can be lost; what is not known comes with the first row.
         store.drop((before.database, before.name))
         if after is not None:
@@ -104,18 +109,20 @@ def _converted_rows(
 
 
 def _rows(
-    rows: Iterator[Values],
+    stored: Generator[Values, None, None],
     sources: list[ColumnSource],
     makers: list[Conversion | None],
     constants: Sequence[object],
 ) -> Iterator[Values]:
-    for row in rows:
-        values = iter(row)
-        made: list[object] = []
-        for source, convert, constant in zip(sources, makers, constants, strict=True):
-            if source.old is None:
-                made.append(constant)
-                continue
-            value = next(values)
-            made.append(value if value is None or convert is None else convert(value))
-        yield tuple(made)
+    # A value that cannot be converted ends it, and the store's cursor with it.
+    with closing(stored) as rows:
+        for row in rows:
+            values = iter(row)
+            made: list[object] = []
+            for source, convert, constant in zip(sources, makers, constants, strict=True):
+                if source.old is None:
+                    made.append(constant)
+                    continue
+                value = next(values)
+                made.append(value if value is None or convert is None else convert(value))
+            yield tuple(made)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
@@ -228,7 +228,7 @@ class TableStore:
         """Whether a table has no rows."""
         return self._database.is_empty(model)
 
-    def rows(self, model: TableModel, columns: Sequence[str]) -> Iterator[Values]:
+    def rows(self, model: TableModel, columns: Sequence[str]) -> Generator[Values, None, None]:
         """Some columns of all rows of a table."""
         table = self._database.table((model.database, model.name))
         known = {column.name: column for column in model.columns}

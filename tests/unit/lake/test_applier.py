@@ -2,10 +2,12 @@
 
 import datetime
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake import open_lake
 from replica_client.lake.change_log_schema import statement_json
@@ -144,12 +146,35 @@ def test_tables_exchange_their_names(log, lake):
     ],
 )
 def test_ddl_that_changes_rows_asks_for_a_copy(log, lake, statement):
-    log.ddl("create table t (id int primary key, v int)").insert("t", id=1, v=1).ddl(
-        statement
-    ).commit()
+    older = replace(CONTEXT, version=(8, 4, 0))
+    log.ddl("create table t (id int primary key, v int)").insert("t", id=1, v=1)
+    log.ddl(statement, context=older).commit()
     engine = applier(lake, log, can_copy=True)
     engine.run()
     assert engine.catalog.tables[("d", "t")].status == "copying"
+
+
+def test_a_table_that_gets_the_rows_of_a_partition_is_copied(log, lake):
+    for name in "tuv":
+        log.ddl(f"create table {name} (id int primary key)").insert(name, id=1)
+    log.ddl("alter table t exchange partition p with table u without validation").commit()
+    engine = applier(lake, log, can_copy=True)
+    engine.run()
+    found = {name: engine.catalog.tables[("d", name)].status for name in "tuv"}
+    assert found == {"t": "copying", "u": "copying", "v": "current"}
+
+
+def test_a_table_that_becomes_a_partition_goes(log, lake):
+    context = replace(CONTEXT, flavor=ServerFlavor.MARIADB, version=(11, 8, 2))
+    for name in "tu":
+        log.ddl(f"create table {name} (id int primary key)").insert(name, id=1)
+    statement = "alter table t convert table u to partition p values less than (9)"
+    log.ddl(statement, context=context).commit()
+    engine = applier(lake, log, can_copy=True)
+    engine.run()
+    assert {name: one.status for name, one in engine.catalog.tables.items()} == {
+        ("d", "t"): "copying"
+    }
     other = applier(lake / "b", log)
     other.run()
     entry = other.catalog.tables[("d", "t")]

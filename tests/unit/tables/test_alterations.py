@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from replica_client.schema.ddl.references import makes_unlogged_cascade
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
-from replica_client.tables.alterations import Alteration, alteration, makes_cascade
+from replica_client.tables.alterations import Alteration, alteration
 from replica_client.tables.altered_columns import sources_of
 from tests.unit.schema.tables import MARIADB, MYSQL, history_of
 
@@ -117,12 +120,12 @@ def test_rows_stay_as_they_are(clauses: str, names: str) -> None:
         ("MODIFY k TINYBLOB", "values of column k changed with its type"),
         ("DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "the primary key changed"),
         ("DROP PRIMARY KEY", "the primary key changed"),
-        ("TRUNCATE PARTITION p0", "it says PARTITION, which may change rows"),
+        ("TRUNCATE PARTITION p0", "it says TRUNCATE PARTITION, which changes rows"),
+        ("EXCHANGE PARTITION p WITH TABLE o", "it says EXCHANGE PARTITION, which changes rows"),
         (
-            "ADD FOREIGN KEY (a) REFERENCES o (id) ON DELETE CASCADE",
-            "a foreign key may change its rows",
+            "CONVERT TO CHARACTER SET latin1",
+            "the primary key, the character set or versioning changed",
         ),
-        ("CONVERT TO CHARACTER SET latin1", "it says CONVERT, which may change rows"),
     ],
 )
 def test_what_is_not_certain_says_why(clauses: str, reason: str) -> None:
@@ -154,8 +157,21 @@ def test_definitions_that_do_not_go_with_the_statement() -> None:
         ("CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL)", True),
         ("CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES p (id))", False),
         ("CREATE TABLE c (p INT DEFAULT 'REFERENCES ON')", False),
-        ("CREATE TABLE c (p INT DEFAULT 'open", True),
+        ("CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE RESTRICT)", False),
+        ("ALTER TABLE c ADD FOREIGN KEY (p) REFERENCES p (id) ON UPDATE CASCADE", True),
     ],
 )
 def test_foreign_keys_that_change_rows(statement: str, expected: bool) -> None:
-    assert makes_cascade(statement, MYSQL) == expected
+    """MySQL logs what they do since 9.6; MariaDB does not."""
+    older = replace(MYSQL, version=(9, 5, 0))
+    assert makes_unlogged_cascade(statement, older) == expected
+    assert makes_unlogged_cascade(statement, MARIADB) == expected
+    assert not makes_unlogged_cascade(statement, MYSQL)
+
+
+def test_a_new_foreign_key_that_changes_rows() -> None:
+    clauses = "ADD FOREIGN KEY (a) REFERENCES o (id) ON DELETE CASCADE"
+    statement, before, after = definitions(clauses)
+    older = replace(MYSQL, version=(9, 5, 0))
+    assert alteration(statement, older, before, after) == "a foreign key may change its rows"
+    assert isinstance(alteration(statement, MYSQL, before, after), Alteration)

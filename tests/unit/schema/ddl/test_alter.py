@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from replica_client.schema.catalog import Unverified
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
 from tests.unit.schema.tables import MARIADB, MYSQL, after, columns, history_of
 
@@ -82,6 +84,50 @@ def test_clauses(clauses: str, expected: str) -> None:
 )
 def test_clauses_that_change_no_shape(clauses: str) -> None:
     assert after(CREATE, f"ALTER TABLE t {clauses}") == BASE
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        ("DROP PARTITION p, q", "DROP PARTITION"),
+        ("TRUNCATE PARTITION ALL", "TRUNCATE PARTITION"),
+        ("EXCHANGE PARTITION p WITH TABLE e.o WITHOUT VALIDATION", "EXCHANGE PARTITION"),
+        ("CONVERT PARTITION p TO TABLE n", "CONVERT PARTITION"),
+        ("CONVERT TABLE n TO PARTITION p VALUES LESS THAN (5)", "CONVERT TABLE"),
+        ("REPAIR PARTITION p", "REPAIR PARTITION"),
+        ("DISCARD TABLESPACE", "DISCARD TABLESPACE"),
+        ("IMPORT PARTITION p TABLESPACE", "IMPORT TABLESPACE"),
+        ("ROW_FORMAT=DYNAMIC ENGINE = BlackHole", "ENGINE BLACKHOLE"),
+        ("UNION = (x, y)", "UNION"),
+        ("ENGINE=InnoDB", ""),
+        ("ADD PARTITION (PARTITION p VALUES LESS THAN (5))", ""),
+        ("REORGANIZE PARTITION p INTO (PARTITION r VALUES LESS THAN (9))", ""),
+        ("PARTITION BY HASH (a) PARTITIONS 4", ""),
+        ("COALESCE PARTITION 2", ""),
+        ("TABLESPACE = s", ""),
+    ],
+)
+def test_clauses_that_change_which_rows_there_are(clauses: str, expected: str) -> None:
+    for ignore in ("", "IGNORE "):
+        meaning = read_statement(f"ALTER {ignore}TABLE t {clauses}", MARIADB)
+        assert isinstance(meaning, AlterTable)
+        wanted = [word for word in (ignore.strip(), expected) if word]
+        assert list(meaning.row_clauses) == wanted
+
+
+def test_tables_that_an_alteration_changes_too() -> None:
+    history = history_of(CREATE, "CREATE TABLE o (a INT)")
+    changes = history.run("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE o", MYSQL)
+    assert [(one.kind, one.table) for one in changes] == [
+        ("alter_table", ("d", "t")),
+        ("alter_table", ("d", "o")),
+    ]
+    assert changes[1].before is changes[1].after is not None
+    changes = history.run("ALTER TABLE t CONVERT TABLE o TO PARTITION p VALUES IN (1)", MARIADB)
+    assert [(one.kind, one.table) for one in changes] == [
+        ("alter_table", ("d", "t")),
+        ("drop_table", ("d", "o")),
+    ]
 
 
 def test_primary_key_follows_its_columns() -> None:
