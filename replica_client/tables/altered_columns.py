@@ -77,11 +77,16 @@ def column_sources(
     return sources
 
 
-def brings_rows(change: SchemaChange) -> bool:
-    """Whether an ALTER TABLE may put rows into a table that has none."""
+def row_clauses(change: SchemaChange) -> tuple[str, ...]:
+    """What an ALTER TABLE says that changes which rows there are (``DROP PARTITION``, ``IGNORE``)."""
     context = change.context or StatementContext(change.database)
     meaning = read_statement(change.statement, context)
-    return isinstance(meaning, AlterTable) and not _TAKES_OUT.issuperset(meaning.row_clauses)
+    return meaning.row_clauses if isinstance(meaning, AlterTable) else ()
+
+
+def brings_rows(change: SchemaChange) -> bool:
+    """Whether an ALTER TABLE may put rows into a table that has none."""
+    return not _TAKES_OUT.issuperset(row_clauses(change))
 
 
 def replaces_table(change: SchemaChange) -> bool:

@@ -191,6 +191,8 @@ def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
     one.execute(f"insert into {database}.t values (1, 'x'), (2, 'y')")
     one.execute(f"truncate table {database}.t")
     one.execute(f"insert into {database}.t values (1, 'z')")
+    one.execute(f"alter table {database}.t partition by hash (id) partitions 2")
+    one.execute(f"alter table {database}.t truncate partition p1")
     options, planner = planned(table=f"{database}.t")
     start = planner.start(stream=True)
     rows = rows_of(
@@ -201,6 +203,7 @@ def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
         ("insert", 2),
         ("truncate_table", None),
         ("insert", 1),
+        ("alter_table", None),
     ]
 
 

@@ -26,7 +26,8 @@ A value that its type cannot hold (zero and partial dates; the parts of a JSON d
 where the whole is not in the binlog) is null, and its text stands in ``_lossless``.
 
 A statement that takes all rows away is a row, too, whose columns are null: ``_change_type`` is
-``truncate_table``, ``drop_table`` or ``rename_table``.
+``truncate_table``, ``drop_table`` or ``rename_table``. One that changes which rows there are is, too: ``alter_table``
+for DROP, TRUNCATE or EXCHANGE PARTITION, ALTER IGNORE and the like.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from replica_client.spark.source.envelope import BatchColumns
 from replica_client.spark.source.lost_range import loss_json
 from replica_client.spark.source.typed import TypedTable, fields_of, fields_text
 from replica_client.spark.source.variant import variant_array
+from replica_client.tables.altered_columns import row_clauses
 
 MAX_ROWS = 16384
 _EMPTYING = ("truncate_table", "drop_table", "rename_table")
@@ -198,13 +199,13 @@ class TypedChanges:
         """Take of a transaction what is no ordinary row; returns what is left."""
         for rows in transaction.rows[:1]:
             self._position = Position(rows.event.file, rows.event.position)
-        emptied = any(change.kind in _EMPTYING for change in transaction.schema_changes)
+        emptied = any(map(_takes_rows, transaction.schema_changes))
         if not emptied and not transaction.losses:
             return transaction
         # Rows and such statements are not in one transaction, so that rows come first.
         self._pending += self.batches.flush()
         for change in transaction.schema_changes:
-            if change.kind in _EMPTYING:
+            if _takes_rows(change):
                 self._keep(transaction, change)
         for number, loss in enumerate(transaction.losses):
             self._keep(transaction, loss, number)
@@ -243,3 +244,10 @@ class TypedChanges:
 
 
 __all__ = ["RowsOfEvent", "TypedBuilder", "TypedChanges", "converted", "fields_of"]
+
+
+def _takes_rows(change: SchemaChange) -> bool:
+    """Whether a statement takes rows away, or brings some, without row events."""
+    if change.kind == "alter_table":
+        return bool(row_clauses(change))
+    return change.kind in _EMPTYING
