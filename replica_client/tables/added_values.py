@@ -20,6 +20,8 @@ _TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", 
 _BYTES: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
 )
+_DECIMAL: Final = re.compile(r"[0-9.]+(?:[eE][-+]?[0-9]+)?")
+"""Numbers other than hexadecimal ones and bits."""
 _NOW: Final = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
 _ZEROS: Final = {
     "date": "0000-00-00",
@@ -90,9 +92,7 @@ def _literal(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int) -> 
             return None
         if first.upper in ("TRUE", "FALSE"):
             return _of_text(column, "1" if first.upper == "TRUE" else "0")
-    if first.kind == STRING or (
-        first.kind == NUMBER and first.text[:2].lower() not in ("0x", "0b")
-    ):
+    if first.kind == STRING or (first.kind == NUMBER and _DECIMAL.fullmatch(first.text)):
         return _of_text(column, sign + first.text)
     raise CannotFollowError(f"the default of {column.name} is not understood")
 
@@ -100,6 +100,8 @@ def _literal(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int) -> 
 def _of_text(column: ColumnModel, text: str) -> StoredValue:
     kind = column.kind
     try:
+        if kind == "year" and not 1901 <= int(text) <= 2155:
+            raise CannotFollowError(f"the default of {column.name} is completed by the source")
         if kind in _WHOLE:
             return int(text)
         if kind in _REALS:
@@ -119,7 +121,8 @@ def _of_text(column: ColumnModel, text: str) -> StoredValue:
         return ",".join(label for label in column.labels or () if label in text.split(","))
     if kind in _TEMPORAL and _TEMPORAL[kind].fullmatch(text):
         return _digits(text, column.fraction_digits)
-    if kind in ("varbinary", "blob"):
+    # Others depend on the session's character set.
+    if kind in ("varbinary", "blob") and text.isascii():
         return text.encode()
     raise CannotFollowError(f"the default of {column.name} is converted by the source")
 

@@ -25,7 +25,7 @@ from replica_client.schema.ddl.steps import (
     SetVisible,
 )
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
-from replica_client.tables.altered_columns import sources_of
+from replica_client.tables.altered_columns import FILLED, fills_nulls, sources_of
 
 _NOT_CERTAIN: Final = "it is not certain which column became which"
 _INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
@@ -77,7 +77,7 @@ def alteration(
         return "a foreign key may change its rows"
     if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
         return "the primary key changed"
-    names = _names(meaning, before, after, new_columns_matter)
+    names = _names(meaning, before, after, context, new_columns_matter)
     if isinstance(names, str):
         return names
     if not before.primary_key and names != {column.name: column.name for column in before.columns}:
@@ -95,7 +95,11 @@ def _same_key(meaning: AlterTable, before: TableModel, after: TableModel) -> boo
 
 
 def _names(
-    meaning: AlterTable, before: TableModel, after: TableModel, new_columns_matter: bool
+    meaning: AlterTable,
+    before: TableModel,
+    after: TableModel,
+    context: StatementContext,
+    new_columns_matter: bool,
 ) -> dict[str, str] | str:
     dropped = set()
     for step in meaning.steps:
@@ -118,6 +122,8 @@ def _names(
             continue
         if not keeps_values(source.old, source.column):
             return f"values of column {source.column.name} changed with its type"
+        if fills_nulls(source, context):
+            return f"column {source.column.name}: {FILLED}"
         names[source.column.name] = source.old.name
     gone = {column.name for column in before.columns}.difference(names.values())
     return names if {name.lower() for name in gone} <= dropped else _NOT_CERTAIN

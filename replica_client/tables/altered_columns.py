@@ -25,6 +25,9 @@ _TAKES_OUT: Final = frozenset(
 """What leaves a table that has no rows without any."""
 
 
+FILLED: Final = "NULL may have become another value, as the session was not strict"
+
+
 class CannotFollowError(Exception):
     """What an alteration does to rows that are there cannot be known; the text says why."""
 
@@ -74,7 +77,17 @@ def column_sources(
     for source in sources:
         if source.old is not None and source.column.name.lower() in computed:
             raise CannotFollowError(f"the source makes the values of {source.column.name} anew")
+        if fills_nulls(source, context):
+            raise CannotFollowError(f"{source.column.name}: {FILLED}")
     return sources
+
+
+def fills_nulls(source: ColumnSource, context: StatementContext) -> bool:
+    """Whether NULL in a column became the default of its type: where it is NOT NULL now, and nothing refused that."""
+    old, new = source.old, source.column
+    if old is None or context.is_strict or old.nullable == new.nullable:
+        return False
+    return old.nullable is not False and new.nullable is not True
 
 
 def row_clauses(change: SchemaChange) -> tuple[str, ...]:

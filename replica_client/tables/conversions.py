@@ -35,6 +35,8 @@ def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
     if old.kind in _BITS and new.kind == "decimal":
         return _checked_decimal(new)
     if old.kind in _BITS and new.kind in _TEXTS:
+        if "ZEROFILL" in (old.type_name or ""):
+            raise CannotFollowError(f"{new.name}: the source writes numbers with zeros")
         return _text(new, str)
     if old.kind in _BITS and new.kind == "double":
         return float

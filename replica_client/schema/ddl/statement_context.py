@@ -18,6 +18,8 @@ MODE_MAXDB: Final = 0x1000
 MODE_WITHOUT_CHARSETS: Final = 0x10000 | 0x20000
 """MYSQL323 and MYSQL40: definitions that the server writes itself lack their character sets."""
 MODE_NO_BACKSLASH_ESCAPES: Final = 0x100000
+MODE_STRICT: Final = 0x200000 | 0x400000
+"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES: ALTER TABLE refuses values that it would change with either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class StatementContext:
     def backslash_escapes(self) -> bool:
         """Whether a backslash in a string is an escape."""
         return not self.sql_mode & MODE_NO_BACKSLASH_ESCAPES
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a statement fails where it would put another value in place of one that does not fit."""
+        return bool(self.sql_mode & MODE_STRICT)
 
     @property
     def oracle(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replica_client.schema.ddl.references import makes_unlogged_cascade
+from replica_client.schema.ddl.statement_context import MODE_STRICT
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
@@ -92,7 +93,8 @@ def test_a_column_that_is_there_is_not_added_again() -> None:
 )
 def test_rows_stay_as_they_are(clauses: str, names: str) -> None:
     statement, before, after = definitions(clauses)
-    found = alteration(statement, MYSQL, before, after)
+    strict = replace(MYSQL, sql_mode=MODE_STRICT)
+    found = alteration(statement, strict, before, after)
     assert isinstance(found, Alteration), found
     assert found.names == dict(pair.split("=") for pair in names.split())
     assert found.only_adds(before) == (names == SAME)
@@ -120,6 +122,10 @@ def test_rows_stay_as_they_are(clauses: str, names: str) -> None:
         ("MODIFY k TINYBLOB", "values of column k changed with its type"),
         ("DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "the primary key changed"),
         ("DROP PRIMARY KEY", "the primary key changed"),
+        (
+            "MODIFY a INT NOT NULL",
+            "column a: NULL may have become another value, as the session was not strict",
+        ),
         ("TRUNCATE PARTITION p0", "it says TRUNCATE PARTITION, which changes rows"),
         ("EXCHANGE PARTITION p WITH TABLE o", "it says EXCHANGE PARTITION, which changes rows"),
         (
