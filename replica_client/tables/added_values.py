@@ -103,7 +103,8 @@ def _of_text(column: ColumnModel, text: str) -> StoredValue:
         if kind == "year" and not 1901 <= int(text) <= 2155:
             raise CannotFollowError(f"the default of {column.name} is completed by the source")
         if kind in _WHOLE:
-            return int(text)
+            number = int(text)
+            return number if number < 1 << 63 else str(number)
         if kind in _REALS:
             return float(text)
         if kind == "decimal":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from replica_client.schema.model import TableModel
@@ -72,7 +72,8 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
             store.rename((before.database, before.name), after)
         else:
             rows = _converted_rows(store, before, sources, step.timestamp)
-            store.rebuild(before, after, rows)
+            with closing(rows):
+                store.rebuild(before, after, rows)
     except CannotFollowError as error:
         raise cannot_follow(change, error) from error
 
@@ -95,7 +96,7 @@ def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSourc
 
 def _converted_rows(
     store: TableStore, before: TableModel, sources: list[ColumnSource], timestamp: int
-) -> Iterator[Values]:
+) -> Generator[Values, None, None]:
     kept = [source.old.name for source in sources if source.old is not None]
     makers: list[Conversion | None] = [
         None if source.old is None else conversion(source.old, source.column) for source in sources
@@ -113,7 +114,7 @@ def _rows(
     sources: list[ColumnSource],
     makers: list[Conversion | None],
     constants: Sequence[object],
-) -> Iterator[Values]:
+) -> Generator[Values, None, None]:
     # A value that cannot be converted ends it, and the store's cursor with it.
     with closing(stored) as rows:
         for row in rows:
