@@ -24,6 +24,7 @@ from replica_client.lake.change_files import (
 )
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_identity import comparable, unheld
+from replica_client.lake.key_order import order_of
 from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
 from replica_client.lake.merge_changes import (
     inside,
@@ -240,27 +241,28 @@ def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net 
         )
         return Net(*found)
     names = list(shape.source_key)
-    # The sort is stable: rows of one key stay in the order of the binlog.
     originals = keys
     keys = comparable(keys, names, unheld(keys, names)).combine_chunks()
-    order = pc.sort_indices(keys, [(name, "ascending") for name in names])
-    ordered = keys.take(order).combine_chunks()
-    keys = originals.take(order)
-    count = ordered.num_rows
+    # Rows of one key stay in the order of the binlog.
+    order = order_of(keys, names)
+    if order is not None:
+        keys, originals = keys.take(order).combine_chunks(), originals.take(order)
+    count = keys.num_rows
     differs: Any = None
     for name in names:
-        column = one_array(ordered[name])
+        column = one_array(keys[name])
         one = pc.not_equal(column.slice(1), column.slice(0, count - 1))
         differs = one if differs is None else pc.or_(differs, one)
     end = pa.array([True])
     ends = pa.concat_arrays([end, differs] if backward else [differs, end])
-    outermost = order.filter(ends)
-    is_before = one_array(pc.is_in(rows["operation"].take(outermost), value_set=_BEFORE))
+    outermost = rows.filter(ends) if order is None else rows.take(order.filter(ends))
+    is_before = one_array(pc.is_in(outermost["operation"], value_set=_BEFORE))
     if shape.keeps_deleted and not backward:
-        left = rows.take(outermost).append_column(DELETED, is_before)
+        left = outermost.append_column(DELETED, is_before)
     else:
-        left = rows.take(outermost.filter(is_before if backward else pc.invert(is_before)))
-    return Net(keys.filter(ends), in_lake_types(shape, left))
+        stays = is_before if backward else pc.invert(is_before)
+        left = outermost if pc.all(stays).as_py() else outermost.filter(stays)
+    return Net(originals.filter(ends), in_lake_types(shape, left))
 
 
 def undone(work: Merge, there: pa.Table) -> Net | None:

@@ -18,7 +18,12 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.key_identity import comparable, unheld
 from replica_client.lake.lake_table import DELETED
-from replica_client.lake.parquet_files import in_schema, new_file, read_parquet
+from replica_client.lake.parquet_files import (
+    in_schema,
+    new_file,
+    read_parquet,
+    repeating_columns,
+)
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
@@ -164,7 +169,13 @@ def without_keys(found: pa.Table, removed: pa.Table | None, key: Sequence[str]) 
 def _write(work: Rewrite, rows: pa.Table) -> NewFile:
     name = f"{work.kind}-{uuid.uuid4().hex}.{COMPRESSION}.parquet"
     with new_file(work.directory / name) as made:
-        pq.write_table(rows, made.stream, compression=COMPRESSION, row_group_size=_ROW_GROUP)
+        pq.write_table(
+            rows,
+            made.stream,
+            compression=COMPRESSION,
+            row_group_size=_ROW_GROUP,
+            use_dictionary=repeating_columns(rows),
+        )
     statistics = _statistics(rows, work.key[0] if work.ordered else None)
     return NewFile(name, made.size, made.modified, statistics, rows.num_rows)
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from replica_client.errors import ConfigError
 from replica_client.spark.pipeline.java import java_home
+from replica_client.spark.pipeline.spark_home import quick_workers
 
 DEFAULT_MASTER = "local[*]"
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
@@ -60,7 +61,9 @@ def make_session(
     conf = SparkConf().setAppName(name)
     if master is not None or not conf.contains("spark.master"):
         conf.setMaster(master or DEFAULT_MASTER)
-    local = str(conf.get("spark.master")).startswith("local")
+    given = str(conf.get("spark.master"))
+    local = given.startswith("local")
+    alone = given == "local" or given.startswith("local[")
     if local and "SPARK_LOCAL_IP" not in os.environ:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     for key, value in {
@@ -81,7 +84,7 @@ def make_session(
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
                 # What Java says on standard error is for us, unless somebody wants to see it.
                 quiet = {} if verbose else {"stderr": said}
-                with _signals_wait():
+                with _signals_wait(), quick_workers() if alone else nullcontext():
                     gateway = launch_gateway(conf, quiet)  # type: ignore[no-untyped-call]
             if SparkContext._active_spark_context is None:
                 SparkContext(conf=conf, gateway=gateway)
