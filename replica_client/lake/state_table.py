@@ -356,6 +356,7 @@ class StateTable:
                 RemoveAction(data_file.path, changed, now, data_file.size) for data_file in removed
             ]
         counted = [] if step is None else [Transaction(self._pipeline, step)]
+        planned = delta.version()
         for attempt in range(1, _COMMIT_ATTEMPTS + 1):
             try:
                 delta.create_write_transaction(
@@ -378,6 +379,8 @@ class StateTable:
                 if added and added[0].path in there:
                     return
                 is_done = step is not None and self.step >= step
+                # What is removed was planned for one version: in another one it would take other rows away.
+                taken = taken or (now_there is not None and now_there.version() != planned)
                 if taken or is_done:
                     rewrite.remove(self.directory, added)
                 if is_done:

@@ -4,8 +4,10 @@ import random
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
-from replica_client.errors import ConfigError, StorageError
+from replica_client.errors import ConfigError, ObjectNotFoundError, SinkError, StorageError
 from replica_client.lake import open_lake, rewrite, state_table, writer_lock
 from replica_client.lake.change_log_files import commit_files, remove_uncommitted
 from replica_client.lake.delta_files import open_delta
@@ -14,6 +16,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.rewrite import Rewrite
 from replica_client.lake.writer_lock import locked
 from replica_client.storage.location import location
+from replica_client.storage.object_store import ObjectStore
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 from tests.unit.lake.test_applier import random_history
 from tests.unit.schema.tables import history_of
@@ -73,6 +76,36 @@ def test_a_commit_whose_answer_was_lost_keeps_its_files(tmp_path):
     for _ in range(2):
         table._commit(stale, [], added, 1)
     assert table.dataset().to_table().to_pylist() == [{"id": 1}]
+
+
+def test_a_commit_that_failed_is_not_repeated_over_that_of_another_driver(bucket, monkeypatch):
+    """The store fails, another driver has taken the lake meanwhile: its row must not be there twice."""
+    model = history_of("create table t (id int primary key)").table(("d", "t"))
+    where = location(bucket) / "t"
+    table = state_table.StateTable(where, LakeTable(model), "p")
+    table.create()
+    rows = pa.table({"id": pa.array([1], pa.int32())})
+
+    def written():
+        return rewrite.run(Rewrite(where, (), 0, rows.schema, ("id",), True, None, rows))
+
+    table.add_files(written(), 1)
+    [file] = table.data_files()
+    commit = DeltaTable.create_write_transaction
+    other = state_table.StateTable(where, LakeTable(model), "p")
+
+    def fails(*given, **options):
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", commit)
+        other._commit(other._open(), [file], written(), 2)  # it has not come as far
+        raise DeltaError("503")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", fails)
+    mine = written()
+    with pytest.raises(SinkError, match="somebody else changed the table"):
+        table._commit(table._open(), [file], mine, 3)
+    assert other.dataset().to_table().to_pylist() == [{"id": 1}]
+    with pytest.raises(ObjectNotFoundError):
+        ObjectStore(where).status(mine[0].path)
 
 
 def test_a_batch_whose_answer_was_lost_is_not_taken_for_another_ones(tmp_path):
