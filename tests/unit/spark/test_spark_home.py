@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 from replica_client.spark.pipeline.spark_home import quick_workers
 
 _LOADED = "import pyspark, py4j; print(*(type(m.__loader__).__name__ + ' ' + m.__file__ for m in (pyspark, py4j)))"
