@@ -7,6 +7,7 @@ at, behind what it wrote, and in the middle of an answer; ``slow-…`` answers 2
 reached by a network does.
 """
 
+import contextlib
 import itertools
 import os
 import random
@@ -68,7 +69,8 @@ class Faults:
     @staticmethod
     def _half(body, connection):
         yield body[: len(body) // 2]
-        connection.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the other side may have gone already
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 class Quiet(WSGIRequestHandler):

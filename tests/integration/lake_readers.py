@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -41,7 +42,8 @@ def read_by_all(
 ) -> Iterator[tuple[str, pa.Table]]:
     """Each reader's name and rows.
 
-    DuckDB and Spark read files of a directory only: for S3 they need a library that PyPI does not have.
+    DuckDB's and Spark's own libraries for S3 are not on PyPI: there DuckDB reads by obstore's file system, and Spark
+    reads the objects after that has copied them into a directory.
 
     Args:
         table: to be read.
@@ -52,7 +54,25 @@ def read_by_all(
     yield "deltalake", table.delta().to_pyarrow_table()
     found = polars.scan_delta(table.uri, storage_options=options).collect()
     yield "polars", found.to_arrow()
-    if options is None:
-        yield "duckdb", duckdb.sql(f"select * from read_parquet({files})").to_arrow_table()
-    if spark is not None:
+    with duckdb.connect() as database, TemporaryDirectory() as directory:
+        if options is not None:
+            store = _file_system(options)
+            database.register_filesystem(store)
+        yield "duckdb", database.sql(f"select * from read_parquet({files})").to_arrow_table()
+        if spark is None:
+            return
+        if options is not None:
+            copies = [f"{directory}/{number}.parquet" for number in range(len(files))]
+            for file, copy in zip(files, copies, strict=True):
+                store.get(file, copy)
+            files = copies
         yield "spark", spark.read.parquet(*files).toArrow()
+
+
+def _file_system(options: dict[str, str]) -> Any:
+    """The file system of a store that speaks S3, as the environment of :mod:`tests.object_stores` has it."""
+    from obstore.fsspec import FsspecStore
+
+    config = {name.lower(): value for name, value in options.items()}
+    client = {"allow_http": config.pop("aws_allow_http") == "true"}
+    return FsspecStore("s3", config=config, client_options=client)
