@@ -14,7 +14,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, Transaction
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.delta_files import data_paths, delta_address, open_delta, patiently
+from replica_client.lake.delta_files import (
+    data_paths,
+    delta_address,
+    open_delta,
+    patiently,
+    update_delta,
+)
 from replica_client.lake.parquet_files import make_directory
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location, ObjectUrl
@@ -60,9 +66,21 @@ class Statistics:
 
 
 def commit_files(
-    table: Location, application: str, number: int, actions: Sequence[AddAction]
+    table: Location,
+    application: str,
+    number: int,
+    actions: Sequence[AddAction],
+    *,
+    opened: DeltaTable | None = None,
 ) -> bool:
     """Add files to a change log, all or none, unless (application, number) is there already.
+
+    Args:
+        table: directory of the change log.
+        application: who commits.
+        number: of the commit.
+        actions: the files.
+        opened: the change log, opened before; it is brought up to date, which takes less than to read all of it.
 
     Returns:
         whether they were added; False: the change log had them.
@@ -72,7 +90,11 @@ def commit_files(
     """
     for attempt in range(_COMMIT_ATTEMPTS):
         try:
-            delta = open_delta(table)
+            if opened is None:
+                delta = open_delta(table)
+            else:
+                delta = opened
+                update_delta(delta, table)
             done = delta.transaction_version(application)
             if done is not None and done >= number:
                 # An answer may be lost, and the request sent again: then our own commit is there.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,7 @@ from replica_client.lake.copies import (
     copies_directory,
     copy_chunk,
 )
+from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -265,7 +267,7 @@ class LakeRun:
         Returns:
             whether there is something new in the change log.
         """
-        logged = False
+        log: DeltaTable | None = None
         self._settle(reached)
         for table, (copy, manifests) in list(self._read.items()):
             entry = self.catalog.tables.get(table)
@@ -282,12 +284,12 @@ class LakeRun:
                 for manifest in manifests
             ]
             application = f"{self._pipeline}/snapshot/{copy}"
-            commit_files(self._config.change_log, application, 1, actions)
+            log = log or open_delta(self._config.change_log)
+            commit_files(self._config.change_log, application, 1, actions, opened=log)
             self.copied.tables += 1
             self.copied.rows += sum(manifest.rows for manifest in manifests)
             del self._read[table]
-            logged = True
-        return logged
+        return log is not None
 
     def _settle(self, reached: Position | None) -> None:
         for table, unread in list(self._unread.items()):
