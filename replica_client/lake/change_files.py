@@ -94,7 +94,7 @@ class ChangeFile:
         greatest: likewise.
         partial: whether images lack columns that stay as they are.
         moves: whether such an update changes a key.
-        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
+        lacks: why nobody can tell the rows from the images; ``""`` when they can be bounded.
     """
 
     path: str
@@ -118,7 +118,7 @@ class ChangeFile:
     lacks: str = ""
 
     def lacks_of(self, table: LakeTable) -> str:
-        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be told."""
+        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be bounded."""
         if self.lacks or not self.partial:
             return self.lacks
         if not table.source_key:
@@ -289,7 +289,7 @@ class ChangeFileWriter:
             texts = [one.name for one in rows.schema if pa.types.is_dictionary(one.type)]
         # Least and greatest of long texts cost a sixth of the writing, and nobody looks for them.
         key = json.loads((rows.schema.metadata or {}).get(_KEY, b"[]"))
-        told = [
+        bounded = [
             name for name in (*COMMON, *(COLUMN + one for one in key)) if name in rows.schema.names
         ]
         with new_file(self._directory / path) as made:
@@ -299,7 +299,7 @@ class ChangeFileWriter:
                 compression="zstd",
                 row_group_size=_ROW_GROUP,
                 use_dictionary=texts,
-                write_statistics=told,
+                write_statistics=bounded,
             )
         return path, made.size, made.modified
 
