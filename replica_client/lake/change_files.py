@@ -94,7 +94,7 @@ class ChangeFile:
         greatest: likewise.
         partial: whether images lack columns that stay as they are.
         moves: whether such an update changes a key.
-        lacks: why nobody can tell the rows from the images; ``""`` when they can be bounded.
+        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
     """
 
     path: str
@@ -118,7 +118,7 @@ class ChangeFile:
     lacks: str = ""
 
     def lacks_of(self, table: LakeTable) -> str:
-        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be bounded."""
+        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be told."""
         if self.lacks or not self.partial:
             return self.lacks
         if not table.source_key:
