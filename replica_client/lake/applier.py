@@ -33,7 +33,7 @@ from replica_client.lake.merge import Merge
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.net_rows import net_rows
 from replica_client.lake.state_table import Runner, StateTable
-from replica_client.lake.taken_copies import ROUND_ROWS, is_copy, take_copies
+from replica_client.lake.taken_copies import ROUND_ROWS, FilesOfTable, is_copy, take_copies
 from replica_client.lake.unmerged import from_json, to_json
 from replica_client.lake.waiting_changes import Part, TableChanges, WaitingChanges
 from replica_client.rows.selection import Selection
@@ -300,8 +300,8 @@ class Applier:
                 self._write(entry, one, step)
 
     def _merge_all(self, tables: Sequence[tuple[TableEntry, TableChanges]], step: int) -> None:
-        """Merge change files into tables: all works of all tables at once, then one commit for each."""
-        planned: list[tuple[TableEntry, StateTable, list[Merge]]] = []
+        """Merge change files into tables, but for those that wait."""
+        due: list[FilesOfTable] = []
         for entry, changes in tables:
             state = self.tables.of(entry)
             done = state.step
@@ -310,17 +310,25 @@ class Applier:
             if parts and self._waits(entry, state, parts, begun=not known):
                 continue
             entry.waiting = []
-            found = [file for _, file in parts]
-            works = state.plan_merges(self.log.directory, found, step) if parts else None
+            if parts:
+                due.append(FilesOfTable(state, [file for _, file in parts], step))
+                self._done.tables.add(entry.table)
+        self.merge_files(due)
+
+    def merge_files(self, tables: Sequence[FilesOfTable]) -> None:
+        """Merge change files into tables: all works of all tables at once, then one commit for each."""
+        planned: list[tuple[FilesOfTable, list[Merge]]] = []
+        for one in tables:
+            works = one.state.plan_merges(self.log.directory, one.files, one.step, one.since)
             if works is not None:
-                planned.append((entry, state, works))
-        wanted = [work for _, _, works in planned for work in works]
+                planned.append((one, works))
+        wanted = [work for _, works in planned for work in works]
         merged = iter(self._runner(wanted) if wanted else ())
-        for entry, state, works in planned:
-            files, kept = state.commit_merges([next(merged) for _ in works], step)
-            self._done.files += files
-            self._done.kept += kept
-            self._done.tables.add(entry.table)
+        for one, works in planned:
+            files, kept = one.state.commit_merges([next(merged) for _ in works], one.step)
+            with self._lock:
+                self._done.files += files
+                self._done.kept += kept
 
     def _waits(
         self,
@@ -377,12 +385,7 @@ class Applier:
             number = step if at + 1 == len(groups) else group[-1][0]
             found = [part for _, part in group]
             if isinstance(found[0], ChangeFile):
-                works = state.plan_merges(self.log.directory, found, number, since)
-                if works is not None:
-                    files, kept = state.commit_merges(self._runner(works), number)
-                    with self._lock:
-                        self._done.files += files
-                        self._done.kept += kept
+                self.merge_files([FilesOfTable(state, found, number, since)])
             else:
                 self.apply_net_rows(state, pa.concat_tables(found), number)
 

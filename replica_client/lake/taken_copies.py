@@ -34,6 +34,23 @@ _CHANGED: Final = "rows of a table without a primary key changed while it was re
 _MOVED: Final = "a key changed while it was read, and row images lack columns (binlog_row_image)"
 
 
+@dataclass(frozen=True, slots=True)
+class FilesOfTable:
+    """Change files to be merged into a table, in one commit.
+
+    Attributes:
+        state: the table.
+        files: in the order of the binlog.
+        step: of the commit.
+        since: only changes of this ``_commit_version`` or a later one.
+    """
+
+    state: StateTable
+    files: Sequence[ChangeFile]
+    step: int
+    since: str = ""
+
+
 class Tables(Protocol):
     """The tables of a lake, as far as copies need them."""
 
@@ -52,6 +69,10 @@ class Tables(Protocol):
         self, state: StateTable, parts: Sequence[tuple[int, Any]], step: int, since: str = ""
     ) -> None:
         """Let changes be in a table that has none of their steps."""
+        ...
+
+    def merge_files(self, tables: Sequence[FilesOfTable]) -> None:
+        """Let change files be in tables."""
         ...
 
 
@@ -235,12 +256,20 @@ def _is_inside(copy: _Copy, versions: pa.ChunkedArray) -> bool:
 
 
 def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
+    """Write what waits: change files of all tables together, so that executors merge them where they are many."""
+    files: list[FilesOfTable] = []
     for copy in copies:
         waiting, copy.waiting = copy.waiting, []
-        done = copy.state.step if waiting and not copy.void else 0
+        if not waiting or copy.void or copy.lacks:
+            continue
+        done, last, since = copy.state.step, waiting[-1][0], copy.exact or copy.low
         parts = [(step, part) for step, part in waiting if step > done]
-        if parts and not copy.void and not copy.lacks:
-            tables.apply_parts(copy.state, parts, waiting[-1][0], copy.exact or copy.low)
+        found = [part for _, part in parts if isinstance(part, ChangeFile)]
+        if found and len(found) == len(parts):
+            files.append(FilesOfTable(copy.state, found, last, since))
+        elif parts:
+            tables.apply_parts(copy.state, parts, last, since)
+    tables.merge_files(files)
 
 
 def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
