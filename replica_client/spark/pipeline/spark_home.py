@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,12 +55,11 @@ def _home() -> Path | None:
     text = repr(sorted((str(name), str(target)) for name, target in links.items()))
     name = f"spark-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "replica-client")
-    for parent in (cache, Path(tempfile.gettempdir(), f"replica-client-{os.getuid()}")):
-        try:
-            return _linked(parent / name, links)
-        except OSError:
-            continue
-    return None
+    # Not in a directory for temporary files: others may put theirs in its place there.
+    try:
+        return _linked(cache / name, links)
+    except OSError:
+        return None
 
 
 def _linked(home: Path, links: dict[Path, Path]) -> Path:

@@ -48,6 +48,5 @@ def test_a_cache_that_cannot_be_written_is_passed_over(cache, monkeypatch, tmp_p
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    monkeypatch.setattr("tempfile.tempdir", str(blocked))
     with quick_workers():
         assert "SPARK_HOME" not in os.environ
