@@ -21,6 +21,6 @@ def test_values_are_those_of_the_source_or_asked_for_again(
     any_server: LocalServer, new_database: Any, tmp_path: Path, sql_mode: str
 ) -> None:
     database = new_database(any_server)
-    proof = prove(any_server, database, tmp_path, sql_mode=sql_mode, count=24, seed=len(sql_mode))
+    proof = prove(any_server, database, tmp_path, sql_mode=sql_mode, count=12, seed=len(sql_mode))
     assert not proof.wrong
     assert proof.mirrors["equal"] and proof.mirrors["refused"], proof
