@@ -76,7 +76,8 @@ class SinkStream:
         self._sharing, self._member = sharing, member
         self.acknowledged: Position | None = None
         self.companions: dict[str, object] = {}
-        self._saver = None if store is None else PositionSaver(store)
+        self._first = None if store is None else FirstPosition(store)
+        self._saver = None if self._first is None else PositionSaver(self._first.later)
         self._since = checkpoint
         self._own: SourceStream | None = None
         self._groups: Groups | None = None
@@ -257,9 +258,9 @@ class SinkStream:
         store: PositionStore = GivenPosition(since, getattr(self._store, "path", None))
         member = self._member
         shares = member is not None and member.has_others and self._may_begin_shared()
-        if since is None and self._store is not None and not shares:
+        if since is None and self._first is not None and not shares:
             # Before anything is delivered, so that a later run begins there.
-            store = FirstPosition(self._store)
+            store = self._first
         server_id = self._sharing.take_id()
         stream = SourceStream(self._hosts, replace(self._options, server_id=server_id), store)
         try:

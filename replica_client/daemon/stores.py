@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -97,15 +98,23 @@ class GivenPosition(MemoryPositionStore):
 
 
 class FirstPosition:
-    """Takes the position that a stream begins at for the first time; later ones somebody else saves.
+    """Takes the position that a stream begins at for the first time; later ones are saved by :attr:`later`.
+
+    A sink may have the first changes, and save a position behind them, before the thread that saves the first position
+    is done: it saves nothing then.
 
     Args:
         store: where it is saved.
+
+    Attributes:
+        later: the store, for positions behind the first one.
     """
 
     def __init__(self, store: PositionStore) -> None:
         self._store = store
         self._is_saved = False
+        self._lock = threading.Lock()
+        self.later: PositionStore = _LaterPositions(self)
 
     def load(self) -> Position | None:
         """See :class:`~replica_client.position.stores.base.PositionStore`: there is none."""
@@ -117,9 +126,30 @@ class FirstPosition:
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
         """Save the first one."""
-        if not self._is_saved:
-            self._store.save(position, state)
+        with self._lock:
+            if not self._is_saved:
+                self._store.save(position, state)
+                self._is_saved = True
+
+    def save_later(self, position: Position, state: Mapping[str, object] | None) -> None:
+        """Save one behind it."""
+        with self._lock:
             self._is_saved = True
+            self._store.save(position, state)
+
+
+class _LaterPositions:
+    def __init__(self, first: FirstPosition) -> None:
+        self._first = first
+
+    def load(self) -> Position | None:
+        return self._first.load()
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        return self._first.load_checkpoint()
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        self._first.save_later(position, state)
 
 
 def store_options(table: StoreTable, directory: Path) -> ConnectOptions:
