@@ -36,6 +36,8 @@ def quick_dataclass(cls: type[_T], *, frozen: bool = False, **options: Any) -> t
         TypeError: a field is only given by its name.
     """
     own = set(vars(cls))
+    if "__eq__" in own and cls.__hash__ is None:
+        own.discard("__hash__")  # Python put None there
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, **options)(cls)
     stored = fields(made)
     for field in stored:

@@ -20,7 +20,7 @@ from replica_client.lake.lake_table import LakeTable, cannot_hold
 from replica_client.lake.state_table import Runner
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
-from replica_client.schema.ddl.references import makes_unlogged_cascade
+from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
@@ -223,7 +223,7 @@ class Statements:
                 )
                 if after is None:
                     self._lacks(entry, "its CREATE TABLE is not understood")
-                elif makes_unlogged_cascade(statement.text, statement.context):
+                elif makes_cascade(statement.text, statement.context):
                     self._lacks(
                         entry, "a foreign key may change its rows, which the binlog does not record"
                     )

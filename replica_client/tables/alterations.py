@@ -12,7 +12,7 @@ from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
-from replica_client.schema.ddl.references import makes_unlogged_cascade
+from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import (
@@ -73,7 +73,7 @@ def alteration(
         return "a partition became a table, or a table a partition"
     if meaning.row_clauses:
         return f"it says {meaning.row_clauses[0]}, which changes rows"
-    if makes_unlogged_cascade(statement, context):
+    if makes_cascade(statement, context):
         return "a foreign key may change its rows"
     if before.primary_key != after.primary_key and not _same_key(meaning, before, after):
         return "the primary key changed"

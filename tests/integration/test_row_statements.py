@@ -46,8 +46,7 @@ def test_current_tables_of_a_lake(
     one, case = server(source), CASES[name]
     database = new_database(one)
     start = ":".join(map(str, one.binlog_position()))
-    if not run(one, database, case.before):
-        return  # of another kind of server
+    assert run(one, database, case.before)
     done = run(one, database, case.after)
     log_batch(tmp_path, 0, one.url(), start, database)
     engine = run_lake(tmp_path, "always")
@@ -73,8 +72,7 @@ async def test_mirrors(
     one.rotate()
     start = f"{one.binlog_files()[-1]}:4"
     database = new_database(one)
-    if not run(one, database, case.before):
-        return  # of another kind of server
+    assert run(one, database, case.before)
     run(one, database, case.after)
     options, tables = {"path": str(tmp_path / "mirror.db")}, [f"{database}.*"]
     sink = make_sink("sqlite", options)

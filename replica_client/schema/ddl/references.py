@@ -34,9 +34,9 @@ def cascading_references(text: str, context: StatementContext, database: str) ->
     return found
 
 
-def makes_unlogged_cascade(text: str, context: StatementContext) -> bool:
-    """Whether a CREATE or ALTER TABLE makes a foreign key that changes rows, and the binlog does not say so."""
-    return not context.logs_cascades and bool(cascading_references(text, context, context.database))
+def makes_cascade(text: str, context: StatementContext) -> bool:
+    """Whether a CREATE or ALTER TABLE makes a foreign key that changes rows of its table."""
+    return bool(cascading_references(text, context, context.database))
 
 
 def _cascades(cursor: Cursor) -> bool:

@@ -66,7 +66,10 @@ class StatementContext:
 
     @property
     def logs_cascades(self) -> bool:
-        """Whether the server writes what foreign keys do into its binlog: MySQL 9.6 and newer."""
+        """Whether the server writes what foreign keys do into its binlog.
+
+        MySQL 9.6 and newer do where ``innodb_native_foreign_keys`` is OFF, as it is by default; no event tells it.
+        """
         return not self.is_mariadb and self.version >= (9, 6, 0)
 
     @property

@@ -15,7 +15,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.schema.ddl.references import makes_unlogged_cascade
+from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash
@@ -137,7 +137,9 @@ class Collector:
         """Refuse a foreign key that changes rows of a mirrored table where the binlog does not say so."""
         if not self._strict or change.context is None or change.kind not in _DEFINES:
             return
-        if makes_unlogged_cascade(change.statement, change.context):
+        if change.context.logs_cascades:
+            return
+        if makes_cascade(change.statement, change.context):
             where = f"{change.file} position {change.position}: {change.database}.{change.table}"
             raise SinkError(f"{where}: {UNLOGGED_CASCADE}")
 

@@ -71,6 +71,13 @@ def family(decorate: Decorate) -> SimpleNamespace:
         def __hash__(self) -> int:
             return 7
 
+    @decorate(frozen=True, slots=True)
+    class Alike:
+        value: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
     @decorate(frozen=True, slots=True, weakref_slot=True)
     class Weak:
         value: int
@@ -94,9 +101,8 @@ def family(decorate: Decorate) -> SimpleNamespace:
     class Derived(Base):
         second: int = 2
 
-    return SimpleNamespace(
-        **{cls.__name__: cls for cls in (Row, Listed, Counted, Nothing, Single, Spoken, Weak, Computed, Base, Derived)}
-    )  # fmt: skip
+    made = (Row, Listed, Counted, Nothing, Single, Spoken, Alike, Weak, Computed, Base, Derived)
+    return SimpleNamespace(**{cls.__name__: cls for cls in made})
 
 
 QUICK, STANDARD = family(dataclass), family(dataclasses.dataclass)
@@ -133,6 +139,7 @@ CASES: dict[str, Callable[[SimpleNamespace], Any]] = {
     "nothing": lambda of: (of.Nothing(), of.Nothing() == of.Nothing()),
     "not a number": lambda of: of.Single(NAN) == of.Single(NAN),
     "own methods": lambda of: (repr(of.Spoken(1)), hash(of.Spoken(1)), of.Spoken(1) == of.Spoken(2)),
+    "own equality alone": lambda of: (of.Alike(1) == of.Alike(2), hash(of.Alike(1))),
     "inside itself": lambda of: (one := of.Counted(), one.names.update(me=one), repr(one))[2],
     "weak references": lambda of: hasattr(of.Weak(1), "__weakref__"),
     "no arguments": lambda of: (of.Computed(2, 4), of.Computed(1).kind, of.Computed.__init__.__annotations__),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from replica_client.lake import lake_catalog, state_table
+
 
 class Killed(BaseException):
     """The engine is dead; what it wrote is there."""
@@ -35,6 +37,17 @@ class Deaths:
             return found
 
         self._monkeypatch.setattr(owner, name, call)
+
+    def in_writes(self) -> None:
+        """Let everything die that writes a catalog or a table."""
+        for owner, name in (
+            (lake_catalog.LakeCatalog, "save"),
+            (state_table.StateTable, "_commit"),
+            (state_table.StateTable, "create"),
+            (lake_catalog, "replace_file"),
+            (lake_catalog, "remove_tree"),
+        ):
+            self.in_function(owner, name)
 
     def _come(self) -> None:
         if self._rng.random() < self._likely:

@@ -146,9 +146,8 @@ def test_tables_exchange_their_names(log, lake):
     ],
 )
 def test_ddl_that_changes_rows_asks_for_a_copy(log, lake, statement):
-    older = replace(CONTEXT, version=(8, 4, 0))
     log.ddl("create table t (id int primary key, v int)").insert("t", id=1, v=1)
-    log.ddl(statement, context=older).commit()
+    log.ddl(statement).commit()
     engine = applier(lake, log, can_copy=True)
     engine.run()
     assert engine.catalog.tables[("d", "t")].status == "copying"
@@ -242,15 +241,8 @@ def test_killed_anywhere_each_change_is_taken_once(log, lake, seed, tmp_path, mo
     tables = random_history(log, rng, 12)
     kept = Selection()
     applier(tmp_path / "other", log, history=kept).run()
-    from replica_client.lake import lake_catalog, state_table
-    from replica_client.lake.lake_catalog import LakeCatalog
-
     deaths = Deaths(monkeypatch, rng, 0.07)
-    deaths.in_function(LakeCatalog, "save")
-    deaths.in_function(state_table.StateTable, "_commit")
-    deaths.in_function(state_table.StateTable, "create")
-    deaths.in_function(lake_catalog, "replace_file")
-    deaths.in_function(lake_catalog, "remove_tree")
+    deaths.in_writes()
     kills = 0
     while True:
         engine = applier(lake, log, threads=1, history=kept)

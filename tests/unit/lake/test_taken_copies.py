@@ -5,7 +5,7 @@ import random
 import pytest
 
 from replica_client.lake import applier as applier_module
-from replica_client.lake import lake_catalog, open_lake, state_table, taken_copies
+from replica_client.lake import open_lake, taken_copies
 from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.rows.selection import Selection
@@ -138,11 +138,7 @@ def test_killed_anywhere(log, lake, seed, round_rows, monkeypatch):
     monkeypatch.setattr(applier_module, "ROUND_ROWS", round_rows)
 
     deaths = Deaths(monkeypatch, rng, 0.07)
-    deaths.in_function(LakeCatalog, "save")
-    deaths.in_function(state_table.StateTable, "_commit")
-    deaths.in_function(state_table.StateTable, "create")
-    deaths.in_function(lake_catalog, "replace_file")
-    deaths.in_function(lake_catalog, "remove_tree")
+    deaths.in_writes()
     deaths.in_function(taken_copies, "_show")
     kills = 0
     while True:

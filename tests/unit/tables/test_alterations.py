@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.schema.ddl.references import makes_unlogged_cascade
+from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import MODE_STRICT
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable
@@ -127,6 +127,10 @@ def test_rows_stay_as_they_are(clauses: str, names: str) -> None:
             "column a: NULL may have become another value, as the session was not strict",
         ),
         ("TRUNCATE PARTITION p0", "it says TRUNCATE PARTITION, which changes rows"),
+        (
+            "ADD FOREIGN KEY (a) REFERENCES o (id) ON DELETE CASCADE",
+            "a foreign key may change its rows",
+        ),
         ("EXCHANGE PARTITION p WITH TABLE o", "it says EXCHANGE PARTITION, which changes rows"),
         (
             "CONVERT TO CHARACTER SET latin1",
@@ -168,16 +172,10 @@ def test_definitions_that_do_not_go_with_the_statement() -> None:
     ],
 )
 def test_foreign_keys_that_change_rows(statement: str, expected: bool) -> None:
-    """MySQL logs what they do since 9.6; MariaDB does not."""
-    older = replace(MYSQL, version=(9, 5, 0))
-    assert makes_unlogged_cascade(statement, older) == expected
-    assert makes_unlogged_cascade(statement, MARIADB) == expected
-    assert not makes_unlogged_cascade(statement, MYSQL)
+    assert makes_cascade(statement, MYSQL) == makes_cascade(statement, MARIADB) == expected
 
 
-def test_a_new_foreign_key_that_changes_rows() -> None:
-    clauses = "ADD FOREIGN KEY (a) REFERENCES o (id) ON DELETE CASCADE"
-    statement, before, after = definitions(clauses)
-    older = replace(MYSQL, version=(9, 5, 0))
-    assert alteration(statement, older, before, after) == "a foreign key may change its rows"
-    assert isinstance(alteration(statement, MYSQL, before, after), Alteration)
+def test_who_logs_what_foreign_keys_do() -> None:
+    assert MYSQL.logs_cascades
+    assert not replace(MYSQL, version=(9, 5, 0)).logs_cascades
+    assert not MARIADB.logs_cascades
