@@ -267,6 +267,8 @@ class SharedStream:
                 self._give(group)
                 del group  # each sink has its own, until it has taken it
                 while not any(one.is_hungry for one in self._subscriptions):
+                    if self._is_over:
+                        return
                     self._wanted.clear()
                     await self._wanted.wait()
         except Exception as error:  # noqa: BLE001

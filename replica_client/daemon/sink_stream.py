@@ -465,15 +465,13 @@ class SinkStream:
         state = one.state
         while True:
             expected = self._expected
-            if (
-                expected is not None
-                and one.is_empty
-                and not expected.position > group_parts.behind(last)
-            ):
-                if not await self._is_continued(expected, group_parts.behind(last), state):
-                    await one.close()
-                    return
-                continue
+            if expected is not None and one.is_empty:
+                reached = group_parts.behind(last)
+                if not expected.position > reached:
+                    if not await self._is_continued(expected, reached, state):
+                        await one.close()
+                        return
+                    continue
             item = await one.next()
             if item is None:
                 return

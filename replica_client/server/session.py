@@ -18,6 +18,7 @@ from replica_client.server.dump_start import DumpOrder, checksum_of_text
 from replica_client.server.packet_output import Output
 from replica_client.server.sender import DumpSender
 from replica_client.server.understood_sql import SqlSession
+from replica_client.transport.starting_tls import start_tls
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.command_packets import (
     ComBinlogDump,
@@ -154,20 +155,22 @@ class ServerSession:
         early = bytes(reader._buffer)
         reader._buffer.clear()
         plain = transport.get_protocol()
-        starting = asyncio.create_task(self._writer.start_tls(context))
-        while early and not starting.done():
-            await asyncio.sleep(0)
-            tls = transport.get_protocol()
-            if tls is not plain and tls._transport is not None:
-                view = tls.get_buffer(len(early))
-                view[: len(early)] = early
-                tls.buffer_updated(len(early))
-                break
+        starting = asyncio.create_task(start_tls(reader, self._writer, context))
         try:
+            while early and not starting.done():
+                await asyncio.sleep(0)
+                tls = transport.get_protocol()
+                if tls is not plain and tls._transport is not None:
+                    view = tls.get_buffer(len(early))
+                    view[: len(early)] = early
+                    tls.buffer_updated(len(early))
+                    break
             await starting
         except OSError as error:
             raise ConnectionError(str(error)) from error
-        reader._transport = self._writer.transport
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
 
     # Packets.
 

@@ -30,6 +30,7 @@ from replica_client.errors import (
 )
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.secrecy_notices import tell_exposed, tell_negotiated
+from replica_client.transport.starting_tls import start_tls
 from replica_client.transport.tls import accepted_certificate, client_context, tls_failure
 from replica_client.wire.auth.certificate_proof import fingerprint_of
 from replica_client.wire.auth.plugin import Credentials
@@ -75,7 +76,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             charset="utf8mb4",
             autocommit=None,
             local_infile=False,
-            connect_timeout=options.connect_timeout,
+            # Who calls ``open`` limits it: the driver's, wait_for of Python 3.11, loses a cancellation.
+            connect_timeout=None,
         )
         self._options = options
         self._public_key = server_public_key
@@ -92,7 +94,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._socket_transport: asyncio.WriteTransport | None = None
 
     async def open(self) -> None:
-        """Connect and log in."""
+        """Connect and log in; who calls it limits the time."""
         await self._connect()
 
     def abort(self) -> None:
@@ -197,14 +199,12 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
                 "the server sent data before TLS began; somebody may listen"
             )
         try:
-            await self._writer.start_tls(context, server_hostname=self._options.host)
+            secure = await start_tls(self._reader, self._writer, context, self._options.host)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
             # A server that goes away says nothing of its certificate.
             raise ConnectionResetError("the server closed the connection as TLS began") from error
         except ssl.SSLError as error:
             raise TlsError(tls_failure(error, self._options.tls)) from None
-        secure = self._writer.transport
-        self._reader._transport = secure  # Python 3.11 leaves the old one there
         self._secure = True
         tls: ssl.SSLObject = secure.get_extra_info("ssl_object")
         self.tls_version = tls.version() or ""

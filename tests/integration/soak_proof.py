@@ -49,6 +49,7 @@ class Pace:
         cut: the source ends all dumps.
         kill: one of the loops is killed, and begins again.
         sample: memory, descriptors, lag and checkpoints are looked at.
+        warm: schema changes before the clock starts, one every 50 ms: caches are bounded, and full behind them.
     """
 
     rate: int = 1000
@@ -57,6 +58,7 @@ class Pace:
     cut: float = 90.0
     kill: float = 20.0
     sample: float = 10.0
+    warm: int = 0
 
 
 @dataclass
@@ -374,6 +376,7 @@ class Soak:
         """
         with ExitStack() as stack:
             self._start(stack)
+            self._warm(halt)
             self._begun = time.monotonic()
             pace = self._pace
             steps: dict[Callable[[], None], float] = {
@@ -394,6 +397,15 @@ class Soak:
             self._sample(sampled)
             self._end()
         return self.found
+
+    def _warm(self, halt: threading.Event) -> None:
+        """Fill caches with schema changes; files change meanwhile as they will in as many hours."""
+        for number in range(1, self._pace.warm + 1):
+            self._change_schema()
+            if number % 30 == 0:
+                self._rotate()
+            if halt.wait(0.05):
+                return
 
     def _now(self) -> float:
         return time.monotonic() - self._begun

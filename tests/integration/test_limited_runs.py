@@ -57,6 +57,9 @@ def test_each_change_once(server: Any, new_database: Any, tmp_path: Path, name: 
                 except pymysql.err.MySQLError as error:
                     # MySQL's GTIDs forbid temporary tables and engines without transactions there.
                     assert source.flavor == "mysql", (statement, error)
+            session = connection.thread_id()
+        # Only at its end have others what it prepared.
+        source.wait_until_gone(session)
     files = source.binlog_files()
     paths = [source.binlog_path(one) for one in files[files.index(first) :]]
     tables = f"{database}.*"

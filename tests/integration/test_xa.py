@@ -65,12 +65,9 @@ class Work:
         """Prepare a transaction in a session that ends then."""
         with self.session() as cursor:
             self.run(cursor, f"XA START {xid}", *ids, f"XA END {xid}", f"XA PREPARE {xid}")
-            cursor.execute("SELECT CONNECTION_ID()")
-            ((session,),) = cursor.fetchall()
-        # Other sessions have the transaction at the end of this one, some time after its client has left.
-        gone = f"SELECT 1 FROM information_schema.processlist WHERE id = {session}"
-        while self.server.query(gone):
-            time.sleep(0.005)
+            session = cursor.connection.thread_id()
+        # Other sessions have the transaction at the end of this one.
+        self.server.wait_until_gone(session)
 
     def run(self, cursor: Any, *steps: str | int) -> None:
         """Statements; a number inserts a row with it."""

@@ -130,6 +130,14 @@ class Server:
             cursor.execute(sql, tuple(args) or None)
             return [tuple(row) for row in cursor.fetchall()]
 
+    def wait_until_gone(self, session: int) -> None:
+        """Wait until a session has ended on the server, some time after its client has left."""
+        until = time.monotonic() + SQL_TIMEOUT
+        while self.query("SELECT 1 FROM information_schema.processlist WHERE id = %s", (session,)):
+            if time.monotonic() > until:
+                raise TimeoutError(f"session {session} has not ended within {SQL_TIMEOUT} s")
+            time.sleep(0.005)
+
     def _root(self) -> "Connection[Any]":
         if self._connection is not None:
             try:

@@ -49,7 +49,7 @@ async def test_what_is_appended_comes_to_all_who_wait(tmp_path, query) -> None:
             request = DumpRequest("binlog.000001", start)
             stream = await start_dump(
                 f"{source.url}?{query}", request, server_id=100 + number, heartbeat_period=0.05,
-                replica_uuid=f"6a3f6f56-0000-4000-8000-{number:012d}",
+                read_timeout=10, replica_uuid=f"6a3f6f56-0000-4000-8000-{number:012d}",
             )  # fmt: skip
             streams.append(stream)
         before = len(maker.events)
