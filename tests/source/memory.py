@@ -25,6 +25,7 @@ ITERATORS = ("events", "changes", "transactions", "batches")
 COMMANDS = {"changes --json": ("changes", "--json"), "events --json": ("events", "--json")}
 SERVICES: dict[str, dict[str, Any]] = {
     "service, file sink": {"type": "file"},
+    "service, file sink, debezium": {"type": "file", "format": "debezium"},
     "service, sqlite sink": {"type": "sqlite", "unknown_tables": "create"},
     "service, parquet sink": {"type": "parquet"},
 }
