@@ -14,9 +14,7 @@ _LENGTHS = st.one_of(
 )
 
 
-@given(
-    st.lists(st.tuples(_LENGTHS, st.sampled_from(["x", "ü", "€", "😀", "\udc80"])), max_size=12)
-)
+@given(st.lists(st.tuples(_LENGTHS, st.sampled_from(["x", "ü", "€", "😀", "\udc80"])), max_size=12))
 def test_pieces_together_are_the_lines(lines: list[tuple[int, str]]) -> None:
     texts = [character * length for length, character in lines]
     pieces = list(encode_messages(Message("row", "d", "t", None, text) for text in texts))
