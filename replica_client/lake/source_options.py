@@ -24,7 +24,8 @@ copyAt                 with copy: the position that it is of; files that ``as-of
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
 partitionSize          bytes of a binlog file that one partition reads, about; files that are together
-                       smaller than a quarter of it are read by one
+                       smaller than a quarter of it are read by one. A live source of eight files or more is cut
+                       by files alone
 indexDirectory         where indexes of binlog files are kept between queries (a cache); default:
                        ``$REPLICA_CLIENT_CACHE``, else the user's cache directory
 filterPushdown         batch: ``true``: conditions on ``database``, ``table``, ``_file`` and ``_commit_timestamp`` leave

@@ -39,12 +39,8 @@ PROGRAM = (
 OTHERS = ("INSERT INTO m (v) VALUES (3)", "XA COMMIT 'late'", "INSERT INTO m (v) VALUES (4)")
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_each_change_once(server: Any, new_database: Any, tmp_path: Path, name: str) -> None:
-    source = server(name)
-    database = new_database(source)
-    source.rotate()
-    first = source.binlog_position()[0]
+def make_mixed_transactions(source: Any, database: str) -> None:
+    """Two tables, and transactions of all kinds on them; an XA transaction is committed in another session."""
     source.execute(f"CREATE TABLE {database}.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
     source.execute(
         f"CREATE TABLE {database}.m (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=MyISAM"
@@ -60,6 +56,15 @@ def test_each_change_once(server: Any, new_database: Any, tmp_path: Path, name: 
             session = connection.thread_id()
         # Only at its end have others what it prepared.
         source.wait_until_gone(session)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_each_change_once(server: Any, new_database: Any, tmp_path: Path, name: str) -> None:
+    source = server(name)
+    database = new_database(source)
+    source.rotate()
+    first = source.binlog_position()[0]
+    make_mixed_transactions(source, database)
     files = source.binlog_files()
     paths = [source.binlog_path(one) for one in files[files.index(first) :]]
     tables = f"{database}.*"

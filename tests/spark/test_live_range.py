@@ -11,6 +11,7 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.spark.source import live_partition as live_range
 from replica_client.spark.source.live_plan import LivePlanner
 from replica_client.spark.source.read_ranges import batches
+from tests.integration.test_limited_runs import make_mixed_transactions
 
 NAMES = ("mysql-9.7", "mariadb-11.8")
 
@@ -234,6 +235,8 @@ def test_rows_of_an_xa_transaction_come_with_its_commit(source, planned, stays):
             cursor.execute(f"insert into {database}.t values ({id}, 'xa')")
             cursor.execute(f"xa end {xid}")
             cursor.execute(f"xa prepare {xid}")
+            session = connection.thread_id()
+        one.wait_until_gone(session)  # others have what it prepared at its end
     steps = (
         f"insert into {database}.t values (3, 'x')",
         "flush binary logs",
@@ -265,3 +268,28 @@ def test_rows_of_an_xa_transaction_come_with_its_commit(source, planned, stays):
             ids += rows_of(few, limited.ranges(at, end))
             at = end
         assert [json.loads(row["after"])["id"] for row in ids] == [3, 2, 4, 1, 5]
+
+
+def test_cut_inside_of_files_each_row_comes_once_and_in_order(source, planned):
+    one, database, _ = source
+    one.execute(f"drop table {database}.t")
+    make_mixed_transactions(one, database)
+    _, planner = planned()
+    start = planner.start(stream=True)
+    stop = planner.latest(start)
+    options, planner = planned(partitionSize="1g")
+    whole = rows_of(options, planner.ranges(start, stop))
+    assert len(whole) > 40
+    counts = []
+    for size in (1, 300, 1000, 5000):
+        options, planner = planned(partitionSize=str(size))
+        parts = planner.ranges(start, stop)
+        counts.append(len(parts))
+        assert rows_of(options, parts) == whole
+        at, rows = start, []
+        while (end := planner.latest(at, max_bytes=2 * size)) != at:
+            rows += rows_of(options, planner.ranges(at, end))
+            at = end
+        assert rows == whole
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 15

@@ -20,6 +20,7 @@ if cython.compiled:
         FLAGS_OFFSET,
         HEADER_SIZE,
         NEXT_POSITION_OFFSET,
+        TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         EventClass,
     )
@@ -32,6 +33,7 @@ else:
         FLAGS_OFFSET,
         HEADER_SIZE,
         NEXT_POSITION_OFFSET,
+        TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         EventClass,
     )
@@ -49,8 +51,13 @@ _PASSED_CLASSES = (
     _Class.MARIADB_GTID,
     _Class.XA_PREPARE,
 )
-# 1 for a type that is passed over, 2 for one whose text tells.
-_PASSED = bytes(2 if kind == _Class.QUERY else int(kind in _PASSED_CLASSES) for kind in CLASSES)
+_BEGINNINGS = (_Class.GTID, _Class.MARIADB_GTID)
+# 1 for a type that is passed over, 2 for one whose text tells, 3 for one that begins a transaction.
+_PASSED = bytes(
+    2 if kind == _Class.QUERY else 3 if kind in _BEGINNINGS else int(kind in _PASSED_CLASSES)
+    for kind in CLASSES
+)
+_NO_LIMIT = 1 << 62
 
 
 @cython.final
@@ -60,18 +67,29 @@ class StatementScan:
 
     Attributes:
         size: bytes of the events that were passed over last.
+        whole: how many of them are before the last transaction that has a GTID event among them.
+        whole_size: bytes of those.
     """
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size = self.whole = self.whole_size = 0
 
-    def pass_over(self, events: EventQueue, offset: cython.longlong, tail: int) -> int:
+    def pass_over(
+        self,
+        events: EventQueue,
+        offset: cython.longlong,
+        tail: int,
+        limit: int = _NO_LIMIT,
+        before: int = _NO_LIMIT,
+    ) -> int:
         """Pass over the first events of a queue, as far as none has to be looked at.
 
         Args:
             events: the queue; it stays as it is.
             offset: of the first one in its file.
             tail: bytes of the checksum behind each event's body.
+            limit: bytes that they have together at most.
+            before: seconds since 1970; no transaction is passed over whose GTID event is of that time or later.
 
         Returns:
             how many; the next is a statement, or does not lie where the one before ends.
@@ -87,6 +105,10 @@ class StatementScan:
         stated: cython.longlong
         kind: cython.int
         begin: cython.longlong = offset
+        most: cython.longlong = limit
+        late: cython.longlong = before
+        whole: cython.Py_ssize_t = 0
+        whole_end: cython.longlong = offset
         first: cython.Py_ssize_t = events.first
         last: cython.Py_ssize_t = events.last
         index = first
@@ -105,7 +127,14 @@ class StatementScan:
             # MariaDB leaves it out inside transactions.
             if stated and stated != (offset + size) & 0xFFFFFFFF:
                 break
+            if kind == 3:
+                whole, whole_end = index - first, offset
+                if load_le(raw, at + TIMESTAMP_OFFSET, 4) >= late:
+                    break
+            if offset + size - begin > most:
+                break
             offset += size
             index += 1
         self.size = offset - begin
+        self.whole, self.whole_size = whole, whole_end - begin
         return int(index - first)

@@ -278,30 +278,3 @@ class _Work:
         yield from self._batches
         if self._fault is not None:
             raise self._fault
-
-
-@dataclass(slots=True)
-class _Decoded:
-    """The batches of a piece, and what came behind them instead of the rest."""
-
-    batches: list[Any]
-    fault: Exception | None = None
-
-    def given(self) -> Iterator[Any]:
-        """The batches, and then the fault."""
-        yield from self.batches
-        if self.fault is not None:
-            raise self.fault
-
-
-def _decode(reading: PieceReading, turn: Turn) -> _Decoded:
-    found = _Decoded([])
-    try:
-        turn.take()
-        try:
-            found.batches += reading.batches(turn)
-        finally:
-            turn.give()
-    except Exception as fault:  # noqa: BLE001 - it is raised where the batches are taken
-        found.fault = fault
-    return found

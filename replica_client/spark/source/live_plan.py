@@ -20,6 +20,19 @@ from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_ro
 from replica_client.spark.source.typed import TypedTable, plan_table
 
 _PAUSE = 0.01
+_MANY_FILES = 8
+"""So many files of a source are cut into tasks by files alone, without a look into them."""
+
+
+def _sizes(start: Position, stop: Position, files: list[tuple[str, int]]) -> list[int]:
+    """Bytes that a range has of each file of the source."""
+    first, last = Position(start.file, 0), Position(stop.file, 0)
+    return [
+        (stop.offset if name == stop.file else size)
+        - (start.offset if name == start.file else FIRST_EVENT)
+        for name, size in files
+        if first <= Position(name, 0) <= last
+    ]
 
 
 class LivePlanner:
@@ -41,6 +54,8 @@ class LivePlanner:
         self.newest: Position | None = None
         self._frozen: Position | None = None
         self._saved: tuple[Position, str | None] | None = None
+        # Where the range that was planned last begins, and the places in it at which it can be cut.
+        self._places: tuple[Position, list[Position]] | None = None
 
     def close(self) -> None:
         """End the connection."""
@@ -127,15 +142,18 @@ class LivePlanner:
             return start  # a frozen end that was passed
         if end == start:
             return start
+        files: list[tuple[str, int]] = []
         if max_bytes is not None or self._options.passes_gaps:
             try:
-                self._source.check_has(start)
+                files = self._source.check_has(start)
             except BinlogPurgedError:
                 if not self._options.passes_gaps:
                     raise
                 return self._pass_gap(end)
-        if max_bytes is not None:
-            end = self._source.cut(start, end, max_bytes)
+        if max_bytes is not None and sum(_sizes(start, end, files)) > max_bytes:
+            places = self._source.places(start, end, self._options.partition_size, max_bytes)
+            end = places[-1]
+            self._places = start, places
         if max_rows is not None:
             end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
         return end
@@ -155,7 +173,7 @@ class LivePlanner:
         return self._timeline.begin_anew(end)
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
-        """The partitions of a range: one per binlog file.
+        """The partitions of a range: each of one binlog file, and where the source's files are few of a part of one.
 
         Raises:
             BinlogPurgedError: the source purged what is to be read.
@@ -171,11 +189,13 @@ class LivePlanner:
             return [BinlogRange(start, stop, schema=self._schema_behind(stop), is_lost=True)]
         if start >= stop:
             return []
-        between = [
+        inside = self._places_between(start, stop, files)
+        begins = {
             Position(name, FIRST_EVENT)
             for name, _ in files
             if start < Position(name, FIRST_EVENT) < stop and name != start.file
-        ]
+        }
+        between = sorted(begins.union(inside))
         cuts, ends = [start, *between], [*between, stop]
         filters = self.filters()
         self._begin(start)
@@ -192,6 +212,17 @@ class LivePlanner:
             )
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
         ]
+
+    def _places_between(
+        self, start: Position, stop: Position, files: list[tuple[str, int]]
+    ) -> list[Position]:
+        """Where to cut a range, besides at the beginnings of files."""
+        if self._places is not None and self._places[0] == start and self._places[1][-1] == stop:
+            return self._places[1][:-1]
+        sizes, step = _sizes(start, stop, files), self._options.partition_size
+        if len(sizes) >= _MANY_FILES or max(sizes, default=0) < 2 * step:
+            return []
+        return self._source.places(start, stop, step)[:-1]
 
     def typed(self, database: str, table: str) -> TypedTable:
         """The plan of a typed query: by information_schema, else by the table's first table map.

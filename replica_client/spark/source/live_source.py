@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from replica_client.archive.transaction_ranges import TransactionRange, TransactionRangeTracker
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
@@ -20,13 +17,13 @@ from replica_client.errors import (
 )
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
-from replica_client.position.tracker import PositionTracker
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.live.source_start import dump_request, resolve_start
 from replica_client.readers.start_position import Start
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.live_partition import server_id
 from replica_client.spark.source.live_watch import LiveWatch
+from replica_client.spark.source.passed_transactions import PassedTransactions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
@@ -126,14 +123,10 @@ class LiveSource:
             dump = await connection.start_dump(request, server_id=server_id(self._options, 0))
         finally:
             await connection.close()
-        transaction_ranges = TransactionRangeTracker(PositionTracker(payload_ends=True))
         async with dump:
-            async for transaction_range in _transaction_ranges(
-                dump, transaction_ranges, self._options
-            ):
-                return Position(
-                    transaction_range.start.file, transaction_range.start.offset, position.gtid_set
-                )
+            first = await PassedTransactions(dump, Position("", 0), self._options.decode).next(0)
+        if first is not None:
+            return Position(first.start.file, first.start.offset, position.gtid_set)
         return Position(status.file, status.position, position.gtid_set)
 
     def check_has(self, start: Position) -> list[tuple[str, int]]:
@@ -176,46 +169,55 @@ class LiveSource:
         """Wait until the binlog goes on behind ``end``, at most some seconds; whether it does."""
         return self.run(self._watch.wait(end, timeout))
 
-    def cut(self, start: Position, end: Position, max_bytes: int) -> Position:
-        """The end of as many whole transactions as fit a limit, at least one.
+    def places(
+        self, start: Position, end: Position, step: int, max_bytes: int | None = None
+    ) -> list[Position]:
+        """Places between transactions behind a start, so that about as many bytes lie between each two.
 
         Args:
             start: of the first transaction.
-            end: where the binlog ends.
-            max_bytes: of the transactions together.
+            end: where reading ends at the latest.
+            step: bytes between two places, about.
+            max_bytes: of whole transactions, at least one, behind which the last place lies; None: it is the end.
         """
-        if start.file == end.file and end.offset - start.offset <= max_bytes:
-            return end
-        return self.run(self._cut_bytes(start, end, max_bytes))
+        return self.run(self._places(start, end, step, max_bytes))
 
-    async def _cut_bytes(self, start: Position, end: Position, max_bytes: int) -> Position:
-        total, reached = 0, start
-        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
+    async def _places(
+        self, start: Position, end: Position, step: int, max_bytes: int | None
+    ) -> list[Position]:
+        found: list[Position] = []
+        total = last = 0
+        reached = start
         async with await self.dump(start) as dump:
-            async for transaction_range in _transaction_ranges(
-                dump, transaction_ranges, self._options
-            ):
-                if transaction_range.start >= end:
-                    return end
-                total += transaction_range.size
-                if total > max_bytes and reached != start:
-                    return reached
-                reached = transaction_range.end
-        return end
+            passing = PassedTransactions(dump, start, self._options.decode)
+            while True:
+                left = step - (total - last)
+                if max_bytes is not None:
+                    left = min(left, max_bytes - total)
+                passed = await passing.next(left)
+                if passed is None or passed.start >= end:
+                    return [*found, end]
+                total += passed.size
+                if max_bytes is not None and total > max_bytes and reached != start:
+                    return found if found and found[-1] == reached else [*found, reached]
+                reached = passed.end
+                if reached >= end:
+                    return [*found, end]
+                if total - last >= step:
+                    found.append(reached)
+                    last = total
 
     def first_at(self, start: Position, seconds: int) -> Position:
         """The first transaction from ``start`` on that began at this time or later; else the end."""
         return self.run(self._first_at(start, seconds))
 
     async def _first_at(self, start: Position, seconds: int) -> Position:
-        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
         async with await self.dump(start) as dump:
-            async for transaction_range in _transaction_ranges(
-                dump, transaction_ranges, self._options
-            ):
-                if transaction_range.timestamp >= seconds:
-                    return transaction_range.start
-        return transaction_ranges.position
+            passing = PassedTransactions(dump, start, self._options.decode)
+            while (passed := await passing.next(before=seconds)) is not None:
+                if passed.timestamp >= seconds:
+                    return passed.start
+            return passing.position
 
     def first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         """The shape of a table by its first table map from ``start`` on; None without one."""
@@ -251,36 +253,3 @@ class LiveSource:
             DumpRequest(start.file, max(start.offset, FIRST_EVENT), non_block=True),
             server_id=server_id(self._options, 0),
         )
-
-
-async def ranged_events(
-    dump: DumpStream, transaction_ranges: TransactionRangeTracker, decoder: BinlogDecoder
-) -> AsyncIterator[BinlogEvent]:
-    """The events of a dump that may tell something of transactions; rows are passed over unread.
-
-    Args:
-        dump: to read, to its end.
-        transaction_ranges: is to be fed each event before the next one is asked for.
-        decoder: of the dump.
-    """
-    async for data in dump:
-        header = decoder.peek_header(data)
-        position = transaction_ranges.tracker.locate(header)
-        size = header.event_size
-        if (
-            transaction_ranges.may_skip(header.type_code)
-            and header.next_position == position + size
-        ):
-            transaction_ranges.skip(size)
-            continue
-        yield decoder.decode(data, position, transaction_ranges.tracker.file)
-
-
-async def _transaction_ranges(
-    dump: DumpStream, transaction_ranges: TransactionRangeTracker, options: SourceOptions
-) -> AsyncIterator[TransactionRange]:
-    """The transaction ranges of a dump's transactions."""
-    async for event in ranged_events(dump, transaction_ranges, BinlogDecoder(options.decode)):
-        transaction_range = transaction_ranges.feed(event)
-        if transaction_range is not None:
-            yield transaction_range

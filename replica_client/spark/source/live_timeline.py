@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from replica_client.archive.file_index import QUERIES, concerns_tables
 from replica_client.archive.statement_meaning import ReadStatement
-from replica_client.archive.transaction_ranges import TransactionRangeTracker
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
@@ -24,7 +23,6 @@ from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
-from replica_client.position.tracker import PositionTracker
 from replica_client.readers.live.live_schema import read_source
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
@@ -32,7 +30,8 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
-from replica_client.spark.source.live_source import LiveSource, ranged_events
+from replica_client.spark.source.live_source import LiveSource
+from replica_client.spark.source.passed_transactions import PassedTransactions
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
@@ -189,18 +188,22 @@ class LiveSchemaTimeline:
         """The statements that may change tables from a position between transactions to another."""
         if start >= end:
             return
-        transaction_ranges = TransactionRangeTracker(PositionTracker(start, payload_ends=True))
-        decoder = BinlogDecoder(self._options.decode)
+        found: list[_Statement] = []
+
+        def look(event: BinlogEvent, decoder: BinlogDecoder) -> None:
+            if event.header.type_code in QUERIES and concerns_tables(event, decoder):
+                found.append(_Statement(event, decoder.format))
+
         async with await self._source.dump(start) as dump:
-            async for event in ranged_events(dump, transaction_ranges, decoder):
-                if event.header.type_code in QUERIES and concerns_tables(event, decoder):
-                    if Position(event.file, event.position) >= end:
+            passing = PassedTransactions(dump, start, self._options.decode, look)
+            while passing.position < end:
+                is_last = await passing.next() is None
+                for statement in found:
+                    if statement.position >= end:
                         return
-                    yield _Statement(event, decoder.format)
-                if (
-                    transaction_ranges.feed(event) is not None
-                    and transaction_ranges.position >= end
-                ):
+                    yield statement
+                found.clear()
+                if is_last:
                     return
 
 
