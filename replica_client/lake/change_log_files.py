@@ -80,7 +80,7 @@ def commit_files(
         application: who commits.
         number: of the commit.
         actions: the files.
-        opened: the change log, opened just now; where somebody else commits meanwhile, it is brought up to date.
+        opened: the change log, opened before; it is brought up to date, which takes less than to read all of it.
 
     Returns:
         whether they were added; False: the change log had them.
@@ -94,8 +94,7 @@ def commit_files(
                 delta = open_delta(table)
             else:
                 delta = opened
-                if attempt:
-                    update_delta(delta, table)
+                update_delta(delta, table)
             done = delta.transaction_version(application)
             if done is not None and done >= number:
                 # An answer may be lost, and the request sent again: then our own commit is there.

@@ -282,7 +282,7 @@ def test_cut_inside_of_files_each_row_comes_once_and_in_order(source, planned):
     assert len(whole) > 40
     counts = []
     for size in (1, 300, 1000, 5000):
-        options, planner = planned(partitionSize=str(size))
+        options, planner = planned(partitionSize=str(size), serverIdBase="4000000")
         parts = planner.ranges(start, stop)
         counts.append(len(parts))
         assert rows_of(options, parts) == whole

@@ -136,7 +136,7 @@ def live_batches(
         stop: likewise.
         number: of the partition; it gets a server id of its own.
         changes: makes the batches.
-        keeps: whether the connection stays for the next range.
+        keeps: whether the connection of the range before goes on here, and stays for the next one.
         history: what tables look like at the start; None: that is found out.
 
     Raises:
@@ -145,7 +145,7 @@ def live_batches(
         TransportError: it cannot be reached.
     """
     assert stop is not None
-    kept = _taken(source, start)
+    kept = _taken(source, start) if keeps else None
     if kept is None:
         runner = asyncio.Runner()
         try:

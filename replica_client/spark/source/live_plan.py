@@ -208,7 +208,7 @@ class LivePlanner:
                 number=number,
                 schema=schema,
                 filters=filters,
-                is_last=self._stream and end == stop,
+                stays=self._stream and not between,
             )
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
         ]

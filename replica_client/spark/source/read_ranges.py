@@ -90,7 +90,8 @@ class BinlogRange(InputPartition):
             behind the start does not count.
         filters: which transactions are given.
         is_lost: whether the source purged it: there is one row that says so.
-        is_last: whether nothing of the binlog is known behind it, so that reading goes on there.
+        stays: whether the connection stays, as the next range of a stream goes on there; no other is read at the same
+            time, so that no server id is used twice.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class BinlogRange(InputPartition):
         number: int = 0,
         schema: str | None = None,
         filters: Filters | None = None,
-        is_last: bool = False,
+        stays: bool = False,
         is_lost: bool = False,
     ) -> None:
         super().__init__(None)
@@ -111,7 +112,7 @@ class BinlogRange(InputPartition):
         self.number = number
         self.schema = schema
         self.filters = Filters() if filters is None else filters
-        self.is_last = is_last
+        self.stays = stays
         self.is_lost = is_lost
 
     def __repr__(self) -> str:
@@ -185,7 +186,7 @@ def range_batches(
     try:
         if source.connect is not None:
             yield from live_batches(
-                source, part.start, part.stop, part.number, changes, part.is_last, history
+                source, part.start, part.stop, part.number, changes, part.stays, history
             )
         else:
             yield from file_batches(
