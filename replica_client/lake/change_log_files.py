@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, Transaction
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.delta_files import (
-    data_paths,
-    delta_address,
-    open_delta,
-    patiently,
-    update_delta,
-)
+from replica_client.lake.delta_files import data_paths, delta_address, open_delta, patiently
 from replica_client.lake.parquet_files import make_directory
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location, ObjectUrl
@@ -65,13 +59,22 @@ class Statistics:
         )
 
 
+class CountedFiles(NamedTuple):
+    """Files of a commit, of one who commits.
+
+    Attributes:
+        application: who.
+        number: of the commit, as it counts.
+        actions: the files.
+    """
+
+    application: str
+    number: int
+    actions: Sequence[AddAction]
+
+
 def commit_files(
-    table: Location,
-    application: str,
-    number: int,
-    actions: Sequence[AddAction],
-    *,
-    opened: DeltaTable | None = None,
+    table: Location, application: str, number: int, actions: Sequence[AddAction]
 ) -> bool:
     """Add files to a change log, all or none, unless (application, number) is there already.
 
@@ -80,7 +83,6 @@ def commit_files(
         application: who commits.
         number: of the commit.
         actions: the files.
-        opened: the change log, opened before; it is brought up to date, which takes less than to read all of it.
 
     Returns:
         whether they were added; False: the change log had them.
@@ -88,23 +90,33 @@ def commit_files(
     Raises:
         SinkError: it failed; nothing of it is visible.
     """
+    return commit_several(table, [CountedFiles(application, number, actions)])
+
+
+def commit_several(table: Location, parts: Sequence[CountedFiles]) -> bool:
+    """Add files of several to a change log in one commit: of each all or none, unless it is there already.
+
+    Returns:
+        whether any were added; False: the change log had all.
+
+    Raises:
+        SinkError: it failed; nothing of it is visible.
+    """
     for attempt in range(_COMMIT_ATTEMPTS):
         try:
-            if opened is None:
-                delta = open_delta(table)
-            else:
-                delta = opened
-                update_delta(delta, table)
-            done = delta.transaction_version(application)
-            if done is not None and done >= number:
+            delta = open_delta(table)
+            left = [one for one in parts if not _is_there(delta, one)]
+            if not left:
                 # An answer may be lost, and the request sent again: then our own commit is there.
-                return bool(actions) and actions[0].path in data_paths(delta)
+                there = data_paths(delta)
+                return any(one.actions and one.actions[0].path in there for one in parts)
             delta.create_write_transaction(
-                list(actions),
+                [action for one in left for action in one.actions],
                 mode="append",
                 schema=delta.schema(),
                 commit_properties=CommitProperties(
-                    app_transactions=[Transaction(application, number)], max_commit_retries=0
+                    app_transactions=[Transaction(one.application, one.number) for one in left],
+                    max_commit_retries=0,
                 ),
             )
             return True
@@ -112,12 +124,18 @@ def commit_files(
             # Where somebody else committed meanwhile, it is looked again whether these are there.
             comes_again = isinstance(error, CommitFailedError) or isinstance(table, ObjectUrl)
             if not comes_again or attempt + 1 == _COMMIT_ATTEMPTS:
+                what = ", ".join(f"batch {one.number} of {one.application}" for one in parts[:3])
                 text = reason_of(error, table)
                 raise SinkError(
-                    f"batch {number} of {application} could not be committed to {table}: {text}; "
+                    f"{what} could not be committed to {table}: {text}; "
                     "nothing of it is visible: mend the cause, then start again"
                 ) from None
     raise AssertionError("the last attempt returns or raises")
+
+
+def _is_there(delta: DeltaTable, files: CountedFiles) -> bool:
+    done = delta.transaction_version(files.application)
+    return done is not None and done >= files.number
 
 
 def remove_uncommitted(table: Location, paths: Sequence[str]) -> None:

@@ -126,15 +126,15 @@ def take_copies(
     Raises:
         SinkError: a table cannot be read or written.
     """
-    copies, rows, unsaved = [], 0, 0
+    copies: list[_Copy] = []
+    rows = unsaved = 0
     for version in versions:
         found, count = _put_together(tables, version, step(version.number))
         rows, unsaved = rows + count, unsaved + count
         if unsaved >= ROUND_ROWS:
             unsaved = 0
             tables.catalog.save()  # what is put together need not be made again
-        if found is not None:
-            copies.append(found)
+        copies += found
     tables.catalog.save()
     _catch_up(tables, copies, versions[0].number)
     shown = set()
@@ -150,39 +150,41 @@ def take_copies(
     return shown, rows
 
 
-def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[_Copy | None, int]:
-    """The chunks of a copy; none when another copy took its place, or it is shown already."""
+def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[list[_Copy], int]:
+    """The chunks of copies; not of those whose place another copy took, or that are shown already."""
     catalog, count = tables.catalog, 0
-    copy: _Copy | None = None
-    low = high = ""
-    data_files: list[NewFile] = []
+    copies: dict[str, _Copy] = {}
+    data_files: dict[str, list[NewFile]] = {}
     for file in sorted(version.files, key=lambda file: file.path):
         rows = tables.log.rows([file], sort=False)
         stated = json.loads(rows["after"][rows.num_rows - 1].as_py())
         entry = catalog.tables.get((stated["database"], stated["table"]))
         if entry is None or entry.status != "copying" or entry.copy != stated["copy"]:
-            return None, count
+            continue
+        copy = copies.get(entry.copy)
         if copy is None:
             entry.model = TableModel.from_json(*entry.table, stated["definition"])
             entry.soft_deletes = bool(stated.get("soft_deletes"))
             entry.building = entry.building or catalog.new_directory()
-            tables.building(entry).create()
-        low, high = min(low or stated["low"], stated["low"]), max(high, stated["high"])
-        copy = copy or _Copy(entry, tables.building(entry), "", "", "", 0)
-        if rows.num_rows > 1 and copy.state.step < step:
-            tables.apply_net_rows(copy.state, rows.slice(0, rows.num_rows - 1), step)
-        data_files += [NewFile(**one) for one in stated.get("data_files", ())]
+            state = tables.building(entry)
+            state.create()
+            copy = copies[entry.copy] = _Copy(entry, state, stated["low"], stated["high"], "", step)
+        copy.low, copy.high = min(copy.low, stated["low"]), max(copy.high, stated["high"])
+        if rows.num_rows > 1 and copy.state.step < copy.step:
+            tables.apply_net_rows(copy.state, rows.slice(0, rows.num_rows - 1), copy.step)
+        data_files.setdefault(entry.copy, []).extend(
+            NewFile(**one) for one in stated.get("data_files", ())
+        )
         count += rows.num_rows - 1
-        step += 1
-    if copy is not None and data_files:
-        copy.state.add_files(data_files, step)
-        step += 1
-        count += sum(file.rows for file in data_files)
-    if copy is not None:
+        copy.step += 1
+    for name, copy in copies.items():
+        if files := data_files[name]:
+            copy.state.add_files(files, copy.step)
+            copy.step += 1
+            count += sum(file.rows for file in files)
         assert copy.entry.model is not None
-        copy.low, copy.high, copy.step = low, high, step
-        copy.exact = "" if copy.entry.model.primary_key else high
-    return copy, count
+        copy.exact = "" if copy.entry.model.primary_key else copy.high
+    return list(copies.values()), count
 
 
 def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import SparkSession
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ServerError
 from replica_client.lake.applier import Applied, Applier
-from replica_client.lake.change_log_files import commit_files
+from replica_client.lake.change_log_files import CountedFiles, commit_several
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.copies import (
     ChunkManifest,
@@ -24,7 +23,6 @@ from replica_client.lake.copies import (
     copies_directory,
     copy_chunk,
 )
-from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -44,6 +42,7 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import CHANGED_ERRORS
 
 CHUNKS_AT_ONCE: Final = 64
+_COPIES_AT_ONCE: Final = 100
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
 
 
@@ -267,8 +266,8 @@ class LakeRun:
         Returns:
             whether there is something new in the change log.
         """
-        log: DeltaTable | None = None
         self._settle(reached)
+        due: list[tuple[TableName, CountedFiles]] = []
         for table, (copy, manifests) in list(self._read.items()):
             entry = self.catalog.tables.get(table)
             if entry is None or entry.copy != copy:
@@ -283,13 +282,15 @@ class LakeRun:
                 )
                 for manifest in manifests
             ]
-            application = f"{self._pipeline}/snapshot/{copy}"
-            log = log or open_delta(self._config.change_log)
-            commit_files(self._config.change_log, application, 1, actions, opened=log)
-            self.copied.tables += 1
-            self.copied.rows += sum(manifest.rows for manifest in manifests)
-            del self._read[table]
-        return log is not None
+            due.append((table, CountedFiles(f"{self._pipeline}/snapshot/{copy}", 1, actions)))
+        for begin in range(0, len(due), _COPIES_AT_ONCE):
+            some = due[begin : begin + _COPIES_AT_ONCE]
+            commit_several(self._config.change_log, [files for _, files in some])
+            for table, _ in some:
+                _, manifests = self._read.pop(table)
+                self.copied.tables += 1
+                self.copied.rows += sum(manifest.rows for manifest in manifests)
+        return bool(due)
 
     def _settle(self, reached: Position | None) -> None:
         for table, unread in list(self._unread.items()):

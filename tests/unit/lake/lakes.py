@@ -11,7 +11,13 @@ from deltalake.transaction import AddAction
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake.applier import Applier
 from replica_client.lake.change_files import DIGEST, ChangeFileBuilder, ChangeFileWriter
-from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
+from replica_client.lake.change_log_files import (
+    CountedFiles,
+    Statistics,
+    commit_files,
+    commit_several,
+    open_change_log,
+)
 from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable, row_digest
@@ -40,6 +46,7 @@ class HandLog:
         open_change_log(directory, CHANGE_LOG_SCHEMA)
         self._pipeline = pipeline
         self._batch = 0
+        self._copies = []
         self.offset = 4
         self._rows: list[tuple] = []
         self._history = SchemaHistory()
@@ -80,10 +87,11 @@ class HandLog:
         """The place of what comes behind all that was added."""
         return Position("b.000001", self.offset + 1).sort_key()
 
-    def copy(self, table, copy, create, chunks, directory=None, *, soft_deletes=False):
+    def copy(self, table, copy, create, chunks, directory=None, *, soft_deletes=False, waits=False):
         """A version with the copy of a table; each chunk is its low and high position, and its rows.
 
-        They are in data files in the directory where one is given, else with the chunks.
+        They are in data files in the directory where one is given, else with the chunks. A copy that waits comes
+        with the next one.
         """
         history = SchemaHistory()
         history.run(create, CONTEXT, "b.000001", 4)
@@ -103,7 +111,10 @@ class HandLog:
             text = json.dumps({**stated, "low": low, "high": high, "data_files": data_files})
             self.add("snapshot_chunk", table, None, text, row=len(rows))
             actions.append(self._file(f"copy-{copy}-{number:08}.parquet"))
-        commit_files(self.directory, f"{self._pipeline}/snapshot/{copy}", 1, actions)
+        self._copies.append(CountedFiles(f"{self._pipeline}/snapshot/{copy}", 1, actions))
+        if not waits:
+            commit_several(self.directory, self._copies)
+            self._copies = []
 
     def commit(self):
         action = self._file(f"part-{self._batch}.parquet")

@@ -79,8 +79,10 @@ def copied_lake(log, lake, rng, names):
         source.change(names, 12)
     copies = copies_of(lake)
     directories = staged(lake, keyed[::2])
+    together = rng.random() < 0.5
     for name in names:
-        log.copy(name, copies[name], create(name), chunks[name], directories.get(name))
+        waits = together and name != names[-1]
+        log.copy(name, copies[name], create(name), chunks[name], directories.get(name), waits=waits)
     source.change(names, 6)
     return source.rows
 
