@@ -156,6 +156,7 @@ def write_config(
     file = directory / "pipeline.toml"
     file.write_text(
         f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "{"earliest" if log_only else "snapshot"}"\n'
+        'partition_size = "200k"\n'  # several tasks read a batch that has waited
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
