@@ -70,12 +70,14 @@ class Pending:
         rows: changed rows.
         bytes: of their events.
         oldest: seconds since 1970, on the source's clock, of the first one.
+        newest: the same of the last one.
     """
 
     transactions: int = 0
     rows: int = 0
     bytes: int = 0
     oldest: float = 0.0
+    newest: float = 0.0
 
 
 class Observation:
@@ -182,8 +184,8 @@ class Observation:
     def wrote(self, transaction: Transaction, rows: int, size: int) -> None:
         """The sink took a transaction or a part of one."""
         pending = self.pending
-        if not pending.oldest:
-            pending.oldest = committed_on_source(transaction)
+        pending.newest = committed_on_source(transaction)
+        pending.oldest = pending.oldest or pending.newest
         pending.transactions += transaction.complete
         pending.rows += rows
         pending.bytes += size
@@ -195,8 +197,8 @@ class Observation:
     def wrote_some(self, transactions: list[Transaction], rows: int, size: int) -> None:
         """The sink took some ordinary transactions together."""
         pending = self.pending
-        if not pending.oldest:
-            pending.oldest = committed_on_source(transactions[0])
+        pending.oldest = pending.oldest or committed_on_source(transactions[0])
+        pending.newest = committed_on_source(transactions[-1])
         pending.transactions += len(transactions)
         pending.rows += rows
         pending.bytes += size
@@ -229,6 +231,10 @@ class Observation:
         self.commits += 1
         self.commit_seconds += seconds
         self.committed, self.committed_at = position, self._wall()
+        if pending.newest:
+            # What the source committed before that is in the sink, though a look may never find nothing on its way.
+            age = max(0.0, self._source_now() - pending.newest)
+            self._level_at = max(self._level_at, self._clock() - age)
         if self.commit_seen is not None and pending.transactions:
             self.commit_seen(pending, seconds)
 
@@ -291,6 +297,10 @@ class Observation:
         streams = self.shown_state is RouteState.STREAMING and not self.pending.oldest
         return streams and not self.queued and (self.end is None or self._has(self.end))
 
+    def _source_now(self) -> float:
+        """Seconds since 1970 by the source's clock, or by ours while that is not known."""
+        return self._wall() if self.source_offset is None else self._clock() + self.source_offset
+
     def lag_seconds(self) -> float:
         """How old the oldest change of the source is that is not committed in the sink.
 
@@ -299,8 +309,7 @@ class Observation:
         """
         now = self._clock()
         if self.pending.oldest:
-            source_now = self._wall() if self.source_offset is None else now + self.source_offset
-            return max(0.0, source_now - self.pending.oldest)
+            return max(0.0, self._source_now() - self.pending.oldest)
         if self.is_level:
             self._level_at = now
             return 0.0

@@ -287,6 +287,26 @@ def test_lag_is_that_of_the_oldest_change_and_0_when_idle():
     assert seen.lag_seconds() == 0
 
 
+def test_a_connection_that_is_lost_under_load_is_no_lag_of_since_the_last_rest():
+    """Something was always on its way, so that no look found the sink level; it is behind by its last commit alone."""
+    clock, stream = Clock(), Stream()
+    seen = Observation(lambda: clock.wall, lambda: clock.monotonic)
+    seen.attach(stream)
+    seen.enter(RouteState.STREAMING)
+    stream.queued = 1
+    clock.pass_(600)
+    seen.pending.oldest, seen.pending.newest = clock.wall - 0.5, clock.wall - 0.25
+    seen.did_commit(Position("b.1", 900), 0.01)
+    assert seen.lag_seconds() == pytest.approx(0.25)
+    stream.dump, stream.queued = None, 0
+    assert seen.lag_seconds() == pytest.approx(0.25)
+    clock.pass_(30)
+    assert seen.lag_seconds() == pytest.approx(30.25)
+    # A clock of the source that went back tells nothing new of what was committed before.
+    seen.source_offset = clock.wall - clock.monotonic - 3600
+    assert seen.lag_seconds() == pytest.approx(30.25)
+
+
 def end_at(offset, began, gtids="", file="b.1"):
     return SourceEnd(file, offset, gtids, {file: offset}, 0.0, "", began, began)
 
