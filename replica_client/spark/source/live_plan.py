@@ -54,8 +54,8 @@ class LivePlanner:
         self.newest: Position | None = None
         self._frozen: Position | None = None
         self._saved: tuple[Position, str | None] | None = None
-        # Where the range that was planned last begins, and the places in it at which it can be cut.
-        self._places: tuple[Position, list[Position]] | None = None
+        # Where the range that was planned last begins, and the positions at which it can be cut.
+        self._known_cuts: tuple[Position, list[Position]] | None = None
 
     def close(self) -> None:
         """End the connection."""
@@ -151,9 +151,9 @@ class LivePlanner:
                     raise
                 return self._pass_gap(end)
         if max_bytes is not None and sum(_sizes(start, end, files)) > max_bytes:
-            places = self._source.places(start, end, self._options.partition_size, max_bytes)
-            end = places[-1]
-            self._places = start, places
+            found = self._source.cut_positions(start, end, self._options.partition_size, max_bytes)
+            end = found[-1]
+            self._known_cuts = start, found
         if max_rows is not None:
             end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
         return end
@@ -189,7 +189,7 @@ class LivePlanner:
             return [BinlogRange(start, stop, schema=self._schema_behind(stop), is_lost=True)]
         if start >= stop:
             return []
-        inside = self._places_between(start, stop, files)
+        inside = self._cuts_between(start, stop, files)
         begins = {
             Position(name, FIRST_EVENT)
             for name, _ in files
@@ -213,16 +213,20 @@ class LivePlanner:
             for number, (begin, end) in enumerate(zip(cuts, ends, strict=True), 1)
         ]
 
-    def _places_between(
+    def _cuts_between(
         self, start: Position, stop: Position, files: list[tuple[str, int]]
     ) -> list[Position]:
         """Where to cut a range, besides at the beginnings of files."""
-        if self._places is not None and self._places[0] == start and self._places[1][-1] == stop:
-            return self._places[1][:-1]
+        if (
+            self._known_cuts is not None
+            and self._known_cuts[0] == start
+            and self._known_cuts[1][-1] == stop
+        ):
+            return self._known_cuts[1][:-1]
         sizes, step = _sizes(start, stop, files), self._options.partition_size
         if len(sizes) >= _MANY_FILES or max(sizes, default=0) < 2 * step:
             return []
-        return self._source.places(start, stop, step)[:-1]
+        return self._source.cut_positions(start, stop, step)[:-1]
 
     def typed(self, database: str, table: str) -> TypedTable:
         """The plan of a typed query: by information_schema, else by the table's first table map.

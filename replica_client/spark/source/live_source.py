@@ -169,20 +169,20 @@ class LiveSource:
         """Wait until the binlog goes on behind ``end``, at most some seconds; whether it does."""
         return self.run(self._watch.wait(end, timeout))
 
-    def places(
+    def cut_positions(
         self, start: Position, end: Position, step: int, max_bytes: int | None = None
     ) -> list[Position]:
-        """Places between transactions behind a start, so that about as many bytes lie between each two.
+        """Positions between transactions behind a start, so that about as many bytes lie between each two.
 
         Args:
             start: of the first transaction.
             end: where reading ends at the latest.
-            step: bytes between two places, about.
-            max_bytes: of whole transactions, at least one, behind which the last place lies; None: it is the end.
+            step: bytes between two positions, about.
+            max_bytes: of whole transactions, at least one, behind which the last one lies; None: it is the end.
         """
-        return self.run(self._places(start, end, step, max_bytes))
+        return self.run(self._cut_positions(start, end, step, max_bytes))
 
-    async def _places(
+    async def _cut_positions(
         self, start: Position, end: Position, step: int, max_bytes: int | None
     ) -> list[Position]:
         found: list[Position] = []
