@@ -116,7 +116,7 @@ def main() -> int:
     observer = _Observer(Path(sys.argv.pop(1)))
     for owner, name, phase in (
         (lake_run.LakeRun, "read_copies", "copy"),
-        (lake_run, "commit_files", "copy commit"),
+        (lake_run, "commit_several", "copy commit"),
         (applier, "take_copies", "putting together"),
         (applier.Applier, "_merge_all", "merge"),
         (rewrite, "run", "rewrite"),
