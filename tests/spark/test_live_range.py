@@ -10,6 +10,7 @@ from replica_client.errors import BinlogPurgedError, SchemaMismatchError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.spark.source import live_partition as live_range
 from replica_client.spark.source.live_plan import LivePlanner
+from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.read_ranges import batches
 from tests.integration.test_limited_runs import make_mixed_transactions
 
@@ -131,6 +132,20 @@ def test_limits_in_bytes_and_rows_together(source, planned):
         position = end
     assert sum(counts) == 24
     assert set(counts) <= {0, 4}
+
+
+def test_for_a_limit_in_rows_the_rest_of_the_backlog_is_not_looked_at(source, planned, monkeypatch):
+    one, database, _ = source
+    for number in range(6):
+        one.execute(f"insert into {database}.t values ({number}, 'a')")
+    options, planner = planned(partitionSize="1")
+    position = planner.start(stream=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveSource, "cut_positions", None)
+        end = planner.latest(position, max_rows=2)
+    parts = planner.ranges(position, end)
+    assert len(parts) > 1
+    assert len(rows_of(options, parts)) == 2
 
 
 def test_purged_range_fails_naming_the_gap(source, planned):

@@ -57,7 +57,8 @@ _PASSED = bytes(
     2 if kind == _Class.QUERY else 3 if kind in _BEGINNINGS else int(kind in _PASSED_CLASSES)
     for kind in CLASSES
 )
-_NO_LIMIT = 1 << 62
+NO_LIMIT = 1 << 62
+"""More than any bytes and seconds."""
 
 
 @cython.final
@@ -79,8 +80,8 @@ class StatementScan:
         events: EventQueue,
         offset: cython.longlong,
         tail: int,
-        limit: int = _NO_LIMIT,
-        before: int = _NO_LIMIT,
+        limit: int = NO_LIMIT,
+        before: int = NO_LIMIT,
     ) -> int:
         """Pass over the first events of a queue, as far as none has to be looked at.
 
@@ -92,7 +93,7 @@ class StatementScan:
             before: seconds since 1970; no transaction is passed over whose GTID event is of that time or later.
 
         Returns:
-            how many; the next is a statement, or does not lie where the one before ends.
+            how many; the next is a statement, does not lie where the one before ends, or is behind a limit.
         """
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks

@@ -42,8 +42,9 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import CHANGED_ERRORS
 
 CHUNKS_AT_ONCE: Final = 64
-_COPIES_AT_ONCE: Final = 100
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
+_COPIES_AT_ONCE: Final = 100
+"""Copies of one commit of the change log."""
 
 
 def _selection(patterns: Sequence[str]) -> Selection | None:

@@ -155,7 +155,7 @@ class LivePlanner:
             end = found[-1]
             self._known_cuts = start, found
         if max_rows is not None:
-            end = cut_rows(self._options, self.ranges(start, end), max_rows) or end
+            end = cut_rows(self._options, self._ranges(start, end, cut=False), max_rows) or end
         return end
 
     def _pass_gap(self, end: Position) -> Position:
@@ -173,11 +173,15 @@ class LivePlanner:
         return self._timeline.begin_anew(end)
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
-        """The partitions of a range: each of one binlog file, and where the source's files are few of a part of one.
+        """The partitions of a range: a binlog file each; a part of one, where the files are few and large.
 
         Raises:
             BinlogPurgedError: the source purged what is to be read.
         """
+        return self._ranges(start, stop, cut=True)
+
+    def _ranges(self, start: Position, stop: Position | None, *, cut: bool) -> list[BinlogRange]:
+        """``cut`` false: by files alone, where the first rows are wanted and the rest is not looked at."""
         if start == stop:
             return []
         stop = stop or self._source.end()
@@ -189,7 +193,7 @@ class LivePlanner:
             return [BinlogRange(start, stop, schema=self._schema_behind(stop), is_lost=True)]
         if start >= stop:
             return []
-        inside = self._cuts_between(start, stop, files)
+        inside = self._cuts_between(start, stop, files) if cut else []
         begins = {
             Position(name, FIRST_EVENT)
             for name, _ in files

@@ -10,10 +10,8 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.options import DecodeOptions
 from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
-from replica_client.readers.fast.statement_scan import StatementScan
+from replica_client.readers.fast.statement_scan import NO_LIMIT, StatementScan
 from replica_client.transport.dump import DumpStream
-
-_NO_LIMIT = 1 << 62
 
 
 class PassedTransactions:
@@ -44,9 +42,7 @@ class PassedTransactions:
         """The last point between two transactions."""
         return self._ranges.position
 
-    async def next(
-        self, limit: int = _NO_LIMIT, before: int = _NO_LIMIT
-    ) -> TransactionRange | None:
+    async def next(self, limit: int = NO_LIMIT, before: int = NO_LIMIT) -> TransactionRange | None:
         """The next transaction; several that follow each other, have GTIDs and no statement, as one.
 
         Args:
