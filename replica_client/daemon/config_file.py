@@ -19,6 +19,10 @@ from replica_client.daemon.table_checker import TableChecker
 from replica_client.storage.toml_lines import KeyPath
 
 _TABLES = ("daemon", "store", "source")
+_REMOVED = dict.fromkeys(
+    ("shared_connection", "spool_bytes"),
+    "this key was removed: each sink has its own connection; delete the line (many sinks: use the relay)",
+)
 
 
 def read_config(
@@ -50,6 +54,10 @@ class _Checker(TableChecker):
         found = document.get("source", [])
         if not isinstance(found, list):
             raise self.wrong(("source",), "write [[source]], in double brackets")
+        for at, one in enumerate(found):
+            for key in one if isinstance(one, dict) else ():
+                if key in _REMOVED:
+                    raise self.wrong(("source", at, key), _REMOVED[key])
         sources = tuple(
             self.table(("source", at), one, SourceTable) for at, one in enumerate(found)
         )

@@ -101,8 +101,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         exclude: patterns of unwanted ones.
         columns: wanted columns, for all tables or by table pattern.
         start: where the first run begins: earliest, latest, FILE:OFFSET, a GTID set, a time.
-        server_id: of the first connection; the next ones take the next numbers, as many as there are sinks at
-            most. Random when left out.
+        server_id: of the first sink's connection; each further sink takes the next number. Random when left out.
         heartbeat: seconds of silence after which the source says that it lives.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
@@ -119,9 +118,6 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         transforms: what is done to rows, definitions and statements before any sink sees them;
             ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
         poll: seconds between two looks at where the source's binlog ends.
-        shared_connection: sinks that want the same share a connection and the decoding; not where ``semi_sync`` is set.
-        spool_bytes: bytes that wait for a sink which shares, at most; one that falls behind more gets a connection of
-            its own, until it is level again.
         signals: a table ``DATABASE.TABLE`` of the source whose rows ask for snapshots, see
             :mod:`replica_client.daemon.signals`.
         sinks: where its changes go; ``[[source.sink]]``.
@@ -147,8 +143,6 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     full_rows: bool = False
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
-    shared_connection: bool = True
-    spool_bytes: int | str = "32m"
     signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
     transforms: list[dict[str, Any]] = field(default_factory=list, name="transform")

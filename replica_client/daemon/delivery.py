@@ -14,10 +14,10 @@ from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.group_tally import GroupTally
 from replica_client.daemon.observation import Observation
 from replica_client.daemon.row_counts import RowCounter
-from replica_client.daemon.sink_stream import SinkStream
 from replica_client.errors import BinlogDecodeError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.readers.transaction_group import TransactionGroup
 from replica_client.sinks.protocol import GroupSink, Sink
@@ -103,7 +103,7 @@ class Delivery:
 
     def __init__(
         self,
-        stream: SinkStream,
+        stream: SourceStream,
         sink: Sink,
         limits: BatchLimits,
         observation: Observation,

@@ -38,7 +38,7 @@ tables = ["shop.*"]             # patterns with * and ?; all by default
 exclude = ["shop.tmp_*"]
 # columns = { "shop.customers" = ["id", "city"] }
 start = "earliest"              # of the first run: earliest, latest, FILE:OFFSET, a GTID set, a time
-# server_id = 4242              # of the first connection; the next ones take the next numbers; default: random
+# server_id = 4242              # of the first sink's connection; each further sink takes the next; default: random
 # heartbeat = 10                # seconds of silence after which the source says that it lives
 # read_timeout = 0              # seconds without a byte until a connection is dead; 0: three heartbeats
 # tls = "preferred"             # disabled, preferred, required, verify-ca, verify-identity
@@ -52,8 +52,6 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
 # record_losses = []            # losses that are counted with the position instead of stopping: statement,
                                 # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all
 # poll = 10                     # seconds between two looks at where the source's binlog ends
-# shared_connection = true      # sinks that want the same share a connection; not with semi_sync
-# spool_bytes = "32m"           # that wait for a sink which shares; one that falls behind more reads for itself
 # signals = "shop.signals"      # a table of the source whose rows ask for snapshots, in Debezium's form
 
 # What is done to rows, definitions and statements before any sink sees them. Columns of these tables that are neither

@@ -1,4 +1,4 @@
-"""How many rows and bytes the transactions of a group have, counted once for all sinks that get it."""
+"""Counts of the rows and bytes in a group of transactions."""
 
 from __future__ import annotations
 

@@ -40,12 +40,6 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: route.observation.queued,
     ),
     (
-        "sharing_sinks",
-        "Sinks that have the connection to the source together, this one among them; 1 for one of its own.",
-        False,
-        lambda route: route.observation.sharing,
-    ),
-    (
         "pending_rows",
         "Rows that were written and are not committed.",
         False,
@@ -65,7 +59,7 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
     ),
     (
         "received_bytes",
-        "Bytes that came from the source; those of a shared connection count for each of its sinks.",
+        "Bytes that came from the source.",
         True,
         lambda route: route.observation.received,
     ),

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.errors import ReplicaClientError
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaChange
 from replica_client.transport.dump import DumpStream
@@ -108,7 +108,7 @@ class Observation:
         self.since = wall()
         self.error = ""
         self.guarantee = ""
-        self.stream: SinkStream | None = None
+        self.stream: SourceStream | None = None
         self.tables: dict[tuple[str, str], TableTally] = {}
         self.pending = Pending()
         self.transactions = self.commits = self.retries = self.dead_letters = 0
@@ -152,7 +152,7 @@ class Observation:
         if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
             self.errors.append(Remark(self._wall(), text[:_MAX_TEXT]))
 
-    def attach(self, stream: SinkStream | None) -> None:
+    def attach(self, stream: SourceStream | None) -> None:
         """Another stream runs, or none does."""
         if self.stream is not None:
             self._generations += self.stream.generation
@@ -280,12 +280,8 @@ class Observation:
     @property
     def queued(self) -> int:
         """Bytes of events that wait for the sink."""
-        return 0 if self.stream is None else self.stream.queued
-
-    @property
-    def sharing(self) -> int:
-        """Sinks that have the connection to the source together; 1 for one of its own, 0 without."""
-        return 0 if self.stream is None else self.stream.sharing_count
+        dump = None if self.stream is None else self.stream.dump
+        return 0 if dump is None else dump.queued
 
     @property
     def is_level(self) -> bool:

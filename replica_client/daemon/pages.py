@@ -101,7 +101,6 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "snapshot_tables": seen.snapshot_tables,
         "transforms": list(route.transforms),
         "queued": seen.queued,
-        "sharing": seen.sharing,
         "pending_rows": seen.pending.rows,
         "reconnects": seen.reconnects,
         "retries": seen.retries,

@@ -9,7 +9,7 @@ import logging
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,9 +22,6 @@ from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.passing_errors import is_passing
-from replica_client.daemon.shared_stream import FellBehindError
-from replica_client.daemon.sharing import SourceSharing
-from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.source_access import (
     hosts_of,
@@ -32,8 +29,8 @@ from replica_client.daemon.source_access import (
     signal_table,
     stream_options,
     transformer_of,
-    wants_of,
 )
+from replica_client.daemon.stores import GivenPosition
 from replica_client.errors import (
     ColumnDecodeError,
     ConfigError,
@@ -43,6 +40,7 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.readers.withheld_errors import WITHHELD
@@ -84,7 +82,6 @@ class Route:
         directory: what relative paths are relative to.
         store: for the position, where the sink does not keep it.
         state: directory of dead letters.
-        sharing: with the other sinks of the source.
 
     Attributes:
         observation: what it does.
@@ -96,10 +93,8 @@ class Route:
         directory: Path,
         store: Callable[[str], PositionStore],
         state: Path,
-        sharing: SourceSharing,
     ) -> None:
         self.config = config
-        self._sharing = sharing
         self.observation = Observation()
         self._directory = directory
         self._store = store
@@ -143,9 +138,6 @@ class Route:
                 await self._deliver()
             except (ReplicaClientError, OSError) as error:
                 delay = self._failed(error, observation.commits > commits)
-            except FellBehindError as error:
-                _LOG.info("%s: %s", self.name, error)
-                delay = 0.0
             except Exception as error:  # noqa: BLE001
                 # A sink of others may raise anything; the other routes go on.
                 if self._hides:
@@ -231,13 +223,6 @@ class Route:
         return self._letters.accuse(error)
 
     async def _deliver(self) -> None:
-        self._sharing.begin(self.name)
-        try:
-            await self._open_and_follow()
-        finally:
-            self._sharing.settle(self.name)
-
-    async def _open_and_follow(self) -> None:
         observation = self.observation
         observation.enter(RouteState.OPENING_SINK, "")
         given = await asyncio.to_thread(resolved, self.config.options, self._directory)
@@ -253,8 +238,6 @@ class Route:
                 sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
         options = self._stream_options(sink)
-        wants = await asyncio.to_thread(self._wants, sink)
-        member = self._sharing.member(self.name, wants, str(options.start))
         if self._letters is None:
             self._letters = await asyncio.to_thread(
                 DeadLetters, self.dead_letters, self._count_letters
@@ -265,11 +248,10 @@ class Route:
                 observation.committed = checkpoint.position  # shown also while the source is away
             hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
             if self.config.sink.snapshot and isinstance(sink, CopyingSink):
-                self._sharing.settle(self.name)  # that may take hours
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
-            store = None if sink.holds_position else self._store(self.name)
+            store = GivenPosition(checkpoint) if sink.holds_position else self._store(self.name)
             observation.enter(RouteState.CONNECTING)
-            stream = SinkStream(hosts, options, store, checkpoint, self._sharing, member)
+            stream = SourceStream(hosts, options, store)
             await self._follow(stream, sink, hosts)
         except _StoppedError:
             return
@@ -277,8 +259,6 @@ class Route:
             observation.copying, observation.snapshot_tables = "", None
             observation.attach(None)
             self._delivery = None
-            if member is not None:
-                member.leave()
             await sink.close()
 
     async def _copy(
@@ -310,7 +290,8 @@ class Route:
             for name in [one for one in self._copied_again if one not in sink.copies]:
                 del self._copied_again[name]
             if checkpoint is None:
-                checkpoint = await self._sharing.beginning(hosts, self._stream_options(sink))
+                async with SourceStream(hosts, self._stream_options(sink)) as stream:
+                    checkpoint = Checkpoint(stream.position, stream.state(stream.position))
                 await sink.want_copies(await copies.wanted())
                 await sink.commit(checkpoint)
             else:
@@ -335,17 +316,8 @@ class Route:
             return replace(options, start="latest")
         return options
 
-    def _wants(self, sink: Sink) -> Hashable:
-        """What the sink wants of the source."""
-        return wants_of(
-            self.config,
-            self._directory,
-            mirror=is_mirror(sink),
-            signals=isinstance(sink, SnapshotSink | CopyingSink),
-        )
-
     def _snapshot(
-        self, stream: SinkStream, sink: Sink, hosts: list[ConnectOptions]
+        self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]
     ) -> RunningSnapshot | None:
         """What writes rows of tables between transactions; None for sinks that cannot take them."""
         if not isinstance(sink, SnapshotSink):
@@ -406,7 +378,7 @@ class Route:
             fail=self.observation.record_error,
         )
 
-    def _guard(self, stream: SinkStream, sink: Sink) -> Callable[[], None] | None:
+    def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
         """Sees to it that places of copies are compared with those of the same server only."""
         if not isinstance(sink, CopyingSink) or not sink.copies:
             return None
@@ -422,11 +394,10 @@ class Route:
         guard()
         return guard
 
-    async def _follow(self, stream: SinkStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
+    async def _follow(self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
         try:
             await self._until_stopped(stream.__aenter__())
         finally:
-            self._sharing.settle(self.name)
             if stream.acknowledged is not None:
                 self.observation.committed = stream.acknowledged
         try:

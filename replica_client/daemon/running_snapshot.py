@@ -20,7 +20,6 @@ from typing import Final
 from replica_client.daemon.changed_keys import ChangedKeys
 from replica_client.daemon.first_copy import CopyProgress, server_name
 from replica_client.daemon.signals import Signal, SignalTable
-from replica_client.daemon.sink_stream import SinkStream
 from replica_client.daemon.snapshot_chunk import (
     SnapshotChunk,
     SnapshotPlan,
@@ -40,6 +39,7 @@ from replica_client.errors import (
     ServerError,
 )
 from replica_client.position.position import Position
+from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
@@ -78,7 +78,7 @@ class RunningSnapshot:
     def __init__(
         self,
         plan: SnapshotPlan,
-        stream: SinkStream,
+        stream: SourceStream,
         sink: SnapshotSink,
         requests: SnapshotRequests,
         signals: SignalTable | None,

@@ -22,7 +22,6 @@ from replica_client.daemon.observation import RouteState
 from replica_client.daemon.otlp_endpoint import otlp_endpoint
 from replica_client.daemon.pages import pages_of
 from replica_client.daemon.route import Route
-from replica_client.daemon.sharing import SourceSharing
 from replica_client.daemon.source_access import hosts_of
 from replica_client.daemon.source_watch import SourceWatch
 from replica_client.daemon.stores import Stores
@@ -69,7 +68,6 @@ class Service:
         self._stores = Stores(config)
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
         self._watches: dict[str, tuple[SourceWatch, asyncio.Task[None]]] = {}
-        self._sharing: dict[str, SourceSharing] = {}
         self._histories: dict[str, History] = {}
         # Routes whose patterns were looked at.
         self._looked: WeakSet[Route] = WeakSet()
@@ -215,25 +213,18 @@ class Service:
     def _apply(self, config: DaemonConfig) -> None:
         """Start what is not running."""
         for source in config.sources:
-            if source.name in self._sharing:
-                self._sharing[source.name].adopt(source)
-            else:
-                self._sharing[source.name] = SourceSharing(source)
             if source.name not in self._watches:
                 watch = SourceWatch(source.name, self._hosts(source), source.poll)
                 self._watches[source.name] = (watch, asyncio.ensure_future(watch.run()))
-        new = [route for route in config.routes if route.name not in self._running]
-        for route_config in new:
-            self._sharing[route_config.source.name].begin(route_config.name)
-        for route_config in new:
-            self._start(route_config)
+        for route_config in config.routes:
+            if route_config.name not in self._running:
+                self._start(route_config)
 
     def _hosts(self, source: SourceTable) -> Callable[[], list[ConnectOptions]]:
         return lambda: hosts_of(source, self.config.directory)
 
     def _start(self, config: RouteConfig) -> None:
-        sharing = self._sharing[config.source.name]
-        route = Route(config, self.config.directory, self._stores.store, self.config.state, sharing)
+        route = Route(config, self.config.directory, self._stores.store, self.config.state)
         self._histories[route.name] = History(route.observation)
         telemetry = self._telemetry
         if telemetry is not None:

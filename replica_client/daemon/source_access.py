@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.daemon.external_values import resolve, resolved
-from replica_client.daemon.mirrors import patterns, without_servers_own
+from replica_client.daemon.mirrors import without_servers_own
 from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
@@ -20,7 +18,7 @@ from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.start_position import parse_start
 from replica_client.readers.transforms.transformer import Transformer
-from replica_client.rows.selection import Pattern, Selection
+from replica_client.rows.selection import Selection
 from replica_client.tables.table_copy import TableName
 from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
@@ -93,47 +91,6 @@ def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
     return Transformer.of([resolved(one, directory) for one in source.transforms])
 
 
-def patterns_of(route: RouteConfig, *, mirror: bool) -> tuple[list[str] | None, list[str]]:
-    """The patterns of wanted and unwanted tables, less those that leave nothing out.
-
-    Args:
-        route: the route.
-        mirror: see :func:`selection_of`.
-
-    Raises:
-        ConfigError: a pattern is wrong.
-    """
-    source, sink = route.source, route.sink
-    tables = source.tables if sink.tables is None else sink.tables
-    exclude = source.exclude if sink.exclude is None else sink.exclude
-    named = None if tables is None else patterns(tables)
-    unwanted = patterns(exclude)
-    if mirror:
-        wanted = None if named is None else [Pattern(one, "tables") for one in named]
-        unwanted += [
-            one
-            for one in without_servers_own(tables, None)
-            if wanted is None
-            or any(pattern.database.fullmatch(one.removesuffix(".*")) for pattern in wanted)
-        ]
-    return named, unwanted
-
-
-def wants_of(route: RouteConfig, directory: Path, *, mirror: bool, signals: bool) -> Hashable:
-    """What a route wants of its source: those that want the same may share a connection.
-
-    Raises:
-        ConfigError: a reference of a transform leads nowhere.
-    """
-    source, sink = route.source, route.sink
-    columns = source.columns if sink.columns is None else sink.columns
-    # A key may come from a file that has changed.
-    transforms = [resolved(one, directory) for one in source.transforms]
-    table = source.signals if signals else ""
-    what = (*patterns_of(route, mirror=mirror), columns, table, transforms)
-    return hashlib.sha256(json.dumps(what).encode()).digest()
-
-
 def signal_table(source: SourceTable) -> TableName | None:
     """The table whose rows are signals."""
     database, _, table = source.signals.partition(".")
@@ -147,7 +104,7 @@ def stream_options(
     transform: Transformer | None = None,
     signals: bool = False,
 ) -> StreamOptions:
-    """How a route's stream behaves; its server id is not among that.
+    """Return how a route's stream behaves.
 
     Args:
         route: the route.
@@ -161,12 +118,12 @@ def stream_options(
     source = route.source
     if source.server_id is not None and source.server_id + route.index >= 1 << 32:
         raise ConfigError(f"server_id: {source.server_id} is too large for the sink {route.name}")
-    bytes_of("spool_bytes", source.spool_bytes)
     selection, table = selection_of(route, mirror=mirror), signal_table(source)
     if signals and table is not None:
         selection = selection.including(*table)
     return StreamOptions(
         start=parse_start(source.start, "latest"),
+        server_id=None if source.server_id is None else source.server_id + route.index,
         heartbeat_period=source.heartbeat,
         read_timeout=source.read_timeout or None,
         semi_sync=source.semi_sync,

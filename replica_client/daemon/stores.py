@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +11,6 @@ from replica_client.daemon.configuration import DaemonConfig, StoreTable
 from replica_client.daemon.external_values import resolve
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.errors import ConfigError, PositionStoreError
-from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.position.stores.object import position_file
@@ -84,72 +81,15 @@ class Stores:
 
 
 class GivenPosition(MemoryPositionStore):
-    """What a stream takes for its store where somebody else keeps the checkpoint.
+    """A store for a stream whose sink keeps the position.
 
     Args:
         checkpoint: where the stream begins.
-        path: of the file that the checkpoint was read from, for messages.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None, path: object = None) -> None:
+    def __init__(self, checkpoint: Checkpoint | None) -> None:
         super().__init__()
         self._checkpoint = checkpoint
-        self.path = path
-
-
-class FirstPosition:
-    """Takes the position that a stream begins at for the first time; later ones are saved by :attr:`later`.
-
-    A sink may have the first changes, and save a position behind them, before the thread that saves the first position
-    is done: it saves nothing then.
-
-    Args:
-        store: where it is saved.
-
-    Attributes:
-        later: the store, for positions behind the first one.
-    """
-
-    def __init__(self, store: PositionStore) -> None:
-        self._store = store
-        self._is_saved = False
-        self._lock = threading.Lock()
-        self.later: PositionStore = _LaterPositions(self)
-
-    def load(self) -> Position | None:
-        """See :class:`~replica_client.position.stores.base.PositionStore`: there is none."""
-        return None
-
-    def load_checkpoint(self) -> Checkpoint | None:
-        """There is none."""
-        return None
-
-    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
-        """Save the first one."""
-        with self._lock:
-            if not self._is_saved:
-                self._store.save(position, state)
-                self._is_saved = True
-
-    def save_later(self, position: Position, state: Mapping[str, object] | None) -> None:
-        """Save one behind it."""
-        with self._lock:
-            self._is_saved = True
-            self._store.save(position, state)
-
-
-class _LaterPositions:
-    def __init__(self, first: FirstPosition) -> None:
-        self._first = first
-
-    def load(self) -> Position | None:
-        return self._first.load()
-
-    def load_checkpoint(self) -> Checkpoint | None:
-        return self._first.load_checkpoint()
-
-    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
-        self._first.save_later(position, state)
 
 
 def store_options(table: StoreTable, directory: Path) -> ConnectOptions:

@@ -62,14 +62,12 @@ class KillReport:
         transactions: that the workload committed.
         comparisons: how often every sink was compared with the source.
         found: what the last comparison of each sink was of.
-        shared: kills of the daemon while sinks shared a connection.
     """
 
     kills: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
     comparisons: int = 0
     found: dict[str, Compared] = field(default_factory=dict)
-    shared: int = 0
     seconds: float = 0.0
 
     def lines(self) -> Iterator[str]:
@@ -286,7 +284,6 @@ def _kill(
         _until_progress(daemon)
     time.sleep(chance.random() * 0.4)
     if chance.random() < 0.75:
-        report.shared += _is_shared(daemon)
         daemon.kill()
         daemon.start()
         report.kills["daemon"] += 1
@@ -312,13 +309,6 @@ def _compare(
     for sink in sinks:
         report.found[sink.name] = sink.compare(source)
     report.comparisons += 1
-
-
-def _is_shared(daemon: DaemonProcess) -> bool:
-    try:
-        return any(route["sharing"] > 1 for route in daemon.status()["routes"])
-    except (OSError, ValueError):
-        return False  # it has just begun
 
 
 def _until_progress(daemon: DaemonProcess) -> None:

@@ -110,7 +110,6 @@ function numbers(route, now) {
     ["rows committed", count(route.rows)],
     ["last commit", route.last_commit === null ? "none yet" : `${seconds(Math.max(0, now - route.last_commit))} ago`],
     ["waiting", bytes(route.queued)],
-    ["connection", route.sharing > 1 ? `shared by ${route.sharing} sinks` : route.sharing ? "of its own" : "none"],
     ["reconnects / retries", `${route.reconnects} / ${route.retries}`],
     ["dead letters", String(route.dead_letters)],
     ["losses on record", count(route.losses.length)],

@@ -13,7 +13,7 @@ from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import bytes_of
 from replica_client.daemon.delivery import MOST_SECONDS, limits_of
 from replica_client.daemon.example import EXAMPLE
-from replica_client.daemon.source_access import hosts_of
+from replica_client.daemon.source_access import hosts_of, stream_options
 from replica_client.errors import ConfigError
 from replica_client.storage.toml_lines import key_lines, line_of
 
@@ -68,6 +68,18 @@ def test_routes_are_each_sink_of_each_source(write):
     [
         ("state =", "stat =", 2, "daemon.stat: no such key; did you mean 'state'?"),
         ("tables =", "table =", 7, "source.table: no such key; did you mean 'tables'?"),
+        (
+            'url = "mysql://repl@db2/"',
+            "shared_connection = true",
+            22,
+            "source.shared_connection: this key was removed",
+        ),
+        (
+            'url = "mysql://repl@db2/"',
+            "spool_bytes = 5",
+            22,
+            "source.spool_bytes: this key was removed",
+        ),
         (
             'batch_bytes = "2m"',
             'batch_bytes = "2x"',
@@ -223,3 +235,9 @@ def test_the_fingerprint_of_a_sources_certificate(configure):
     config = read_config(configure(source={"tls_fingerprint": "ab"}), {})
     with pytest.raises(ConfigError, match="tls_fingerprint wants"):
         hosts_of(config.sources[0], config.directory)
+
+
+def test_each_sink_of_a_source_has_a_server_id_of_its_own(write):
+    config = read_config(write(GOOD.replace('name = "shop"', 'name = "shop"\nserver_id = 77')), {})
+    ids = [stream_options(route, mirror=False).server_id for route in config.routes]
+    assert ids == [77, 78, None]

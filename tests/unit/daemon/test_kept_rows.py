@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replica_client.testing import BinlogSource
+from tests.source.row_maker import RowMaker
 from tests.unit.daemon.conftest import running, until
-from tests.unit.daemon.shared_workload import RowMaker
 
 
 @pytest.fixture

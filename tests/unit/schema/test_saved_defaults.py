@@ -25,7 +25,7 @@ from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.sinks.formats.line_format import make_format
 from tests.source.restarts import transactions_with_restarts
-from tests.unit.daemon.shared_workload import RowMaker
+from tests.source.row_maker import RowMaker
 from tests.unit.schema.tables import MYSQL, history_of
 
 CREATE = (
