@@ -9,7 +9,7 @@ from replica_client.archive.statement_meaning import ReadStatement
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
-from replica_client.schema.ddl.references import cascading_references
+from replica_client.schema.ddl.statements import cascading_references
 from replica_client.schema.ddl.steps import (
     AddColumn,
     AlterTable,

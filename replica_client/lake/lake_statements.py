@@ -20,8 +20,8 @@ from replica_client.lake.lake_table import LakeTable, cannot_hold
 from replica_client.lake.state_table import Runner
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
-from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.statements import makes_cascade
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel

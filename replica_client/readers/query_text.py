@@ -47,8 +47,8 @@ from replica_client.schema.ddl.steps import (
     NotUnderstood,
     TableName,
     TruncateTable,
+    tables_touched,
 )
-from replica_client.schema.ddl.touched import tables_touched
 from replica_client.schema.labels import is_text
 from replica_client.schema.model import TEXT_KINDS
 

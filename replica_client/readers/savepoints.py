@@ -27,8 +27,7 @@ from replica_client.readers.row_spool import RowSpool, SpoolMark
 from replica_client.readers.spool_storage import SpoolStorage
 from replica_client.readers.statement_effects import first_word
 from replica_client.rows.change import RowsOfEvent
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 
 Action: TypeAlias = Literal["set", "rollback"]

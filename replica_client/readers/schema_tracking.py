@@ -16,7 +16,7 @@ from replica_client.readers.statement_effects import first_word, may_change_rows
 from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified, are_shared
-from replica_client.schema.ddl.rows_changed import changed_tables, filled_tables
+from replica_client.schema.ddl.statements import changed_tables, filled_tables
 from replica_client.schema.ddl.steps import CreateTable, RenameTables, TableName, Unrelated
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.model import ColumnModel, TableModel

@@ -9,11 +9,14 @@ from typing import Protocol
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import WIDE_CHARSETS
-from replica_client.schema.ddl.column_clause import ColumnText
-from replica_client.schema.ddl.columns_after import altered, with_defaults, with_system_period
-from replica_client.schema.ddl.cursor import NotUnderstoodError
-from replica_client.schema.ddl.definitions import PrimaryKey
-from replica_client.schema.ddl.select_columns import selected_columns
+from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey
+from replica_client.schema.ddl.columns_after import (
+    altered,
+    selected_columns,
+    with_defaults,
+    with_system_period,
+)
+from replica_client.schema.ddl.lexer import NotUnderstoodError
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
     AlterDatabase,
@@ -31,8 +34,8 @@ from replica_client.schema.ddl.steps import (
     TableName,
     TruncateTable,
     Unrelated,
+    uncertain,
 )
-from replica_client.schema.ddl.touched import uncertain
 from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name
 

@@ -15,8 +15,7 @@ from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_name, charset_of_collation
 from replica_client.schema.ddl.column_clause import literal_text, read_column
 from replica_client.schema.ddl.columns_after import with_system_period
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.type_clause import read_type
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, DatabaseModel, TableModel

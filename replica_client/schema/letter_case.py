@@ -25,8 +25,8 @@ from replica_client.schema.ddl.steps import (
     NotUnderstood,
     TableName,
     TruncateTable,
+    tables_touched,
 )
-from replica_client.schema.ddl.touched import tables_touched
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
 

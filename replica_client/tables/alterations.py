@@ -12,9 +12,8 @@ from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText
-from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.statements import makes_cascade, read_statement
 from replica_client.schema.ddl.steps import (
     AddColumn,
     AlterTable,

@@ -11,7 +11,7 @@ from replica_client.binlog.context import BinlogFormat
 from replica_client.readers.live import binlog_scan
 from replica_client.readers.live.binlog_scan import BinlogScan
 from replica_client.readers.query_text import read_query
-from replica_client.schema.ddl.touched import tables_touched
+from replica_client.schema.ddl.steps import tables_touched
 from replica_client.transport.url import parse_url
 
 STATEMENTS = (

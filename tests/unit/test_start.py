@@ -55,7 +55,7 @@ def test_without_the_extra_cli_one_line_says_so() -> None:
 
 
 def test_statements_are_read_without_a_parser_of_others() -> None:
-    code = "import replica_client.schema.history, replica_client.schema.ddl.select_columns"
+    code = "import replica_client.schema.history, replica_client.schema.ddl.columns_after"
     assert "sqlglot" not in loaded_by(code)
 
 

@@ -20,8 +20,7 @@ from replica_client.position.tracker import PositionTracker
 from replica_client.readers.fast.statement_scan import StatementScan
 from replica_client.readers.query_text import read_query
 from replica_client.readers.statement_effects import first_word
-from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.ddl.touched import tables_touched
+from replica_client.schema.ddl.steps import TableName, tables_touched
 from replica_client.schema.names import casefold_name, casefold_table
 from replica_client.schema.versions import LogPosition
 from replica_client.transport.connect_options import ConnectOptions

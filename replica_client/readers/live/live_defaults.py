@@ -12,8 +12,7 @@ from typing import Final
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.schema.ddl.column_clause import read_column
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.information_schema import text_of
 from replica_client.schema.model import ColumnModel, TableModel

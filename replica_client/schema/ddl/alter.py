@@ -8,10 +8,14 @@ from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import read_column, read_default
-from replica_client.schema.ddl.create import read_charset_option
-from replica_client.schema.ddl.cursor import Cursor, split_commas
-from replica_client.schema.ddl.definitions import Definitions, is_key, read_definitions, read_key
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Token
+from replica_client.schema.ddl.create import (
+    Definitions,
+    is_key,
+    read_charset_option,
+    read_definitions,
+    read_key,
+)
+from replica_client.schema.ddl.lexer import NAME, STRING, WORD, Cursor, Token, split_commas
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
     AddColumn,

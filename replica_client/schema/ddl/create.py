@@ -1,14 +1,33 @@
-"""CREATE TABLE and CREATE SEQUENCE."""
+"""CREATE TABLE and CREATE SEQUENCE; statements that differ only in the table's name are read once.
+
+The text after the name is read without it and kept by its content. A statement whose name does not
+end, for certain, at the first bracket is read in the general way.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+import re
+from collections.abc import Sequence
+from dataclasses import field, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from replica_client.codec.quick_dataclass import dataclass
+from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_collation
-from replica_client.schema.ddl.cursor import Cursor
-from replica_client.schema.ddl.definitions import Definitions, read_definitions
-from replica_client.schema.ddl.lexer import NAME, STRING, WORD
+from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey, read_column
+from replica_client.schema.ddl.lexer import (
+    NAME,
+    NUMBER,
+    STRING,
+    WORD,
+    Cursor,
+    LexerError,
+    NotUnderstoodError,
+    Token,
+    split_commas,
+    tokenize,
+)
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
     CreateLike,
@@ -18,6 +37,109 @@ from replica_client.schema.ddl.steps import (
     TableName,
 )
 from replica_client.schema.ddl.type_clause import known_charset
+
+_KEY_WORDS = frozenset(
+    ("CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK")
+)
+
+
+@dataclass(slots=True)
+class Definitions:
+    """Columns and keys.
+
+    Attributes:
+        columns: in order.
+        primary_key: the one that is a definition of its own; None where there is none.
+        period: whether PERIOD FOR SYSTEM_TIME is among them.
+        bounds: columns that bound a period: they cannot be NULL.
+        application_period: those of the period of application time.
+        without_overlaps: the period of application time that ends the primary key; ``""`` for none.
+    """
+
+    columns: list[ColumnText] = field(default_factory=list)
+    primary_key: PrimaryKey | None = None
+    period: bool = False
+    bounds: list[str] = field(default_factory=list)
+    application_period: list[str] = field(default_factory=list)
+    without_overlaps: str = ""
+
+    def key_of_columns(self) -> PrimaryKey | None:
+        """The primary key, also where a column says PRIMARY KEY."""
+        if self.primary_key is not None:
+            # MariaDB has one period of application time at most; its end comes first.
+            ends = reversed(self.application_period) if self.without_overlaps else ()
+            return (*self.primary_key, *((name, 0) for name in ends))
+        found = tuple((column.name, 0) for column in self.columns if column.primary)
+        return found or None
+
+
+def is_key(cursor: Cursor) -> bool:
+    """Whether a key, constraint or period is here, and no column."""
+    if cursor.token.kind != WORD:
+        return False
+    word = cursor.token.upper
+    if word in _KEY_WORDS:
+        return True
+    if word == "PERIOD":
+        return cursor.peek().upper == "FOR"
+    return word == "VECTOR" and cursor.peek().upper in ("INDEX", "KEY")
+
+
+def read_definitions(tokens: Sequence[Token], context: StatementContext) -> Definitions:
+    """Read a list of definitions.
+
+    Raises:
+        NotUnderstoodError: a column among them is not understood.
+    """
+    found = Definitions()
+    for part in split_commas(tokens):
+        cursor = Cursor(part)
+        if is_key(cursor):
+            read_key(cursor, found)
+        else:
+            found.columns.append(read_column(cursor, context))
+    bounds = {name.lower() for name in found.bounds}
+    for column in found.columns:
+        if column.name.lower() in bounds:
+            column.nullable = False
+    return found
+
+
+def read_key(cursor: Cursor, found: Definitions) -> None:
+    """Read a key; only a primary key and periods matter.
+
+    Raises:
+        NotUnderstoodError: a primary key or period without columns.
+    """
+    if cursor.take("PERIOD", "FOR"):
+        is_system = cursor.token.upper == "SYSTEM_TIME"
+        found.period = found.period or is_system
+        cursor.take("IF", "NOT", "EXISTS")
+        cursor.name()
+        bounds = [Cursor(part).name() for part in split_commas(cursor.brackets())]
+        found.bounds.extend(bounds)
+        if not is_system:
+            found.application_period = bounds
+        return
+    if cursor.take("CONSTRAINT") and cursor.token.upper not in _KEY_WORDS:
+        cursor.name()
+    if not cursor.take("PRIMARY", "KEY"):
+        return
+    while not cursor.done and cursor.token.upper != "(":
+        cursor.step()  # its name, USING BTREE
+    key: list[tuple[str, int]] = []
+    for part in split_commas(cursor.brackets()):
+        column = Cursor(part)
+        name, prefix = column.name(), 0
+        if column.token.upper == "(":
+            inside = Cursor(column.brackets())
+            prefix = inside.integer() if inside.token.kind == NUMBER else 0
+        if column.take("WITHOUT", "OVERLAPS"):
+            found.without_overlaps = name
+        else:
+            key.append((name, prefix))
+    found.primary_key = tuple(key)
+
 
 _QUERY_WORDS = frozenset(("SELECT", "VALUES", "WITH", "TABLE"))
 
@@ -190,3 +312,86 @@ def read_charset_option(cursor: Cursor) -> tuple[str | None] | None:
         return (charset_of_collation(cursor.step().text) or "",)
     cursor.at = start
     return None
+
+
+_KEPT: Final = 256
+_LONGEST: Final = 4096
+# Comments and strings, whose brackets are none; a name in backquotes would not be closed.
+_DOUBTFUL: Final = re.compile(r"['\"#/]|--")
+
+_NAME: Final = r"(?:`([^`]+)`|([a-z_][a-z0-9_]*))"
+_PLAIN: Final = re.compile(
+    rf"CREATE[ \n]+TABLE[ \n]+(IF[ \n]+NOT[ \n]+EXISTS[ \n]+)?(?:{_NAME}\.)?{_NAME}[ \n]*\Z",
+    re.IGNORECASE,
+)
+
+
+def read_alike(text: str, context: StatementContext) -> CreateTable | None:
+    """The meaning of a CREATE TABLE with columns; None for what else has to be read.
+
+    Args:
+        text: of the statement.
+        context: of its session.
+    """
+    at = text.find("(")
+    if at < 0 or len(text) - at > _LONGEST or _DOUBTFUL.search(text, 0, at):
+        return None
+    head = _head(text[:at], context)
+    if head is None:
+        return None
+    found = _behind_name(
+        text[at:],
+        context.flavor,
+        context.version,
+        context.sql_mode,
+        context.client_charset,
+        context.connection_charset,
+    )
+    return None if found is None else found.behind(*head)
+
+
+def _head(text: str, context: StatementContext) -> TableHead | None:
+    """What stands before the bracket; None where it is not understood, or more than that."""
+    plain = _PLAIN.match(text) if text.isascii() else None
+    if plain is not None:
+        if_not_exists, quoted_database, database, quoted_name, name = plain.groups()
+        table = (quoted_database or database or context.database, quoted_name or name)
+        return TableHead(table, if_not_exists is not None, or_replace=False, temporary=False)
+    try:
+        cursor = Cursor(tokenize(text, context))
+        head = read_table_head(cursor, context) if cursor.take("CREATE") else None
+    except (LexerError, NotUnderstoodError):
+        return None
+    return head if head is not None and cursor.done else None
+
+
+@lru_cache(_KEPT)
+def _behind_name(
+    text: str,
+    flavor: ServerFlavor,
+    version: tuple[int, int, int],
+    sql_mode: int,
+    client_charset: str | None,
+    connection_charset: str | None,
+) -> CreateTable | None:
+    """What stands behind a table's name, of a table without one; None where it is not understood."""
+    context = StatementContext(
+        flavor=flavor,
+        version=version,
+        sql_mode=sql_mode,
+        client_charset=client_charset,
+        connection_charset=connection_charset,
+    )
+    try:
+        tokens = without_semicolons(tokenize(text, context))
+        return read_behind_name(Cursor(tokens), context, text)
+    except (LexerError, NotUnderstoodError):
+        return None
+
+
+def without_semicolons(tokens: list[Token]) -> list[Token]:
+    """The tokens of a statement without what ends it."""
+    end = len(tokens)
+    while end and tokens[end - 1].upper == ";":
+        end -= 1
+    return tokens[:end]

@@ -8,8 +8,7 @@ from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import BINARY, charset_name, max_length
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import STRING
+from replica_client.schema.ddl.lexer import STRING, Cursor, NotUnderstoodError
 from replica_client.schema.ddl.statement_context import (
     MODE_MAXDB,
     MODE_ORACLE,

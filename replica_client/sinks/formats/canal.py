@@ -26,8 +26,7 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
-from replica_client.schema.ddl.cursor import Cursor, NotUnderstoodError
-from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape

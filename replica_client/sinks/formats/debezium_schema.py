@@ -8,8 +8,7 @@ from typing import Final
 
 from replica_client.readers.transaction import Statement
 from replica_client.rows.json_values import quote
-from replica_client.schema.ddl.cursor import split_commas
-from replica_client.schema.ddl.lexer import LexerError, tokenize
+from replica_client.schema.ddl.lexer import LexerError, split_commas, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel

@@ -15,7 +15,7 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.schema.ddl.references import makes_cascade
+from replica_client.schema.ddl.statements import makes_cascade
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash

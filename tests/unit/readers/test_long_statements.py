@@ -14,7 +14,7 @@ from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import encode_event
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.query import QueryEvent
-from replica_client.schema.ddl import alike, lexer, statements
+from replica_client.schema.ddl import create, lexer, statements
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.testing import BinlogSource
 
@@ -52,7 +52,7 @@ def test_long_statements_are_read_in_another_thread(
         threads.append(threading.get_ident())
         return lexer.tokenize(text, context)
 
-    for module in (alike, statements):
+    for module in (create, statements):
         monkeypatch.setattr(module, "tokenize", tokens)
 
     async def tables() -> list[int]:

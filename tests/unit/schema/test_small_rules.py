@@ -6,12 +6,10 @@ import pytest
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.ddl.column_clause import read_default
-from replica_client.schema.ddl.cursor import Cursor
-from replica_client.schema.ddl.lexer import tokenize
+from replica_client.schema.ddl.lexer import Cursor, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
-from replica_client.schema.ddl.steps import AlterTable, NotUnderstood
-from replica_client.schema.ddl.touched import tables_touched
+from replica_client.schema.ddl.steps import AlterTable, NotUnderstood, tables_touched
 from replica_client.schema.labels import UNCONVERTED, Written, needed
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.resolve import hash_columns

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.schema.ddl.references import makes_cascade
 from replica_client.schema.ddl.statement_context import MODE_STRICT
-from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.statements import makes_cascade, read_statement
 from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
 from replica_client.tables.alterations import Alteration, alteration

@@ -15,10 +15,9 @@ import pytest
 
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.readers.statement_effects import first_word
-from replica_client.schema.ddl import alike, lexer, rows_changed, statements
-from replica_client.schema.ddl.rows_changed import changed_tables
+from replica_client.schema.ddl import create, lexer, statements
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.statements import changed_tables, read_statement
 from replica_client.schema.model import TableModel
 from tests.unit.schema.tables import history_of
 
@@ -145,11 +144,10 @@ def test_twice_the_text_is_twice_the_work(
 
     monkeypatch.setattr(lexer, "Token", token)
     monkeypatch.setattr(statements, "tokenize", tokens)
-    monkeypatch.setattr(rows_changed, "tokenize", tokens)
     monkeypatch.setattr(statements, "_kept_meaning", statements._meaning)
-    monkeypatch.setattr(alike, "tokenize", tokens)
-    monkeypatch.setattr(alike, "_LONGEST", 1 << 20)
-    monkeypatch.setattr(alike, "_behind_name", alike._behind_name.__wrapped__)
+    monkeypatch.setattr(create, "tokenize", tokens)
+    monkeypatch.setattr(create, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(create, "_behind_name", create._behind_name.__wrapped__)
 
     def work(count: int) -> None:
         text = begin + repeated * count + end

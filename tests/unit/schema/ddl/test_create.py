@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.ddl.alike import read_alike
-from replica_client.schema.ddl.create import TableHead
+from replica_client.schema.ddl.create import TableHead, read_alike
 from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
 from replica_client.schema.ddl.statements import general_meaning, read_statement
 from replica_client.schema.ddl.steps import CreateTable
