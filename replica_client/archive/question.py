@@ -33,6 +33,7 @@ from replica_client.rows.screens import Screens, Wanted
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Comparison, Condition, Value
 from replica_client.schema.history import SchemaHistory
+from replica_client.schema.left_out import hiding_columns
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import open_file, read_ahead, read_at
 
@@ -435,6 +436,8 @@ class BlockChoice:
         tracker = SchemaTracker(history, Selection(), "positional", "positional")
         found = tracker.shape(table_map, form)
         names = tuple(found.column_names[at] for at in table.key if at < len(found.columns))
+        if hiding_columns(found, form.flavor).keys() & set(names):
+            return None  # the key may be a UUID or an address, which is not compared as bytes
         # Another definition of the same form: the index cannot be asked by its names.
         return found if names == table.key_names else None
 

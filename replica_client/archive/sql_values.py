@@ -21,8 +21,8 @@ from replica_client.binlog.values.vector import encode_vector
 from replica_client.constants.column_types import ColumnType
 from replica_client.errors import DataLossError
 from replica_client.schema.character_sets import UTF8MB3, charset_of_id
+from replica_client.schema.left_out import TEXT_CODES
 from replica_client.schema.quoting import mysql_name, mysql_value
-from replica_client.schema.resolve import TEXT_CODES
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _FLOAT: Final = Struct("<f")

@@ -120,7 +120,7 @@ def check_files(paths: list[str], options: DecodeOptions, *, json: bool) -> None
 
 
 def _run(files: list[Location], options: DecodeOptions, findings: Findings) -> None:
-    tables = SchemaTracker(SchemaHistory(), Selection(), on_mismatch="positional")
+    tables = SchemaTracker(SchemaHistory(), Selection(), "positional", "positional")
     sizes = (size for path in files for size in FileCheck(path, options, findings, tables).run())
     if not sys.stderr.isatty():
         for _ in sizes:

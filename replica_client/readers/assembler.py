@@ -97,7 +97,8 @@ class AssemblyOptions:
         on_unknown_table: what a table does whose column names neither the binlog nor the schema
             history tells: ``error`` stops with ``UnknownTableError``, ``positional`` names its columns
             ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live source,
-            ``positional`` for files.
+            ``positional`` for files. A column whose type the binlog hides (MariaDB's UUID, INET4, INET6 and
+            VECTOR) is refused by name where no definition is known; ``positional`` takes its bytes.
         on_schema_mismatch: what a table map does that contradicts the schema history: ``error`` stops
             with ``SchemaMismatchError``, ``positional`` as above.
         full_rows: refuse row images that lack wanted columns (``binlog_row_image`` is not FULL) with
@@ -169,7 +170,7 @@ class TransactionAssembler:
         self.schema = SchemaTracker(
             SchemaHistory() if history is None else history,
             options.selection,
-            options.on_unknown_table or "positional",
+            options.on_unknown_table,
             options.on_schema_mismatch,
         )
         self._options = options

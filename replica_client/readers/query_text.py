@@ -3,8 +3,8 @@
 A server logs most statements as the client sent them, in the client's character set and SQL mode. Some it
 writes itself: CREATE TABLE … SELECT as a CREATE TABLE with all columns, CREATE TABLE … LIKE of a temporary
 table, CREATE TABLE of a generated key, and DROP, TRUNCATE and DELETE of its own. Those are in UTF-8, with
-backslash escapes, and under MYSQL40 and MYSQL323 without character sets, while the event still names the
-client's settings. Labels of ENUM and SET lose there what utf8mb3 has not: a ``?`` may be another
+backslash escapes, and under some SQL modes without character sets (``schema/left_out.py``), while the event still
+names the client's settings. Labels of ENUM and SET lose there what utf8mb3 has not: a ``?`` may be another
 character. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. A replica that applies such an event runs it
 under the client's settings, and its tables are then called so.)
 
@@ -36,7 +36,6 @@ from replica_client.schema.character_sets import BINARY, charset_of_id
 from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.statement_context import (
     MODE_NO_BACKSLASH_ESCAPES,
-    MODE_WITHOUT_CHARSETS,
     StatementContext,
 )
 from replica_client.schema.ddl.statements import read_statement
@@ -50,6 +49,7 @@ from replica_client.schema.ddl.steps import (
     tables_touched,
 )
 from replica_client.schema.labels import is_text
+from replica_client.schema.left_out import unwritten_parts
 from replica_client.schema.model import TEXT_KINDS
 
 _UTF8MB4: Final = 45
@@ -190,7 +190,8 @@ def read_query(
     """
     read = _read(event, layout, provenance, exists)
     if _is_like_temporary(event, read, provenance):
-        read = read._replace(meaning=_without_default(read.meaning, read.context))
+        reason = "without the character set of the temporary table that this one is like"
+        read = read._replace(meaning=_without_default(read.meaning, read.context, reason))
     if _LABEL.search(event.body.query) and _may_be_listed(event, read.context, provenance):
         return read._replace(meaning=_listed(read.meaning))
     return read
@@ -207,19 +208,18 @@ def _is_like_temporary(event: BinlogEvent, read: ReadQuery, provenance: Provenan
     )
 
 
-def _without_default(meaning: Meaning, context: StatementContext) -> Meaning:
-    """The meaning of a CREATE TABLE whose default character set the server left out.
+def _without_default(meaning: Meaning, context: StatementContext, reason: str) -> Meaning:
+    """Return the meaning of a CREATE TABLE whose default character set the server left out.
 
-    It is that of the temporary table, and what columns have that are listed without one. (Seen on MySQL 5.6 and 9.7,
-    MariaDB 10.11 and 11.8. Their replicas take that of the database.)
+    Columns that are listed without one have it. It is that of a temporary table, or one that the SQL mode hides. (Seen
+    on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. Their replicas take that of the database.)
     """
     if not isinstance(meaning, CreateTable) or meaning.charset or meaning.select:
         return meaning
     lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
     if not lacks or (not context.is_mariadb and context.version >= _TELLS_CHARSETS):
         return replace(meaning, charset_unknown=True)
-    reason = f"the server wrote {lacks[0]} without the character set of the temporary table that this one is like"
-    return NotUnderstood(reason, (meaning.table,))
+    return NotUnderstood(f"the server wrote {lacks[0]} {reason}", (meaning.table,))
 
 
 def _lacks_own_charset(column: ColumnText) -> bool:
@@ -284,7 +284,7 @@ def _uses_temporary(
 def _may_be_the_servers(query: bytes, context: StatementContext) -> bool:
     charsets = context.client_charset, context.connection_charset
     plain = _LOSE_NOTHING.issuperset(charsets) or (query.isascii() and BINARY not in charsets)
-    if plain and not context.sql_mode & (MODE_NO_BACKSLASH_ESCAPES | MODE_WITHOUT_CHARSETS):
+    if plain and not context.sql_mode & MODE_NO_BACKSLASH_ESCAPES and not _unwritten(context):
         return False
     return any(form.match(query) for form in (_CREATE, _DROP, _EMPTIED))
 
@@ -323,12 +323,21 @@ def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
         connection_charset=None,
     )
     meaning = read_statement(text, own)
-    if context.sql_mode & MODE_WITHOUT_CHARSETS and isinstance(meaning, CreateTable):
+    unwritten = _unwritten(context)
+    if "column charset" in unwritten and isinstance(meaning, CreateTable):
         lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
         if lacks and not meaning.select:
             reason = f"the server wrote {lacks[0]} without its character set, as MYSQL40 and MYSQL323 ask"
             meaning = NotUnderstood(reason, (meaning.table,))
+    elif "table charset" in unwritten:
+        reason = "without the character set of its table, as this sql_mode (ORACLE, ANSI …) asks"
+        meaning = _without_default(meaning, context, reason)
     return ReadQuery(text, own, meaning)
+
+
+def _unwritten(context: StatementContext) -> frozenset[str]:
+    """Return the parts that the server leaves out of a CREATE TABLE of its own in this session."""
+    return unwritten_parts(context.sql_mode, context.flavor, context.version)
 
 
 def _is_servers_form(meaning: Meaning) -> bool:
@@ -401,6 +410,8 @@ def _in_doubt(
         if exists is not None and exists(other.table) and not exists(one.table):
             return server._replace(doubtful=client)
         return client._replace(doubtful=server)
+    if isinstance(one, CreateTable) and other == replace(one, charset_unknown=True):
+        return server  # the table maps say the rest
     found = [tables_touched(meaning) for meaning in (one, other)]
     tables = tuple(dict.fromkeys((*found[0][0], *found[1][0])))
     databases = tuple(dict.fromkeys((*found[0][1], *found[1][1])))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.binlog.server_version import parse_server_version
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import UnknownTableError
@@ -19,6 +21,7 @@ from replica_client.schema.catalog import Absent, TableChange, TableState, Unver
 from replica_client.schema.ddl.statements import changed_tables, filled_tables
 from replica_client.schema.ddl.steps import CreateTable, RenameTables, TableName, Unrelated
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.left_out import describes_rows, hiding_columns
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import casefold_table
 from replica_client.schema.resolve import (
@@ -28,7 +31,6 @@ from replica_client.schema.resolve import (
     may_have_hash_columns,
     resolve,
     resolve_if_fitting,
-    tells_everything,
     with_hash_columns,
 )
 from replica_client.schema.shape import ColumnShape, TableShape
@@ -53,7 +55,7 @@ class SchemaTracker:
         history: what is known at the start; it is changed.
         selection: wanted tables; their schema changes are delivered.
         on_unknown: what becomes of a table that nothing is known of, or whose definition must be
-            proven and is not.
+            proven and is not; None: names by position, and an error where a table map hides the type of a column.
         on_mismatch: what becomes of a table map that is not of the table that is known.
 
     Attributes:
@@ -65,7 +67,7 @@ class SchemaTracker:
         self,
         history: SchemaHistory,
         selection: Selection,
-        on_unknown: UnknownTablePolicy = "positional",
+        on_unknown: UnknownTablePolicy | None = None,
         on_mismatch: UnknownTablePolicy = "error",
     ) -> None:
         self.history = history
@@ -296,7 +298,7 @@ class SchemaTracker:
         """
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
-        stated = tells_everything(shape)
+        stated = _describes_rows(shape, binlog_format)
         if isinstance(state, TableModel):
             state = with_hash_columns(shape, state, binlog_format.flavor)
             if (
@@ -311,10 +313,26 @@ class SchemaTracker:
             if not reason:
                 return resolve(shape, state)
             self._disagree(table_map, state, reason)
-            return shape
-        if not shape.names_resolved and self._on_unknown == "error":
+        elif not shape.names_resolved and self._on_unknown == "error":
             raise UnknownTableError(_unknown_text(table_map, state))
+        if shape.names_resolved and self._on_unknown != "positional":
+            self._refuse_hidden(table_map, shape, binlog_format)
         return shape
+
+    def _refuse_hidden(
+        self, table_map: TableMapEvent, shape: TableShape, binlog_format: BinlogFormat
+    ) -> None:
+        """Refuse wanted columns whose type the table map hides.
+
+        Raises:
+            UnknownTableError: there are some; they are named.
+        """
+        version = parse_server_version(binlog_format.server_version)
+        hidden = hiding_columns(shape, binlog_format.flavor, version)
+        wanted = self.selection.columns_of(shape.database, shape.table)
+        hidden = {name: kinds for name, kinds in hidden.items() if wanted is None or name in wanted}
+        if hidden:
+            raise UnknownTableError(_hidden_text(table_map, hidden))
 
     def undoubted_shape(
         self, table_map: TableMapEvent, binlog_format: BinlogFormat
@@ -323,12 +341,12 @@ class SchemaTracker:
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
         if not isinstance(state, TableModel):
-            return shape if tells_everything(shape) else None
+            return shape if _describes_rows(shape, binlog_format) else None
         key = (id(shape.columns), id(state.columns), state.primary_key, binlog_format.flavor)
         known = self._undoubted.get(key)
         if known is not None:
             return TableShape(shape.database, shape.table, known[2])
-        stated = tells_everything(shape)
+        stated = _describes_rows(shape, binlog_format)
         if not stated and (lacks_charset(shape, state) or self._lacks_labels(state)):
             return None
         model = with_hash_columns(shape, state, binlog_format.flavor)
@@ -361,7 +379,7 @@ class SchemaTracker:
         """Whether a look at the live source could tell more of the table of a table map."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
-        if tells_everything(shape):
+        if _describes_rows(shape, binlog_format):
             # Whether SELECT has its last column only the definition tells.
             flavor = binlog_format.flavor
             return not isinstance(state, TableModel) and may_have_hash_columns(shape, flavor)
@@ -375,6 +393,24 @@ class SchemaTracker:
             return False
         versions = self.history.versions((state.database, state.name))
         return bool(versions) and versions[-1].origin == "ddl"
+
+
+def _describes_rows(shape: TableShape, binlog_format: BinlogFormat) -> bool:
+    """Return whether a table map alone proves how its rows are read, as its server writes them."""
+    version = parse_server_version(binlog_format.server_version)
+    return describes_rows(shape, binlog_format.flavor, version)
+
+
+def _hidden_text(table_map: TableMapEvent, hidden: Mapping[str, tuple[str, ...]]) -> str:
+    columns = ", ".join(
+        f"{name} ({' or '.join((*map(str.upper, kinds), 'binary'))})"
+        for name, kinds in hidden.items()
+    )
+    return (
+        f"{table_map.schema}.{table_map.table}: the binlog of MariaDB does not name the type of {columns}; give a "
+        "schema history that knows the table (replica-client schema), grant this user SELECT on the table where the "
+        "source is live, or " + remedies("positional names")
+    )
 
 
 def _no_charset_text(table_map: TableMapEvent) -> str:

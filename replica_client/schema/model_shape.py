@@ -7,8 +7,9 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, TYPE_CODES
+from replica_client.schema.left_out import TEXT_CODES
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
-from replica_client.schema.resolve import LOGICAL_TYPES, TEXT_CODES
+from replica_client.schema.resolve import LOGICAL_TYPES
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _T = ColumnType

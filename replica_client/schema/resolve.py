@@ -13,6 +13,7 @@ from replica_client.errors import SchemaMismatchError
 from replica_client.schema.catalog import are_shared
 from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
 from replica_client.schema.fit import NUMBER_KINDS, misfit
+from replica_client.schema.left_out import TEXT_CODES
 from replica_client.schema.model import HASH_NAME, TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import (
     ColumnDefinition,
@@ -29,20 +30,6 @@ LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
 }
 """What values of a kind are, where the type code does not say it."""
 _T = ColumnType
-TEXT_CODES: Final = frozenset(
-    (
-        *(_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING),
-        *(_T.MYSQL_TYPE_VARCHAR_COMPRESSED, _T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
-        *(_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET),
-    )
-)
-"""Type codes of values that are text or bytes, by their collation."""
-_INTEGERS: Final = frozenset(
-    (
-        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24, _T.MYSQL_TYPE_LONG),
-        _T.MYSQL_TYPE_LONGLONG,
-    )
-)
 _HASHED: Final = frozenset(
     (
         *("char", "varchar", "binary", "varbinary", "json", "geometry"),
@@ -54,20 +41,6 @@ _FITTING: SizedCache[
     tuple[int, int, tuple[tuple[str, int], ...]],
     tuple[tuple[ColumnShape, ...], tuple[ColumnModel, ...], tuple[ColumnShape, ...] | None],
 ] = SizedCache(256)
-_LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
-
-
-def tells_everything(shape: TableShape) -> bool:
-    """Whether the binlog alone says how the table's rows are read (``binlog_row_metadata=FULL``)."""
-    return shape.names_resolved and all(map(_is_described, shape.columns))
-
-
-def _is_described(column: ColumnShape) -> bool:
-    if column.type_code in _LABELLED and column.labels is None:
-        return False
-    if column.type_code in TEXT_CODES and column.collation_id is None:
-        return False
-    return column.type_code not in _INTEGERS or column.unsigned is not None
 
 
 def lacks_charset(shape: TableShape, model: TableModel, *, of_labels: bool = True) -> bool:

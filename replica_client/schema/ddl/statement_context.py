@@ -10,13 +10,12 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.schema.character_sets import charset_of_id
 from replica_client.schema.labels import Written
+from replica_client.schema.left_out import is_doubtful_name
 
 MODE_REAL_AS_FLOAT: Final = 0x1
 MODE_ANSI_QUOTES: Final = 0x4
 MODE_ORACLE: Final = 0x200
 MODE_MAXDB: Final = 0x1000
-MODE_WITHOUT_CHARSETS: Final = 0x10000 | 0x20000
-"""MYSQL323 and MYSQL40: definitions that the server writes itself lack their character sets."""
 MODE_NO_BACKSLASH_ESCAPES: Final = 0x100000
 MODE_STRICT: Final = 0x200000 | 0x400000
 """STRICT_TRANS_TABLES and STRICT_ALL_TABLES: ALTER TABLE refuses values that it would change with either."""
@@ -100,7 +99,7 @@ class StatementContext:
     @property
     def utf8_is_in_doubt(self) -> bool:
         """Whether ``utf8`` means utf8mb3 or utf8mb4 as MariaDB's old_mode has it, which no event tells."""
-        return self.is_mariadb and (self.version >= (10, 6, 1) or not any(self.version))
+        return is_doubtful_name("utf8", self.flavor, self.version)
 
     @staticmethod
     def of_query(

@@ -394,7 +394,9 @@ class FilePlanner:
                 event, decoder = found[0]
                 position = Position(event.file, event.position)
                 self._timeline.follow(files, position, file)
-                tracker = SchemaTracker(self._timeline.history_at(position), Selection())
+                tracker = SchemaTracker(
+                    self._timeline.history_at(position), Selection(), options.on_unknown_table
+                )
                 shape: TableShape = tracker.shape(event.body, decoder.format)
                 return plan_table(shape, options, position)
         raise UnknownTableError(

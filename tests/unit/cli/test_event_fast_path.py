@@ -55,7 +55,7 @@ def events_one_by_one(path: Path, *, json: bool) -> tuple[str, str]:
 
 def findings_of(path: Path, *, by_fast_path: bool, patch: pytest.MonkeyPatch) -> tuple[Any, ...]:
     findings = Findings()
-    tables = SchemaTracker(SchemaHistory(), Selection(), on_mismatch="positional")
+    tables = SchemaTracker(SchemaHistory(), Selection(), "positional", "positional")
     with patch.context() as patched:
         patched.setattr(file_check, "compiled", lambda: by_fast_path)
         for _ in FileCheck(path, DecodeOptions(), findings, tables).run():

@@ -47,7 +47,7 @@ def _changes(path: Path, *, as_json: bool) -> None:
 
 
 def _check(path: Path) -> None:
-    tables = SchemaTracker(SchemaHistory(), Selection(), on_mismatch="positional")
+    tables = SchemaTracker(SchemaHistory(), Selection(), "positional", "positional")
     findings = Findings()
     for _ in FileCheck(path, DecodeOptions(), findings, tables).run():
         pass

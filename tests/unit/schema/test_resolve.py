@@ -13,7 +13,6 @@ from replica_client.schema.resolve import (
     lacks_charset,
     resolve,
     resolve_if_fitting,
-    tells_everything,
     with_hash_columns,
 )
 from replica_client.schema.shape import ColumnShape, TableShape
@@ -126,17 +125,6 @@ def test_unknown_character_sets() -> None:
     assert lacks_charset(shape(col(15, length=10)), unknown)
     assert not lacks_charset(shape(col(15, length=10, collation_id=8)), unknown)
     assert not lacks_charset(shape(col(15, length=10)), unknown.with_charset("latin1"))
-
-
-def test_tells_everything() -> None:
-    full = {"name": "a", "resolved": True}
-    assert tells_everything(shape(col(3, unsigned=False, **full)))
-    assert not tells_everything(shape(col(3, **full)))
-    assert not tells_everything(shape(col(3, unsigned=False)))
-    assert not tells_everything(shape(col(247, collation_id=8, **full)))
-    assert tells_everything(shape(col(247, collation_id=8, labels=("x",), **full)))
-    assert not tells_everything(shape(col(15, **full)))
-    assert tells_everything(shape(col(10, **full)))
 
 
 def test_hash_columns_of_mariadb() -> None:

@@ -1,0 +1,206 @@
+"""Facts that servers leave out of the binlog, by flavour, version and setting: the one list.
+
+A reader that believes the binlog asks here first. What stands here is unproven: the size in the table map may rule
+it out; else the table's definition is needed, from a schema history or from the source; else the column is refused by
+name.
+Each row was seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8, or stands in the release notes of the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from replica_client.constants.column_types import ColumnType
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.schema.shape import ColumnShape, TableShape
+
+Version = tuple[int, int, int]
+UNKNOWN_VERSION: Final[Version] = (0, 0, 0)
+
+_T = ColumnType
+_BINARY_COLLATION: Final = 63
+_LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
+TEXT_CODES: Final = frozenset(
+    (
+        *(_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING),
+        *(_T.MYSQL_TYPE_VARCHAR_COMPRESSED, _T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
+        *_LABELLED,
+    )
+)
+"""Type codes of values that are text or bytes, by their collation."""
+_INTEGERS: Final = frozenset(
+    (
+        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24, _T.MYSQL_TYPE_LONG),
+        _T.MYSQL_TYPE_LONGLONG,
+    )
+)
+
+
+class HiddenKind(NamedTuple):
+    """A type whose columns a table map shows as binary strings, whatever ``binlog_row_metadata`` is.
+
+    Attributes:
+        kind: the type.
+        flavor: of the servers that have it.
+        since: the first version that has it.
+        type_code: that the table map shows.
+        fits: whether a length in the table map can be that of such a column.
+    """
+
+    kind: str
+    flavor: ServerFlavor
+    since: Version
+    type_code: int
+    fits: Callable[[int], bool]
+
+
+_MAX_VECTOR: Final = 65532
+HIDDEN_KINDS: Final = (
+    HiddenKind(
+        "inet6", ServerFlavor.MARIADB, (10, 5, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 16
+    ),
+    HiddenKind(
+        "uuid", ServerFlavor.MARIADB, (10, 7, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 16
+    ),
+    HiddenKind(
+        "inet4", ServerFlavor.MARIADB, (10, 10, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 4
+    ),
+    HiddenKind(
+        "vector",
+        ServerFlavor.MARIADB,
+        (11, 7, 0),
+        _T.MYSQL_TYPE_VARCHAR,
+        lambda size: 0 < size <= _MAX_VECTOR and size % 4 == 0,
+    ),
+)
+"""MariaDB 10.5 and newer write ``binlog_row_metadata=FULL`` without them."""
+
+MODE_FOREIGN: Final = 0x100 | 0x200 | 0x400 | 0x800 | 0x1000 | 0x40000
+"""POSTGRESQL, ORACLE, MSSQL, DB2, MAXDB and ANSI."""
+MODE_NO_TABLE_OPTIONS: Final = 0x4000
+MODE_NO_FIELD_OPTIONS: Final = 0x8000
+MODE_WITHOUT_CHARSETS: Final = 0x10000 | 0x20000
+"""MYSQL323 and MYSQL40."""
+
+
+class UnwrittenByMode(NamedTuple):
+    """A part of the CREATE TABLE that a server writes itself (for CREATE … SELECT), left out under an SQL mode.
+
+    Attributes:
+        part: ``"table charset"``: the character set of the table, so that a column without one of its own has one
+            that nobody knows; ``"column charset"``: that of columns, too.
+        modes: bits of ``sql_mode``, any of which leaves it out.
+        flavor: of the servers that do so.
+        until: the first version that does so no more; None while all do.
+    """
+
+    part: str
+    modes: int
+    flavor: ServerFlavor
+    until: Version | None = None
+
+
+UNWRITTEN_BY_MODE: Final = (
+    UnwrittenByMode("column charset", MODE_WITHOUT_CHARSETS, ServerFlavor.MARIADB),
+    UnwrittenByMode("column charset", MODE_WITHOUT_CHARSETS, ServerFlavor.MYSQL, (8, 0, 0)),
+    UnwrittenByMode("table charset", MODE_FOREIGN | MODE_NO_TABLE_OPTIONS, ServerFlavor.MARIADB),
+    UnwrittenByMode("table charset", MODE_FOREIGN | MODE_NO_TABLE_OPTIONS, ServerFlavor.MYSQL),
+)
+
+
+class DoubtfulName(NamedTuple):
+    """The name of a character set whose meaning depends on a setting that no event has.
+
+    Attributes:
+        name: as it is written in a statement.
+        meanings: character sets that it can mean.
+        setting: that decides.
+        flavor: of the servers that have the setting.
+        since: the first version that has it.
+    """
+
+    name: str
+    meanings: tuple[str, ...]
+    setting: str
+    flavor: ServerFlavor
+    since: Version
+
+
+DOUBTFUL_NAMES: Final = (
+    DoubtfulName(
+        "utf8", ("utf8mb3", "utf8mb4"), "old_mode=UTF8_IS_UTF8MB3", ServerFlavor.MARIADB, (10, 6, 1)
+    ),
+)
+"""``default_collation_for_utf8mb4`` and ``character_set_collations`` choose a collation, and keep the character set."""
+
+
+def hidden_kinds(
+    column: ColumnShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
+) -> tuple[str, ...]:
+    """Return the types that a column of a table map may have, and that the table map does not name.
+
+    Args:
+        column: of the table map.
+        flavor: of the server that wrote it.
+        version: of that server; (0, 0, 0) when it is not known, which is any.
+    """
+    if column.collation_id != _BINARY_COLLATION or column.definition is not None:
+        return ()
+    return tuple(
+        hidden.kind
+        for hidden in HIDDEN_KINDS
+        if hidden.flavor == flavor
+        and hidden.type_code == column.type_code
+        and (version >= hidden.since or version == UNKNOWN_VERSION)
+        and hidden.fits(column.length)
+    )
+
+
+def hiding_columns(
+    shape: TableShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
+) -> dict[str, tuple[str, ...]]:
+    """Return the columns whose type a table map may hide, by name, each with the types that it can be."""
+    found = {column.name: hidden_kinds(column, flavor, version) for column in shape.columns}
+    return {name: kinds for name, kinds in found.items() if kinds}
+
+
+def describes_rows(
+    shape: TableShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
+) -> bool:
+    """Return whether a table map alone proves how its rows are read (``binlog_row_metadata=FULL``)."""
+    return shape.names_resolved and all(
+        _is_described(column) and not hidden_kinds(column, flavor, version)
+        for column in shape.columns
+    )
+
+
+def _is_described(column: ColumnShape) -> bool:
+    if column.type_code in _LABELLED and column.labels is None:
+        return False
+    if column.type_code in TEXT_CODES and column.collation_id is None:
+        return False
+    return column.type_code not in _INTEGERS or column.unsigned is not None
+
+
+def unwritten_parts(
+    sql_mode: int, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
+) -> frozenset[str]:
+    """Return the parts of a CREATE TABLE that a server leaves out where it writes one itself under an SQL mode."""
+    return frozenset(
+        row.part
+        for row in UNWRITTEN_BY_MODE
+        if row.flavor == flavor
+        and row.modes & sql_mode
+        and (row.until is None or version < row.until)
+    )
+
+
+def is_doubtful_name(name: str, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION) -> bool:
+    """Return whether the name of a character set in a statement can mean several."""
+    return any(
+        row.name == name.lower()
+        and row.flavor == flavor
+        and (version >= row.since or version == UNKNOWN_VERSION)
+        for row in DOUBTFUL_NAMES
+    )

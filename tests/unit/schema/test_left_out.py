@@ -1,0 +1,178 @@
+"""Facts that servers leave out of the binlog: each row of the list, on both sides of its limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_client.binlog.context import BinlogFormat
+from replica_client.binlog.events.table_map import TableMapEvent
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import SchemaMismatchError, UnknownTableError
+from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
+from replica_client.schema.left_out import (
+    MODE_NO_FIELD_OPTIONS,
+    MODE_NO_TABLE_OPTIONS,
+    describes_rows,
+    hidden_kinds,
+    is_doubtful_name,
+    unwritten_parts,
+)
+from replica_client.schema.shape import ColumnShape, TableShape
+from tests.unit.schema.tables import MARIADB as MARIADB_CONTEXT
+from tests.unit.schema.tables import history_of
+
+MARIADB, MYSQL = ServerFlavor.MARIADB, ServerFlavor.MYSQL
+STRING, VARCHAR, UTF8, BINARY = 254, 15, 45, 63
+
+
+def column(code: int, length: int, collation: int | None = BINARY, **members) -> ColumnShape:
+    return ColumnShape("c", code, length=length, collation_id=collation, **members)
+
+
+@pytest.mark.parametrize(
+    ("code", "length", "version", "kinds"),
+    [
+        (STRING, 16, (10, 4, 99), ()),
+        (STRING, 16, (10, 5, 0), ("inet6",)),
+        (STRING, 16, (10, 6, 99), ("inet6",)),
+        (STRING, 16, (10, 7, 0), ("inet6", "uuid")),
+        (STRING, 16, (0, 0, 0), ("inet6", "uuid")),
+        (STRING, 15, (11, 8, 9), ()),
+        (STRING, 17, (11, 8, 9), ()),
+        (STRING, 4, (10, 9, 99), ()),
+        (STRING, 4, (10, 10, 0), ("inet4",)),
+        (STRING, 4, (0, 0, 0), ("inet4",)),
+        (VARCHAR, 16, (11, 6, 99), ()),
+        (VARCHAR, 16, (11, 7, 0), ("vector",)),
+        (VARCHAR, 16, (0, 0, 0), ("vector",)),
+        (VARCHAR, 15, (11, 8, 9), ()),
+        (VARCHAR, 0, (11, 8, 9), ()),
+        (VARCHAR, 65532, (11, 8, 9), ("vector",)),
+        (VARCHAR, 4, (11, 8, 9), ("vector",)),
+    ],
+)
+def test_kinds_that_full_metadata_of_mariadb_hides(code, length, version, kinds) -> None:
+    assert hidden_kinds(column(code, length), MARIADB, version) == kinds
+    assert hidden_kinds(column(code, length), MYSQL, version) == ()
+    assert hidden_kinds(column(code, length, UTF8), MARIADB, version) == ()
+    shape = TableShape("d", "t", (column(code, length),))
+    assert describes_rows(shape, MARIADB, version) is not bool(kinds)
+    assert describes_rows(shape, MYSQL, version)
+
+
+def test_a_definition_says_what_the_table_map_hides() -> None:
+    known = history_of("CREATE TABLE t (c BINARY(16))", context=MARIADB_CONTEXT).table(("d", "t"))
+    seen = column(STRING, 16, definition=known.columns[0])
+    assert hidden_kinds(seen, MARIADB, (11, 8, 9)) == ()
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_described"),
+    [
+        (ColumnShape("a", 3, unsigned=False), True),
+        (ColumnShape("a", 3), False),
+        (ColumnShape("a", 3, unsigned=False, resolved=False), False),
+        (ColumnShape("a", 247, collation_id=8), False),
+        (ColumnShape("a", 247, labels=("x",)), False),
+        (ColumnShape("a", 247, collation_id=8, labels=("x",)), True),
+        (ColumnShape("a", 248, collation_id=8), False),
+        (ColumnShape("a", 15), False),
+        (ColumnShape("a", 252), False),
+        (ColumnShape("a", 252, collation_id=8), True),
+        (ColumnShape("a", 10), True),
+    ],
+)
+def test_facts_that_metadata_leaves_out(seen: ColumnShape, is_described: bool) -> None:
+    whole = ColumnShape("b", 10)
+    for flavor in (MYSQL, MARIADB):
+        assert describes_rows(TableShape("d", "t", (whole, seen)), flavor) is is_described
+
+
+MODES = {
+    "POSTGRESQL": 0x100,
+    "ORACLE": 0x200,
+    "MSSQL": 0x400,
+    "DB2": 0x800,
+    "MAXDB": 0x1000,
+    "ANSI": 0x40000,
+    "NO_TABLE_OPTIONS": MODE_NO_TABLE_OPTIONS,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_that_hide_the_table_options(mode: str) -> None:
+    for flavor, version in ((MARIADB, (11, 8, 9)), (MYSQL, (9, 7, 4)), (MYSQL, (5, 6, 24))):
+        assert unwritten_parts(MODES[mode], flavor, version) == {"table charset"}
+
+
+@pytest.mark.parametrize("mode", [0x10000, 0x20000])
+def test_modes_that_hide_the_character_sets_of_columns(mode: int) -> None:
+    assert "column charset" in unwritten_parts(mode, MARIADB, (11, 8, 9))
+    assert "column charset" in unwritten_parts(mode, MYSQL, (5, 7, 44))
+    assert unwritten_parts(mode, MYSQL, (8, 0, 0)) == frozenset()
+
+
+@pytest.mark.parametrize("mode", [0, 0x4, 0x2000, MODE_NO_FIELD_OPTIONS, 0x100000, 0x200000])
+def test_modes_that_hide_nothing(mode: int) -> None:
+    for flavor in (MARIADB, MYSQL):
+        assert unwritten_parts(mode, flavor, (5, 6, 24)) == frozenset()
+
+
+def test_names_of_character_sets_whose_meaning_a_setting_changes() -> None:
+    assert not is_doubtful_name("utf8", MARIADB, (10, 6, 0))
+    assert is_doubtful_name("UTF8", MARIADB, (10, 6, 1))
+    assert is_doubtful_name("utf8", MARIADB)
+    assert not is_doubtful_name("utf8", MYSQL, (9, 7, 4))
+    assert not is_doubtful_name("utf8mb4", MARIADB, (11, 8, 9))
+
+
+# CREATE TABLE d.t (id INT, u BINARY(16)) with FULL metadata, as MariaDB writes it; UUID and INET6 look so, too.
+TABLE_MAP = TableMapEvent(
+    table_id=1,
+    flags=0,
+    schema="d",
+    table="t",
+    column_types=bytes([3, STRING]),
+    column_metadata=(0, 0x10FE),
+    null_bitmap=b"\x03",
+    optional_metadata=bytes.fromhex("010100" + "02013f" + "0405" + "026964" + "0175"),
+)
+FULL = BinlogFormat(server_version="11.8.9-MariaDB-log")
+
+
+def test_a_hidden_type_is_refused_by_name_or_taken_as_bytes_or_known() -> None:
+    with pytest.raises(UnknownTableError, match=r"d\.t: .* type of u \(INET6 or UUID or binary\)"):
+        SchemaTracker(SchemaHistory(), Selection()).shape(TABLE_MAP, FULL)
+    with pytest.raises(UnknownTableError, match="type of u"):
+        SchemaTracker(SchemaHistory(), Selection(), "error").shape(TABLE_MAP, FULL)
+    taken = SchemaTracker(SchemaHistory(), Selection(), "positional").shape(TABLE_MAP, FULL)
+    assert [one.logical_type for one in taken.columns] == [None, None]
+    for kind, logical in (("UUID", "uuid"), ("INET6", "inet6"), ("BINARY(16)", None)):
+        history = history_of(f"CREATE TABLE t (id INT, u {kind})", context=MARIADB_CONTEXT)
+        tracker = SchemaTracker(history, Selection())
+        assert tracker.shape(TABLE_MAP, FULL).columns[1].logical_type == logical
+        assert not tracker.needs_proof(TABLE_MAP, FULL)
+    mysql = BinlogFormat(server_version="9.7.4")
+    assert SchemaTracker(SchemaHistory(), Selection(), "error").shape(TABLE_MAP, mysql)
+
+
+def test_a_hidden_type_is_asked_for_and_left_to_the_full_decoder() -> None:
+    tracker = SchemaTracker(SchemaHistory(), Selection())
+    assert tracker.needs_proof(TABLE_MAP, FULL)
+    assert tracker.undoubted_shape(TABLE_MAP, FULL) is None
+    old = BinlogFormat(server_version="10.4.34-MariaDB-log")
+    assert not tracker.needs_proof(TABLE_MAP, old)
+    assert tracker.undoubted_shape(TABLE_MAP, old) is not None
+
+
+def test_columns_that_nobody_wants_are_not_refused() -> None:
+    tracker = SchemaTracker(SchemaHistory(), Selection(columns={"d.t": ["id"]}))
+    assert tracker.shape(TABLE_MAP, FULL).column_names == ("id", "u")
+
+
+def test_a_history_that_contradicts_the_table_map_is_no_reason_to_believe_it() -> None:
+    history = history_of("CREATE TABLE t (id INT, other UUID)", context=MARIADB_CONTEXT)
+    with pytest.raises(SchemaMismatchError, match="name 'u' is not 'other'"):
+        SchemaTracker(history, Selection()).shape(TABLE_MAP, FULL)
