@@ -119,7 +119,10 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
             ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
         poll: seconds between two looks at where the source's binlog ends.
         signals: a table ``DATABASE.TABLE`` of the source whose rows ask for snapshots, see
-            :mod:`replica_client.daemon.signals`.
+            :mod:`replica_client.daemon.signals`. Whoever may insert there has tables copied again that the
+            sinks get anyway.
+        signal_raw_filters: filters of signals are SQL. Whoever may insert into the table of signals can then read
+            whatever the replication account may read, and occupy the source for 20 seconds with each signal.
         sinks: where its changes go; ``[[source.sink]]``.
     """
 
@@ -144,6 +147,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""
+    signal_raw_filters: bool = False
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
     transforms: list[dict[str, Any]] = field(default_factory=list, name="transform")
 

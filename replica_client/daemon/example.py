@@ -53,6 +53,7 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
                                 # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all
 # poll = 10                     # seconds between two looks at where the source's binlog ends
 # signals = "shop.signals"      # a table of the source whose rows ask for snapshots, in Debezium's form
+# signal_raw_filters = false    # true: who may insert there reads with SQL whatever this account may read
 
 # What is done to rows, definitions and statements before any sink sees them. Columns of these tables that are neither
 # kept nor named by a rule are withheld, those that an ALTER adds, too.

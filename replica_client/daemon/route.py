@@ -341,6 +341,7 @@ class Route:
             config.snapshot_rows,
             config.snapshot_locking,
             self._transform,
+            raw_filters=self.config.source.signal_raw_filters,
         )
         requests = SnapshotRequests(self._state, self.name)
         return RunningSnapshot(
@@ -360,7 +361,11 @@ class Route:
         from replica_client.daemon.signals import SignalTable
 
         target = name if self._transform is None else self._transform.target(*name)
-        return SignalTable(target, selection_of(self.config, mirror=mirror).wants(*name))
+        return SignalTable(
+            target,
+            selection_of(self.config, mirror=mirror).wants(*name),
+            raw=self.config.source.signal_raw_filters,
+        )
 
     def _signals(self, sink: Sink) -> MirrorSignals | None:
         """What signals ask of a mirror."""

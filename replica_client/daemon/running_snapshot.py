@@ -19,7 +19,7 @@ from typing import Final
 
 from replica_client.daemon.changed_keys import ChangedKeys
 from replica_client.daemon.first_copy import CopyProgress, server_name
-from replica_client.daemon.signals import Signal, SignalTable
+from replica_client.daemon.signals import SIGNAL, Signal, SignalTable
 from replica_client.daemon.snapshot_chunk import (
     SnapshotChunk,
     SnapshotPlan,
@@ -37,6 +37,7 @@ from replica_client.errors import (
     ConnectionLostError,
     ReplicaClientError,
     ServerError,
+    TransportTimeoutError,
 )
 from replica_client.position.position import Position
 from replica_client.readers.live.source_stream import SourceStream
@@ -150,8 +151,10 @@ class RunningSnapshot:
 
     def _ask(self, signal: Signal) -> None:
         _LOG.info("%s: %s: %s", self._plan.route, signal.id, signal.kind)
-        self.progress.take(signal)
+        if not self.progress.take(signal):
+            return self._refuse(signal.id, "too many snapshots are asked for; wait, or stop them")
         self._save()
+        return None
 
     def _is_missed(self, name: TableName) -> bool:
         return self._plan.all_tables and self._plan.selection.wants(*name)
@@ -344,13 +347,23 @@ class RunningSnapshot:
                 await connection.query("ROLLBACK")
                 if error.errno not in CHANGED_ERRORS:
                     if request:
-                        self._refuse(request, f"{'.'.join(name)}: {error}")
+                        self._refuse(request, f"{'.'.join(name)}: {_unsaid(error)}")
                         return self._give_up()
                     raise
                 if error.errno not in GONE_ERRORS and one.where:
-                    self._refuse(request, f"{'.'.join(name)}: {error}")
+                    self._refuse(request, f"{'.'.join(name)}: {_unsaid(error)}")
                     return self._give_up()
                 outcome = _ALTERED
+            except TransportTimeoutError:
+                if one.where:
+                    self._refuse(request, f"{'.'.join(name)}: its filter takes too long")
+                    self._give_up()
+                raise
+            except ConfigError as error:
+                if not one.filter:
+                    raise
+                self._refuse(request, str(error))
+                return self._give_up()
             tries = tries + 1 if outcome else 0
             if outcome == _MOVED:
                 raise ConnectionLostError("the stream follows another server now")
@@ -369,6 +382,13 @@ class RunningSnapshot:
     async def _chunk(self, connection: SourceConnection, one: TableProgress) -> str:
         """Read the next chunk of a table, and have it written; why it was not, empty when it was."""
         name, base = one.name, one
+        if one.where and one.request.startswith(SIGNAL) and not self._plan.raw_filters:
+            self._refuse(
+                one.request,
+                "its filter is SQL, which signals may not have; signal_raw_filters = true allows that",
+            )
+            self._give_up()
+            return ""
         transform = self._plan.transform
         # From now on, what alters the table behind the definition that is read is seen.
         changes = ChangedKeys(name if transform is None else transform.target(*name))
@@ -408,3 +428,8 @@ class RunningSnapshot:
             return await chunk.outcome
         finally:
             self._ready = None
+
+
+def _unsaid(error: ServerError) -> str:
+    """A server's refusal without its text, which has values where a condition is made for that."""
+    return f"the source refuses it with error {error.errno}"

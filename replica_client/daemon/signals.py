@@ -1,14 +1,18 @@
 """Signals: rows that somebody inserts into a table of the source to ask for snapshots, in Debezium's form.
 
-The first three columns are an id, a type and a JSON document, whatever their names::
+Who may insert into that table is a stranger to the account that copies: a signal chooses among the tables and columns
+that the sink gets anyway, and nothing else. The first three columns are an id, a type and a JSON document, whatever
+their names::
 
     INSERT INTO shop.signals VALUES ('again-1', 'execute-snapshot',
         '{"data-collections": ["shop.orders"], "type": "incremental",
           "additional-conditions": [{"data-collection": "shop.orders", "filter": "id > 1000"}]}');
 
-``data-collections`` are names, or regular expressions of whole names. ``stop-snapshot`` ends what was asked for and is
-not done: of all tables, or of those that it names. Every sink of the source takes a signal once, with the commit of the
-transaction that has the row.
+``data-collections`` are names, or patterns of whole names with ``*`` and ``?``; regular expressions are taken where
+they say no more than such a pattern. A filter is a condition of :mod:`replica_client.rows.where` on the columns as the
+sink gets them. It is SQL only where the configuration has ``signal_raw_filters = true``. ``stop-snapshot`` ends what
+was asked for and is not done: of all tables, or of those that it names. Every sink of the source takes a signal once,
+with the commit of the transaction that has the row.
 """
 
 from __future__ import annotations
@@ -16,16 +20,34 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.daemon.migration.patterns import names_of
+from replica_client.errors import ConfigError
 from replica_client.readers.transaction import Transaction
+from replica_client.rows.selection import Pattern
+from replica_client.rows.where import parse_where
 from replica_client.tables.table_copy import TableName
 
 EXECUTE: Final = "execute-snapshot"
 STOP: Final = "stop-snapshot"
-_SELECT: Final = re.compile(r"\s*SELECT\s+\*\s+FROM\s+\S+\s+WHERE\s+(.*?)[\s;]*", re.I | re.S)
-_ANY_SELECT: Final = re.compile(r"\s*SELECT\s", re.I)
+SIGNAL: Final = "signal "
+"""How the names of requests begin that signals make."""
+MAX_SIZE: Final = 1 << 16
+"""Characters of a signal's JSON."""
+MAX_NAME: Final = 255
+"""Characters of a signal's id."""
+MAX_PATTERN: Final = 300
+"""Characters of a name or pattern of tables: two names of 64 characters, each in backquotes and escaped."""
+MAX_NAMES: Final = 1000
+"""Names and patterns of a signal."""
+MAX_WILD: Final = 20
+"""Of these, patterns: each is compared with every table."""
+_SELECT: Final = re.compile(r"SELECT\s+\*\s+FROM\s+\S+\s+WHERE\s+", re.I)
+_ANY_SELECT: Final = re.compile(r"SELECT\s", re.I)
+_OF_EXPRESSIONS: Final = frozenset("\\^()[]{}|+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +57,10 @@ class Signal:
     Attributes:
         id: name of the request that it makes.
         kind: ``execute-snapshot`` or ``stop-snapshot``.
-        tables: names ``database.table``, or regular expressions of them.
-        conditions: the same, each with a condition in SQL of the rows that are wanted.
+        tables: names ``database.table``, or patterns of them.
+        conditions: the same, each with a condition of the rows that are wanted.
         blocking: the rows are marked as those of a first copy.
+        raw: the conditions are SQL.
     """
 
     id: str
@@ -45,10 +68,15 @@ class Signal:
     tables: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...] = ()
     blocking: bool = False
+    raw: bool = False
 
     @classmethod
-    def of_row(cls, row: tuple[Any, ...]) -> Self | None:
-        """What an inserted row asks for; None: something else than a snapshot.
+    def of_row(cls, row: tuple[Any, ...], *, raw: bool = False) -> Self | None:
+        """Read an inserted row; None for one that asks for something else than a snapshot.
+
+        Args:
+            row: values of the table's columns.
+            raw: filters are SQL.
 
         Raises:
             ValueError: it is none; says why.
@@ -58,6 +86,10 @@ class Signal:
         name, kind, data = (_text(value) for value in row[:3])
         if kind not in (EXECUTE, STOP):
             return None
+        if len(name) > MAX_NAME or len(data) > MAX_SIZE:
+            raise ValueError(
+                f"an id has at most {MAX_NAME} characters, and data at most {MAX_SIZE}"
+            )
         try:
             document = json.loads(data or "{}")
         except (ValueError, RecursionError):
@@ -67,15 +99,14 @@ class Signal:
         tables = _texts(document.get("data-collections", []), "data-collections")
         if kind == EXECUTE and not tables:
             raise ValueError("data-collections is missing")
-        for text in tables:
-            _compiled(text)
         way = str(document.get("type") or "incremental").lower()
         if way not in ("incremental", "blocking"):
             raise ValueError(
                 f"the type of snapshot {way!r:.40} is neither incremental nor blocking"
             )
-        conditions = tuple(_conditions(document.get("additional-conditions", [])))
-        return cls(f"signal {name}", kind, tables, conditions, way == "blocking")
+        conditions = tuple(_conditions(document.get("additional-conditions", []), raw=raw))
+        _check_names([*tables, *(table for table, _ in conditions)])
+        return cls(f"{SIGNAL}{name}", kind, tables, conditions, way == "blocking", raw)
 
     @classmethod
     def of_gap(cls, transaction: Transaction) -> Self | None:
@@ -83,7 +114,7 @@ class Signal:
         if not any(one.kind == "gtid_gap" for one in transaction.losses):
             return None
         return cls(
-            f"gap before {transaction.start.file}:{transaction.start.offset}", EXECUTE, (".*",)
+            f"gap before {transaction.start.file}:{transaction.start.offset}", EXECUTE, ("*.*",)
         )
 
     @classmethod
@@ -91,7 +122,9 @@ class Signal:
         """What :meth:`to_state` gave."""
         conditions = tuple((str(one), str(where)) for one, where in value["conditions"])
         tables = tuple(map(str, value["tables"]))
-        return cls(str(value["id"]), EXECUTE, tables, conditions, bool(value["blocking"]))
+        # Before conditions had a grammar of their own, they were SQL.
+        raw = bool(value.get("raw", bool(conditions)))
+        return cls(str(value["id"]), EXECUTE, tables, conditions, bool(value["blocking"]), raw)
 
     def to_state(self) -> dict[str, object]:
         """As JSON value; of those that ask for a snapshot."""
@@ -100,12 +133,18 @@ class Signal:
             "tables": list(self.tables),
             "conditions": [list(one) for one in self.conditions],
             "blocking": self.blocking,
+            "raw": self.raw,
         }
 
     def names(self, there: Iterable[TableName]) -> list[TableName]:
         """Which tables are meant, in the order of the signal."""
-        known = sorted(set(there))
-        found = {name: None for text in self.tables for name in known if _matches(text, name)}
+        known = {".".join(name): name for name in sorted(set(there))}
+        found: dict[TableName, None] = {}
+        for text in self.tables:
+            if text in known:
+                found[known[text]] = None
+            elif text.count(".") != 1 or is_wild(text):
+                found |= {name: None for name in known.values() if _matches(text, name)}
         return list(found)
 
     def where(self, name: TableName) -> str:
@@ -123,10 +162,11 @@ class SignalTable:
     Args:
         name: behind the transforms.
         shown: whether the sink wants it, too.
+        raw: filters are SQL.
     """
 
-    def __init__(self, name: TableName, shown: bool) -> None:
-        self.name = name
+    def __init__(self, name: TableName, shown: bool, *, raw: bool = False) -> None:
+        self.name, self._raw = name, raw
         self._hides = not shown
 
     def signals(self, transaction: Transaction) -> Iterator[Signal | ValueError]:
@@ -138,7 +178,7 @@ class SignalTable:
                 if change.before is not None or change.after is None:
                     continue
                 try:
-                    signal = Signal.of_row(tuple(change.after))
+                    signal = Signal.of_row(tuple(change.after), raw=self._raw)
                 except ValueError as error:
                     identifier = _text(change.after[0]) if len(change.after) else ""
                     yield ValueError(f"signal {identifier!r:.60}: {error}")
@@ -166,7 +206,7 @@ class SignalTable:
         return transaction.__replace__(schema_changes=changes, statements=statements)
 
 
-def _conditions(found: Any) -> Iterator[tuple[str, str]]:
+def _conditions(found: Any, *, raw: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(found, list):
         raise ValueError("additional-conditions is no list")
     for one in found:
@@ -175,13 +215,21 @@ def _conditions(found: Any) -> Iterator[tuple[str, str]]:
         table, where = one.get("data-collection"), one.get("filter")
         if not isinstance(table, str) or not isinstance(where, str) or not where.strip():
             raise ValueError("an additional condition has a data-collection and a filter")
-        _compiled(table)
         # Blocking snapshots have whole statements.
-        if select := _SELECT.fullmatch(where):
-            where = select[1]
+        where = where.strip().rstrip("; \t\r\n")
+        if select := _SELECT.match(where):
+            where = where[select.end() :]
         elif _ANY_SELECT.match(where):
             raise ValueError("a filter is a condition, or SELECT * FROM TABLE WHERE a condition")
-        yield table, where
+        if not raw:
+            try:
+                parse_where(where)
+            except ConfigError as error:
+                raise ValueError(
+                    f"filter: {error}; filters are conditions as of changes --where, or SQL where the source has "
+                    "signal_raw_filters = true"
+                ) from None
+        yield table.strip(), where
 
 
 def _texts(found: Any, name: str) -> tuple[str, ...]:
@@ -190,16 +238,50 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in found)
 
 
-def _compiled(text: str) -> re.Pattern[str]:
+def _check_names(texts: list[str]) -> None:
+    """Refuse names and patterns that would take long to compare, or say what no pattern can."""
+    if len(texts) > MAX_NAMES or sum(map(is_wild, texts)) > MAX_WILD:
+        raise ValueError(
+            f"a signal names at most {MAX_NAMES} tables, and has at most {MAX_WILD} patterns"
+        )
+    for text in texts:
+        _patterns(text)
+
+
+def is_wild(text: str) -> bool:
+    """Whether a text may stand for several tables."""
+    return not text.replace(".", "").replace("_", "").replace("$", "").isalnum()
+
+
+@lru_cache(maxsize=2 * MAX_NAMES)
+def _patterns(text: str) -> tuple[Pattern, ...]:
+    """Read a name, a pattern, or a regular expression that is not more than a pattern.
+
+    No expression of the signal's author is ever compiled: one of a hundred characters can take years.
+    """
+    if len(text) > MAX_PATTERN:
+        raise ValueError(f"a name or pattern of tables has at most {MAX_PATTERN} characters")
     try:
-        return re.compile(text.strip())
-    except (re.error, RecursionError):
-        raise ValueError(f"{text!r:.60} is neither a name nor a regular expression") from None
+        found = names_of(text, 2)
+        if found is not None:
+            return tuple(Pattern(".".join(names), "data-collections") for names in found)
+        if not _OF_EXPRESSIONS & set(text):
+            return (Pattern(text, "data-collections"),)
+    except ConfigError:
+        pass
+    raise ValueError(
+        f"{text!r:.60} is neither DATABASE.TABLE nor a pattern of it with * and ?; of regular expressions those are "
+        "taken that say no more, such as shop\\..* or shop\\.(orders|items)"
+    )
 
 
 def _matches(text: str, name: TableName) -> bool:
-    whole = ".".join(name)
-    return text == whole or _compiled(text).fullmatch(whole) is not None
+    if text == ".".join(name):
+        return True
+    try:
+        return any(one.matches(*name) for one in _patterns(text))
+    except ValueError:
+        return False  # saved by an earlier release
 
 
 def _text(value: Any) -> str:

@@ -6,16 +6,19 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.changed_keys import Key
 from replica_client.daemon.first_copy import server_name
 from replica_client.daemon.snapshot_progress import TableProgress
 from replica_client.daemon.snapshot_view import SnapshotView
-from replica_client.errors import ServerError
+from replica_client.errors import ConfigError, ServerError
 from replica_client.readers.transforms.transformer import Transformer
+from replica_client.rows.conditions import row_matches
 from replica_client.rows.row import Row
 from replica_client.rows.selection import Selection
+from replica_client.rows.where import columns_of, parse_where
 from replica_client.schema.history import LogPosition
 from replica_client.schema.quoting import mysql_table
 from replica_client.sinks.snapshot_sink import SnapshotRows
@@ -24,6 +27,10 @@ from replica_client.tables.table_copy import TableName
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
+
+RAW_SECONDS: Final = 20
+"""How long a statement with a condition in SQL may run."""
+_LIMITS_SELECTS: Final = (5, 7, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class SnapshotPlan:
         chunk_rows: of a chunk, about.
         locking: see :data:`~replica_client.snapshot.Locking`.
         transform: what is done to definitions and rows.
+        raw_filters: who writes signals may choose rows with SQL of their own.
     """
 
     route: str
@@ -47,6 +55,7 @@ class SnapshotPlan:
     chunk_rows: int
     locking: Locking = "never"
     transform: Transformer | None = None
+    raw_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,9 @@ async def next_range(
     if view.key is None or not can_be_cut(view.model):
         return KeyRange()
     after = None if one.done is None else KeyRange.from_json(one.done).upto
-    ranges = key_ranges(connection, view.model, rows, after=after, where=one.where)
+    where = _where(view, one)
+    await limit_statements(connection, one)
+    ranges = key_ranges(connection, view.model, rows, after=after, where=where)
     try:
         return await anext(ranges)
     finally:
@@ -110,12 +121,19 @@ async def read_snapshot_chunk(
     """
     rows: list[Row] = []
     count, now = one.rows, int(time.time())
+    wanted = _Filter(view, one.filter) if one.filter else None
+    await limit_statements(connection, one)
     async with reading(
-        connection, view.model, part, locking=locking, where=one.where, ordered=True
+        connection, view.model, part, locking=locking, where=_where(view, one), ordered=True
     ) as chunk:
         async for some in chunk.rows():
-            count += len(some)
-            rows += view.rows(some)
+            found = view.rows(some)
+            if wanted is not None:
+                found = wanted.kept(found)
+            count += len(some) if wanted is None else len(found)
+            rows += found
+    if wanted is not None and wanted.fault is not None:
+        raise wanted.fault
     low, high, named = chunk.window.low, chunk.window.high, chunk.window.named
     assert named is not None
     key = tuple(name for name, _ in view.model.primary_key)
@@ -144,6 +162,60 @@ async def read_snapshot_chunk(
         server_name(connection.server),
         asyncio.get_running_loop().create_future(),
     )
+
+
+class _Filter:
+    """A condition on the rows of a table as they are delivered.
+
+    Args:
+        view: of the table.
+        text: the condition.
+
+    Attributes:
+        fault: why it cannot be decided. All rows are read nevertheless, so that the connection can go on.
+
+    Raises:
+        ConfigError: the table has no such column, or none that is delivered.
+    """
+
+    def __init__(self, view: SnapshotView, text: str) -> None:
+        self._wanted, self._name = parse_where(text), view.name
+        self.fault: ConfigError | None = None
+        given = {column.name for column in view.columns}
+        for column in columns_of(self._wanted):
+            if column not in given:
+                raise ConfigError(
+                    f"{'.'.join(view.name)} has no column {column!r:.80} for this sink"
+                )
+
+    def kept(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return those that meet the condition; none after a fault."""
+        if self.fault is None:
+            try:
+                return [row for row in rows if row_matches(self._wanted, row, *self._name)]
+            except ConfigError as error:
+                self.fault = error
+        return []
+
+
+def _where(view: SnapshotView, one: TableProgress) -> str:
+    """The condition in SQL of a table's rows: of a filter as much as SQL and the rows that are delivered agree on."""
+    return view.prefilter(parse_where(one.filter)) if one.filter else one.where
+
+
+async def limit_statements(connection: SourceConnection, one: TableProgress) -> None:
+    """Bound the time of statements with somebody's SQL; others take as long as they need, whatever the server's limit.
+
+    A statement that runs keeps the table's metadata lock.
+
+    Raises:
+        ServerError: the source refuses.
+    """
+    seconds, server = (RAW_SECONDS if one.where else 0), connection.server
+    if server.is_mariadb:
+        await connection.query(f"SET SESSION max_statement_time = {seconds}")
+    elif server.version >= _LIMITS_SELECTS:
+        await connection.query(f"SET SESSION max_execution_time = {seconds * 1000}")
 
 
 async def before_definition(connection: SourceConnection, name: TableName) -> LogPosition:

@@ -13,6 +13,10 @@ from replica_client.schema.history import SchemaChange
 from replica_client.tables.table_copy import TableName
 
 STATE_KEY: Final = "snapshot"
+MAX_SIGNALS: Final = 100
+"""Signals that wait for their tables to be looked up, at most: they are part of every checkpoint."""
+MAX_TABLES: Final = 10_000
+"""Tables that are left, beyond which signals are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class TableProgress:
         database: of the table.
         table: its name on the source.
         request: name of the request that it is of; empty for the first copy.
-        where: condition in SQL of the wanted rows.
+        where: condition in SQL of the wanted rows, of somebody who may choose any.
+        filter: condition of :mod:`replica_client.rows.where` of the wanted rows, as the sink gets them.
         key: columns of the primary key that ranges are of.
         done: the range that was written last, as JSON; None: nothing was.
         rows: how many were written.
@@ -40,6 +45,7 @@ class TableProgress:
     rows: int = 0
     whole: bool = False
     blocking: bool = False
+    filter: str = ""
 
     @property
     def name(self) -> TableName:
@@ -109,15 +115,18 @@ class SnapshotProgress:
             self.left.append(TableProgress(*after))
         return True
 
-    def take(self, signal: Signal) -> None:
-        """A signal came in the stream."""
+    def take(self, signal: Signal) -> bool:
+        """Take a signal of the stream; False where too much is asked for already."""
         if signal.kind == EXECUTE:
+            if len(self.signals) >= MAX_SIGNALS or len(self.left) >= MAX_TABLES:
+                return False
             self.signals.append(signal)
-            return
+            return True
         self.left = [one for one in self.left if not (one.request and signal.stops(one.name))]
         if not signal.tables:
             self.signals.clear()
         self.signals = [one for one in self.signals if not set(one.tables) <= set(signal.tables)]
+        return True
 
     def expand(self, there: Collection[TableName]) -> list[Signal]:
         """Find out which tables signals mean; returns those that mean none.
@@ -127,10 +136,12 @@ class SnapshotProgress:
         """
         signals, self.signals = self.signals, []
         for one in signals:
-            self.left += [
-                TableProgress(*name, request=one.id, where=one.where(name), blocking=one.blocking)
-                for name in one.names(there)
-            ]
+            for name in one.names(there):
+                made = TableProgress(*name, request=one.id, blocking=one.blocking)
+                text = one.where(name)
+                self.left.append(
+                    replace(made, where=text) if one.raw else replace(made, filter=text)
+                )
         return [one for one in signals if not one.names(there)]
 
     def to_state(self) -> dict[str, object]:

@@ -8,13 +8,16 @@ from typing import Self
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.daemon.changed_keys import Key
+from replica_client.readers.transforms.column_rules import ColumnRule
 from replica_client.readers.transforms.table_plan import DROPPED, TablePlan
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.row import Row, row_class
 from replica_client.rows.selection import Selection
+from replica_client.rows.where import Condition
 from replica_client.schema.model import TableModel
 from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.snapshot.exact_conditions import NUMBERS, exact_sql
 from replica_client.tables.table_copy import TableName
 
 
@@ -78,6 +81,27 @@ class SnapshotView:
             return rows
         make = row_class(tuple(column.name for column in self.columns))
         return [make([row[at] for at in self._indexes]) for row in rows]
+
+    def prefilter(self, wanted: Condition) -> str:
+        """The condition in SQL that leaves out rows which certainly do not meet another one; empty: none does so.
+
+        Only tests that the server answers as :mod:`replica_client.rows.conditions` does are part of it: of numbers,
+        and of columns that no transform changes. The rows that come are tested again.
+        """
+        return exact_sql(wanted, self._numbers()) or ""
+
+    def _numbers(self) -> dict[str, str]:
+        """The source's columns of numbers that are delivered as they are, by the delivered name."""
+        columns = [one for one in self.model.columns if not one.hidden]
+        given = {one.name for one in self.columns}
+        rules: list[tuple[ColumnRule | None, str]] = [(None, one.name) for one in columns]
+        if self._plan is not None:
+            rules = self._plan.columns(columns, (name for name, _ in self.model.primary_key))
+        return {
+            new: column.name
+            for column, (rule, new) in zip(columns, rules, strict=True)
+            if rule is None and new in given and column.kind in NUMBERS
+        }
 
     def keys(self, rows: Sequence[Row]) -> list[Key] | None:
         """Their keys; None where nothing tells them apart."""

@@ -24,6 +24,7 @@ not, and a test of a column that the row image left out are errors: nothing is p
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import re
@@ -37,6 +38,7 @@ from replica_client.binlog.values.json_lookup import is_container
 from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.rows.absent import ABSENT
+from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.where import (
@@ -186,9 +188,10 @@ def _compared(column: str, value: Any, sign: str, literal: Value) -> bool:
 
 def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any]:
     """The value and the literal as what compares."""
-    if isinstance(value, JsonDocument) and sign in _EQUALITY:
-        return _json(value, literal)
-    if isinstance(value, (EnumValue, SetValue)):
+    if isinstance(value, JsonDocument | RawJson):
+        if sign in _EQUALITY:
+            return _json(value, literal)
+    elif isinstance(value, (EnumValue, SetValue)):
         known = value.label if isinstance(value, EnumValue) else value.labels
         if known is None:
             raise ConfigError(f"the labels of column {column!r} are not known")
@@ -215,14 +218,20 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
         if isinstance(literal, bytes)
         else "a number"
     )
-    shown = "a JSON document" if isinstance(value, JsonDocument) else type(value).__name__
+    shown = "a JSON document" if isinstance(value, JsonDocument | RawJson) else type(value).__name__
     raise ConfigError(f"column {column!r} is {shown}, which {sign} does not compare with {kind}")
 
 
-def _json(document: JsonDocument, literal: Value) -> tuple[Any, Any]:
-    if is_container(document.data):
-        return (), literal  # whatever is in it: no literal is an object or an array
-    value = document.value
+def _json(document: JsonDocument | RawJson, literal: Value) -> tuple[Any, Any]:
+    # Whatever is in an object or an array: no literal is one.
+    if isinstance(document, RawJson):
+        if document.lstrip()[:1] in ("{", "["):
+            return (), literal
+        value = json.loads(document)
+    elif is_container(document.data):
+        return (), literal
+    else:
+        value = document.value
     # Python takes true for 1; JSON does not.
     if isinstance(value, bool) is not isinstance(literal, bool):
         return (), literal

@@ -30,7 +30,8 @@ class Pattern:
 
     def __init__(self, text: str, option: str) -> None:
         self.text = text
-        parts = [""]
+        # Literal expressions with "*" between them, of the database and the table.
+        parts: list[list[str]] = [[""]]
         at = 0
         while at < len(text):
             match = _PART.match(text, at)
@@ -38,22 +39,24 @@ class Pattern:
                 raise ConfigError(f"{option}: pattern {text!r} has a backquote that is not closed")
             quoted, plain, mark = match.groups()
             if mark == "." and len(parts) == 1:
-                parts.append("")
+                parts.append([""])
             elif quoted is not None:
-                parts[-1] += re.escape(quoted.replace("``", "`"))
+                parts[-1][-1] += re.escape(quoted.replace("``", "`"))
             else:
-                piece = re.escape(plain or mark)
-                parts[-1] += piece.replace(r"\*", ".*").replace(r"\?", ".")
+                first, *others = (
+                    re.escape(one).replace(r"\?", ".") for one in (plain or mark).split("*")
+                )
+                parts[-1][-1] += first
+                parts[-1] += others
             at = match.end()
         if len(parts) == 1:
             raise ConfigError(
                 f"{option}: pattern {text!r} has no dot; write database.table, for example {text}.*"
             )
-        self._parts = parts
+        self._parts = [_expression(one) for one in parts]
         self.like = _like(text)
-        self.all_tables = parts[1] == ".*"
-        self.database = re.compile(parts[0], re.DOTALL)
-        self.table = re.compile(parts[1], re.DOTALL)
+        self.all_tables = self._parts[1] == ".*"
+        self.database, self.table = (re.compile(one, re.DOTALL) for one in self._parts)
 
     def matches(self, database: str, table: str) -> bool:
         """Whether a table's name matches the pattern."""
@@ -69,6 +72,15 @@ class Pattern:
             re.compile(casefold_name(part), re.DOTALL) for part in self._parts
         )
         return other
+
+
+def _expression(pieces: list[str]) -> str:
+    """Join literal pieces so that each ``*`` between them is tried once: matching takes no more than linear time."""
+    first, *others = pieces
+    if not others:
+        return first
+    middle = "".join(f"(?>.*?{one})" for one in others[:-1] if one)
+    return f"{first}{middle}.*{others[-1]}"
 
 
 class Selection:

@@ -171,3 +171,105 @@ def test_a_sink_of_events_gets_its_tables_again_behind_a_gap(fresh_server, tmp_p
         if one.get("op") in ("r", "c"):
             last[one["after"]["id"]] = one["after"]["n"]
     assert last == {0: 0, 1: 1, 2: 2, 3: 50, 4: 4, 5: 5}
+
+
+_ATTACKS = (
+    "1=0) UNION ALL SELECT amount, who FROM private.salaries WHERE (1=1",
+    "id = 2 AND (SELECT MAX(amount) FROM private.salaries) = 5150",
+    "SLEEP(600) = 0",
+    "id = 1 OR EXTRACTVALUE(1, CONCAT(0x7e, (SELECT who FROM private.salaries LIMIT 1)))",
+    "email LIKE 'b%'",
+    "email = 'bob@example.com'",
+    "id = 2 AND phone = '555'",
+)
+
+
+@pytest.mark.parametrize("source_name", ["mysql-9.7", "mariadb-11.8"])
+def test_who_may_insert_a_signal_reads_nothing_else(source_name, fresh_server, tmp_path) -> None:
+    source: LocalServer = fresh_server(source_name, ["binlog-row-metadata=FULL"])
+    _made(source)
+    source.execute("CREATE DATABASE private")
+    source.execute("CREATE TABLE private.salaries (amount INT PRIMARY KEY, who VARCHAR(20))")
+    source.execute("INSERT INTO private.salaries VALUES (5150, 'S4LARY')")
+    source.execute(
+        "CREATE TABLE shop.people (id INT PRIMARY KEY, email VARCHAR(50), phone VARCHAR(9), city VARCHAR(9))"
+    )
+    source.execute("INSERT INTO shop.people VALUES (1, 'bob@example.com', '555', 'Ulm')")
+    source.execute("INSERT INTO shop.people VALUES (2, 'eve@example.com', '556', 'Bonn')")
+    path = tmp_path / "events"
+    sink = {"name": "lines", "type": "file", "path": path, "format": "debezium"}
+    settings: dict[str, Any] = {
+        "url": source.url(), "signals": "shop.signals", "tables": ["shop.orders", "shop.people"],
+        "transform": [
+            {"tables": ["shop.people"], "keep": ["id", "city"], "drop": ["email"],
+             "mask": {"phone": "***"}}
+        ],
+    }  # fmt: skip
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        lines = _Lines(daemon, path)
+        asked = 0
+        for table in ("orders", "people"):
+            for attack in _ATTACKS:
+                asked += 1
+                where = [{"data-collection": f"shop.{table}", "filter": attack}]
+                _ask(
+                    source,
+                    f"x{asked}",
+                    {"data-collections": [f"shop.{table}"], "additional-conditions": where},
+                )
+        _ask(source, "re", {"data-collections": ["(.*)*(.*)*(.*)*(.*)*(.*)*(.*)*(.*)*(.*)*(.*)*!"]})
+        where = [{"data-collection": "shop.people", "filter": "city = 'Bonn' AND id > 0"}]
+        _ask(
+            source,
+            "good",
+            {"data-collections": ["shop.p*"], "additional-conditions": []},
+        )
+        assert lines.come(2) == _all("people", 3, since=1)
+        _ask(
+            source,
+            "part",
+            {"data-collections": ["shop.people"], "additional-conditions": where},
+        )
+        assert lines.come(1) == [("people", 2, "incremental")]
+        shown = str(daemon.route("lines")) + daemon.log.read_text()
+        assert "signal_raw_filters" in shown
+        for secret in ("S4LARY", "eve@example.com", "Duplicate entry"):
+            assert secret not in shown and secret not in path_text(path)
+        # No statement of a signal runs or holds a lock.
+        source.execute("SET SESSION lock_wait_timeout = 2")
+        source.execute("ALTER TABLE shop.orders ADD COLUMN extra INT")
+        assert daemon.stop() == 0
+
+
+def test_sql_of_signals_is_bounded_in_time_and_says_nothing(fresh_server, tmp_path) -> None:
+    source: LocalServer = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    _made(source)
+    path = tmp_path / "events"
+    sink = {"name": "lines", "type": "file", "path": path, "format": "debezium"}
+    settings = {
+        "url": source.url(), "signals": "shop.signals", "tables": ORDERS, "signal_raw_filters": True,
+    }  # fmt: skip
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        lines = _Lines(daemon, path)
+        for name, attack in (
+            ("loud", "EXTRACTVALUE(1, CONCAT(0x7e, 'S4LARY')) = 1"),
+            ("good", "id BETWEEN 2 AND 3"),
+        ):
+            where = [{"data-collection": ORDERS[0], "filter": attack}]
+            _ask(source, name, {"data-collections": ORDERS, "additional-conditions": where})
+        assert lines.come(2) == _all("orders", 4, since=2)
+        errors = str(daemon.route("lines")["errors"])
+        assert "signal loud: shop.orders: the source refuses it with error 1105" in errors
+        assert "S4LARY" not in errors + daemon.log.read_text()
+        slow = [{"data-collection": ORDERS[0], "filter": "SLEEP(100) = 0"}]
+        _ask(source, "slow", {"data-collections": ORDERS, "additional-conditions": slow})
+        daemon.until(lambda one: "signal slow" in str(one.route("lines")["errors"]), 90)
+        assert "error 3024" in str(daemon.route("lines")["errors"])
+        assert daemon.stop() == 0
+
+
+def path_text(path: Any) -> str:
+    """All lines of a file sink."""
+    return "\n".join(map(str, file_lines(path)))
