@@ -28,7 +28,6 @@ from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, LogPosition, SchemaHistory, Version
 from replica_client.schema.model import TableModel, describe
 from replica_client.storage.location import is_url
-from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 
 EXAMPLE = "replica-client schema export mysql://repl@db1/ > schema.json"
@@ -202,9 +201,7 @@ def _of_source(url: str) -> SchemaHistory:
     found: list[SchemaHistory] = []
 
     async def read() -> None:
-        connection = await SourceConnection.open(parse_url(url))
-        async with connection:
-            found.append((await read_source(connection, DecodeOptions()))[0])
+        found.append((await read_source(parse_url(url), DecodeOptions()))[0])
 
     run_async(read())
     return found[0]

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import ServerError
 from replica_client.schema.quoting import mysql_name
 from replica_client.transport import server_statements
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.server_info import ServerInfo
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 _VARIABLES = (
@@ -62,6 +64,12 @@ SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA NOT IN {_SYSTEM} AND EXTRA LIKE '%GENERATED%' AND GENERATION_EXPRESSION NOT LIKE 'ROW %'
 ORDER BY 1, 2, ORDINAL_POSITION
 """
+
+_REFUSALS = UNKNOWABLE_ERRORS | {
+    ErrorCode.ER_NO_BINARY_LOGGING,
+    ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE,
+}
+"""Errors that are noted. After any other the source is not judged: nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,9 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
     files = await _ask(connection, "SHOW BINARY LOGS")
     try:
         purged = await connection.gtid_purged() if files.rows else ""
-    except ServerError:
+    except ServerError as refusal:
+        if refusal.errno not in _REFUSALS:
+            raise
         purged = ""
     unlogged = Answer()
     # 11.8.6 logs them, and 10.11.19 does.
@@ -188,6 +198,8 @@ async def _ask(connection: SourceConnection, sql: str) -> Answer:
     try:
         return Answer(await connection.query(sql))
     except ServerError as error:
+        if error.errno not in _REFUSALS:
+            raise
         return Answer(refusal=error.message)
 
 

@@ -112,6 +112,7 @@ class SourceConnection:
             async with asyncio.timeout(options.connect_timeout):
                 with _translated(f"login at {options.address}", options):
                     await _log_in(connection, options)
+                await self._prepare_session()
                 self.server = await self._identify(connection)
         except TimeoutError:
             connection.abort()
@@ -153,6 +154,23 @@ class SourceConnection:
             connection.verified_by,
             connection.fingerprint,
         )
+
+    async def _prepare_session(self) -> None:
+        """Keep the source's global limits and modes from our answers.
+
+        Raises:
+            ServerError: the source refuses.
+        """
+        try:
+            await self.query(server_statements.reading_session())
+        except ServerError as error:
+            if error.errno != ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE:
+                raise
+            for assignment in server_statements.SESSION:
+                if assignment.startswith("/*"):
+                    continue
+                with suppress_unknown_variable():
+                    await self.query(f"SET SESSION {assignment}")
 
     async def _talk_utf8(self) -> None:
         """Let the session have the character set that we write in.
@@ -487,6 +505,11 @@ class SourceConnection:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether statements can be run."""
+        return self._connection is not None and not self._connection.closed
+
     def _live(self) -> LoginConnection:
         if self._connection is None or self._connection.closed:
             raise ConnectionLostError(f"the connection to {self.options.address} is closed")
@@ -567,6 +590,16 @@ def _read_key(path: str | None) -> bytes | None:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"server_public_key {path}: {error.strerror}") from None
+
+
+@contextmanager
+def suppress_unknown_variable() -> Iterator[None]:
+    """Pass over the refusal of a setting that this server does not have."""
+    try:
+        yield
+    except ServerError as error:
+        if error.errno != ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE:
+            raise
 
 
 @contextmanager

@@ -34,6 +34,31 @@ class SessionSettings:
     gtid_strict_mode: bool = True
 
 
+SESSION: tuple[str, ...] = (
+    "sql_select_limit = 18446744073709551615",
+    "max_join_size = 18446744073709551615",
+    "sql_big_selects = 1",
+    "sql_quote_show_create = 1",
+    "sql_mode = 'STRICT_ALL_TABLES'",
+    "/*!50708 max_execution_time = 0 */ /*M!100101 max_statement_time = 0 */",
+)
+"""Assignments of every session of ours: the source's global settings must not cut an answer, or change what it means.
+
+Rows are cut by ``sql_select_limit``, questions end by ``max_join_size`` (1104), ``max_execution_time`` (MySQL 5.7.8,
+3024) and ``max_statement_time`` (MariaDB 10.1.1, 1969); ``sql_quote_show_create`` and ``sql_mode`` (ANSI_QUOTES,
+ORACLE, NO_TABLE_OPTIONS, MYSQL40) change what SHOW CREATE TABLE says. Each was seen on MySQL 5.6 and 9.7, MariaDB
+10.11 and 11.8.
+"""
+
+
+def reading_session(assignments: tuple[str, ...] = SESSION) -> str:
+    """Return the statement that makes a session ours."""
+    plain = [one for one in assignments if not one.startswith("/*")]
+    # A server sees the comment of its own flavor; the comma belongs to it.
+    later = [one.replace(" max_", " , max_") for one in assignments if one.startswith("/*")]
+    return " ".join(("SET SESSION", ", ".join(plain), *later))
+
+
 def binlog_status(server: ServerInfo) -> str:
     """The statement that tells where the binlog ends."""
     if not server.is_mariadb and server.version >= (8, 2, 0):

@@ -91,9 +91,36 @@ TRANSIENT_ERRORS = frozenset(
         ErrorCode.ER_SESSION_WAS_KILLED,
         ErrorCode.ER_CONNECTION_KILLED_MARIADB,
         ErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+        ErrorCode.ER_LOCK_WAIT_TIMEOUT,
+        ErrorCode.ER_LOCK_DEADLOCK,
+        ErrorCode.ER_STATEMENT_TIMEOUT_MARIADB,
+        ErrorCode.ER_QUERY_TIMEOUT,
     )
 )
-"""Errors that another connection may mend: the server stops, is full, or killed our session."""
+"""Errors that go away at another try: the server stops, is full, killed our session, or ran out of a time limit."""
+
+PRIVILEGE_ERRORS = frozenset(
+    (
+        ErrorCode.ER_DBACCESS_DENIED_ERROR,
+        ErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ErrorCode.ER_COLUMNACCESS_DENIED_ERROR,
+        ErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+        ErrorCode.ER_PROCACCESS_DENIED_ERROR,
+    )
+)
+"""Refusals of a statement for a privilege that the account lacks; a refused login is not among them."""
+
+NO_CATALOG_ERRORS = frozenset(
+    (
+        ErrorCode.ER_PARSE_ERROR,
+        ErrorCode.ER_UNKNOWN_COM_ERROR,
+        ErrorCode.ER_NOT_SUPPORTED_YET,
+    )
+)
+"""A server without information_schema, as one that only serves binlog files."""
+
+UNKNOWABLE_ERRORS = PRIVILEGE_ERRORS | NO_CATALOG_ERRORS
+"""The only errors after which a question to the catalogue is known to have no answer. All others prove nothing."""
 
 GONE_ERRORS = frozenset((ErrorCode.ER_NO_SUCH_TABLE, ErrorCode.ER_BAD_DB_ERROR))
 """A table that was there a moment ago was dropped or renamed."""

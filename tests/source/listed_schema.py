@@ -66,6 +66,10 @@ class ListedSchema(Mapping[str, Rows]):
         for listing in ("TABLES", "COLUMNS"):
             self._listings.execute(f"DELETE FROM {listing} WHERE TABLE_NAME = ?", [table])
 
+    def forget_columns(self, table: str) -> None:
+        """List a table without its columns."""
+        self._listings.execute("DELETE FROM COLUMNS WHERE TABLE_NAME = ?", [table])
+
     def close(self) -> None:
         """Give the listings up."""
         self._listings.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -45,6 +46,17 @@ class _Live:
     async def rows(self, start: object, **options: object) -> list[dict[str, object]]:
         async with rc.connect(self.source.url, start=start, stop_at_end=True, **options) as stream:
             return [dict(change.after) async for change in stream.changes()]
+
+    async def new_row(self, start: object, **options: object) -> dict[str, object]:
+        """Insert (1, 2) into t while a stream runs, and return the row that it gives."""
+        soon = rc.ReconnectPolicy(first_delay=0.001, max_delay=0.002, attempts=8)
+        options = {"reconnect": soon, **options}
+        async with rc.connect(self.source.url, start=start, **options) as stream:
+            add_rows(self.maker, "t", (1, 2))
+            self.send()
+            async with asyncio.timeout(20):
+                change = await anext(stream.changes())
+            return dict(change.after)
 
 
 @pytest.fixture
@@ -182,6 +194,66 @@ async def test_a_source_that_does_not_show_its_tables(live: _Live, errno: int, a
     assert await live.rows("latest") == []
     with pytest.raises(ServerError, match="not for you"):
         await live.rows("latest", assembly=AssemblyOptions(Selection(), on_unknown_table="error"))
+
+
+@pytest.mark.parametrize("start", ["latest", "here"])
+@pytest.mark.parametrize("errno", [1040, 1053, 1105, 1205, 1969, 3024, 1104, 1030, 1146, 1815])
+async def test_a_failure_is_no_answer(
+    live: _Live, errno: int, start: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The question is asked again, and the cause is logged; what was not answered is not believed."""
+    left = [4]
+
+    def fail(sql: str) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise ServerError(errno, "HY000", "not now")
+
+    live.listed.meanwhile = fail
+    here = live.here()
+    await live.start()
+    assert await live.new_row("latest" if start == "latest" else here) == {"id": 1, "n": 2}
+    assert left == [0]
+    assert caplog.text.count("not now; again in") == 4
+
+
+@pytest.mark.parametrize("start", ["latest", "here"])
+@pytest.mark.parametrize("errno", [1040, 1105, 1969, 3024, 1104, 1030])
+async def test_a_source_that_never_answers_is_an_error(live: _Live, errno: int, start: str) -> None:
+    def fail(sql: str) -> None:
+        raise ServerError(errno, "HY000", "not now")
+
+    live.listed.meanwhile = fail
+    here = live.here()
+    await live.start()
+    with pytest.raises(ServerError, match="not now"):
+        await live.new_row("latest" if start == "latest" else here)
+
+
+@pytest.mark.parametrize("start", ["latest", "here"])
+@pytest.mark.parametrize("errno", [1044, 1142, 1143, 1227, 1370, 1064, 1047, 1235])
+async def test_a_refusal_by_privilege_is_an_answer(live: _Live, errno: int, start: str) -> None:
+    """Nothing can be known then: rows are refused, and named by position only where that is wanted."""
+
+    def refuse(sql: str) -> None:
+        raise ServerError(errno, "42000", "not for you")
+
+    live.listed.meanwhile = refuse
+    here = live.here()
+    await live.start()
+    begin = "latest" if start == "latest" else here
+    with pytest.raises(UnknownTableError, match=r"shop\.t: .*SELECT"):
+        await live.new_row(begin)
+    positional = AssemblyOptions(Selection(), on_unknown_table="positional")
+    assert await live.new_row(begin, assembly=positional) == {"col_1": 1, "col_2": 2}
+
+
+async def test_a_table_that_is_listed_without_columns_is_not_known(live: _Live) -> None:
+    """A server lists a table so that it cannot open; that it has others of the database is not believed either."""
+    live.listed.forget_columns("t")
+    await live.start()
+    with pytest.raises(UnknownTableError, match=r"shop\.t"):
+        await live.new_row("latest")
 
 
 @pytest.mark.parametrize("live", [True], indirect=True, ids=["mariadb"])

@@ -317,24 +317,28 @@ async def test_huge_packets_are_not_read() -> None:
 
 async def test_broken_result_set() -> None:
     ok = encode_packets(OkPacket().encode(), 2)
-    error = await attempt(GREETING, ok, encode_packets(b"\x01", 1) + encode_packets(b"\x03def", 2))
+    prepared = encode_packets(OkPacket().encode(), 1)
+    error = await attempt(
+        GREETING, ok, prepared, encode_packets(b"\x01", 1) + encode_packets(b"\x03def", 2)
+    )
     assert isinstance(error, MalformedPacketError)
     names, rows = ["a", "b", "c"], [("9.7.4", "x", "not a number")]
     packets = b"".join(
         encode_packets(payload, number)
         for number, payload in enumerate(encode_result(names, rows), 1)
     )
-    error = await attempt(GREETING, ok, packets)
+    error = await attempt(GREETING, ok, prepared, packets)
     assert isinstance(error, MalformedPacketError)
 
 
 @pytest.mark.parametrize("seed", range(60))
 async def test_random_servers(seed) -> None:
     rng = random.Random(seed)
-    parts = [GREETING, encode_packets(OkPacket().encode(), 2)]
+    ok = OkPacket().encode()
+    parts = [GREETING, encode_packets(ok, 2), encode_packets(ok, 1)]
     result = encode_result(["a", "b", "c"], [("9.7.4", "x", 1)])
     parts.append(b"".join(encode_packets(part, n) for n, part in enumerate(result, 1)))
-    broken = rng.randrange(3)
+    broken = rng.randrange(4)
     data = bytearray(parts[broken])
     for _ in range(rng.randrange(1, 6)):
         data[rng.randrange(len(data))] = rng.randrange(256)

@@ -17,7 +17,7 @@ from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.information_schema import text_of
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.transport.connection import SourceConnection
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
+from replica_client.wire.server_errors import GONE_ERRORS, PRIVILEGE_ERRORS
 
 _KINDS: Final = ("binary", "varbinary")
 
@@ -33,7 +33,7 @@ async def with_whole_defaults(connection: SourceConnection, table: TableModel) -
         ((_, text, *_),) = await connection.query(f"SHOW CREATE TABLE `{database}`.`{name}`")
         shown = _shown_columns(text_of(text))
     except ServerError as error:
-        if error.errno in TRANSIENT_ERRORS:
+        if error.errno not in PRIVILEGE_ERRORS | GONE_ERRORS:
             raise
         shown = {}
     columns = [

@@ -13,14 +13,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from replica_client.codec.charsets import UndecodableTextError, decode_text
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.schema.character_sets import representative_id
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.transport.connection import SourceConnection
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
+from replica_client.wire.server_errors import GONE_ERRORS, PRIVILEGE_ERRORS
 
 _SAMPLE: Final = 10_000
+_HAS_VARIABLES: Final = (10, 3, 0)
+"""``DECLARE x TYPE OF``."""
 
 
 async def with_true_labels(connection: SourceConnection, table: TableModel) -> TableModel:
@@ -44,14 +45,13 @@ async def _true_column(
 ) -> ColumnModel:
     doubtful = column.doubtful_labels
     found: dict[int, str] = {}
-    # Old servers have no such variables, and a user may not have the right to select.
-    for ask in (_of_variables, _of_rows):
-        if ask is _of_variables and connection.server.flavor != ServerFlavor.MARIADB:
-            continue
+    has_variables = connection.server.is_mariadb and connection.server.version >= _HAS_VARIABLES
+    # The account may not have the right to select.
+    for ask in (_of_variables, _of_rows) if has_variables else (_of_rows,):
         try:
             found.update(await ask(connection, table, column, doubtful))
         except ServerError as error:
-            if error.errno in TRANSIENT_ERRORS:
+            if error.errno not in PRIVILEGE_ERRORS | GONE_ERRORS:
                 raise
         if found.keys() >= set(doubtful):
             break

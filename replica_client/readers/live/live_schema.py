@@ -14,9 +14,11 @@ from dataclasses import replace
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import ConfigError, SchemaError, ServerError
+from replica_client.constants.error_codes import ErrorCode
+from replica_client.errors import BinlogReadError, ConfigError, SchemaError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.live.binlog_scan import BinlogScan, Touch
+from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.live.source_start import dump_request
 from replica_client.readers.live_definitions import read_definitions
 from replica_client.rows.selection import Selection
@@ -29,22 +31,56 @@ from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.server_info import BinlogStatus
-from replica_client.wire.server_errors import GONE_ERRORS, TRANSIENT_ERRORS
+from replica_client.wire.server_errors import (
+    GONE_ERRORS,
+    PRIVILEGE_ERRORS,
+    UNKNOWABLE_ERRORS,
+)
 
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
 _SURE_TRIES = 6
 """Readings of all definitions that are given up where a statement changed one; then only those that it changed are."""
 _LOCK_WAIT_SECONDS = 5
-_PARSE_ERROR = 1064
 _SINGLE_READINGS = 4
 """Tables that are asked for one by one; then all wanted ones at once."""
 
 
 async def read_source(
-    connection: SourceConnection, decode: DecodeOptions, selection: Selection | None = None
-) -> tuple[SchemaHistory, BinlogStatus]:
-    """The tables of a source, and the position at which they look so.
+    options: ConnectOptions,
+    decode: DecodeOptions,
+    selection: Selection | None = None,
+    policy: ReconnectPolicy | None = None,
+    connection: SourceConnection | None = None,
+) -> tuple[SchemaHistory, Position]:
+    """Return the tables of a source, and the position at which they look so.
+
+    Args:
+        options: of the source.
+        decode: how statements are decoded.
+        selection: the wanted tables; None: all. Of others nothing is known then.
+        policy: delays after failures, see :func:`~replica_client.readers.live.reconnect.asked`.
+        connection: to the source, which is asked first; it is not closed. None: one of its own.
+
+    Raises:
+        ServerError: the source refuses by privilege, has no catalogue, or failed too often.
+        TransportError: the connection failed too often.
+        SchemaError: statements that may have changed any table come faster than tables can be read.
+    """
+
+    async def question() -> tuple[SchemaHistory, Position]:
+        if connection is not None and connection.is_open:
+            return await _read_source(connection, decode, selection)
+        async with await SourceConnection.open(options) as own:
+            return await _read_source(own, decode, selection)
+
+    return await asked(question, f"reading the table definitions of {options.address}", policy)
+
+
+async def _read_source(
+    connection: SourceConnection, decode: DecodeOptions, selection: Selection | None
+) -> tuple[SchemaHistory, Position]:
+    """Return the tables of a source, and the position at which they look so.
 
     Without locks: no statement behind the position changed a wanted table before the reading ended; else it is read
     again. Where statements come faster than it can be read, nothing is known of the tables that they changed.
@@ -55,14 +91,6 @@ async def read_source(
     semi-synchronous replica keeps it waiting; only in the newest file, since a file begins when all of the one before
     is committed. Each table that a statement changed there is waited for.
 
-    Args:
-        connection: to the source.
-        decode: how statements are decoded.
-        selection: the wanted tables; None: all. Of others nothing is known then.
-
-    Raises:
-        ServerError: the source does not tell.
-        SchemaError: statements that may have changed any table come faster than tables can be read.
     """
     for attempt in range(_TRIES):
         scan = BinlogScan(connection.options, decode)
@@ -95,7 +123,7 @@ async def read_source(
         # Statements at the position itself come behind.
         history.position = LogPosition.of(before.file, before.position - 1)
         _adopt_proven(history, databases, tables, unproven)
-        return history, before
+        return history, position
     raise SchemaError(
         f"{connection.options.address}: tables were changed during each of {_TRIES} readings of "
         "information_schema; start again when the schema rests"
@@ -176,6 +204,11 @@ async def _wait_for_commits(
         except ServerError as error:
             if error.errno in GONE_ERRORS:
                 return None
+            if (
+                error.errno not in PRIVILEGE_ERRORS
+                and error.errno != ErrorCode.ER_LOCK_WAIT_TIMEOUT
+            ):
+                raise
             _LOG.info("whether the definition of %s is the newest is not known: %s", name, error)
             unproven.add(name)
     return unproven
@@ -188,13 +221,18 @@ async def _read(
 ) -> tuple[dict[str, DatabaseModel], list[TableModel]]:
     """Databases, and the definition of one table or of the wanted ones."""
     databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
+    silent: set[TableName] = set()
     if table is None and selection is not None and not selection.selects_all:
         wanted = selection.for_server(connection.server.casefolds_names)
         databases = {
             name: one if wanted.wants_whole_database(name) else replace(one, complete=False)
             for name, one in databases.items()
         }
-    return databases, await read_definitions(connection, table, selection)
+    tables = await read_definitions(connection, table, selection, silent)
+    for database, _ in silent:  # whether it has more tables is not known
+        if database in databases:
+            databases[database] = replace(databases[database], complete=False)
+    return databases, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +260,9 @@ class SchemaProver:
         options: of the source.
         decode: how statements are decoded.
         selection: the wanted tables; after a few they are all asked for at once.
+
+    Attributes:
+        works: whether the source has a catalogue, as far as is known.
     """
 
     def __init__(
@@ -250,19 +291,26 @@ class SchemaProver:
 
         Raises:
             TransportError: a connection failed; it may be tried again.
-            ServerError: the source ended it, and another one may work.
+            ServerError: the source failed; it may be tried again.
         """
         if not self.works:
             return False
         try:
             return await self._prove(history, table, transaction, position)
         except (ServerError, ConfigError) as error:
-            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+            if not self._proves_nothing(error):
                 raise
             _LOG.warning("no proof of what %s.%s looked like: %s", *table, error)
-            if isinstance(error, ServerError) and error.errno == _PARSE_ERROR:
-                self.works = False
             return False
+
+    def _proves_nothing(self, error: ServerError | ConfigError) -> bool:
+        """Return whether an error says that there is no proof; after all others the source is asked again."""
+        if isinstance(error, ConfigError | BinlogReadError):
+            return True
+        if error.errno not in UNKNOWABLE_ERRORS:
+            return False
+        self.works = error.errno in PRIVILEGE_ERRORS
+        return True
 
     async def is_there(
         self, table: TableName, transaction: Position, position: LogPosition
@@ -285,7 +333,7 @@ class SchemaProver:
                 _, tables = await _read(connection, table)
             await self._scan.extend(transaction.file, transaction.offset)
         except (ServerError, ConfigError) as error:
-            if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
+            if not self._proves_nothing(error):
                 raise
             return False
         return bool(tables) and not self._scan.touches.touched(table, position, self._scan.end)

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeVar
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import ConfigError
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogDisabledError,
+    BinlogReadError,
+    ConfigError,
+    ReplicaClientError,
+    ServerError,
+    TlsError,
+    TransportError,
+)
+from replica_client.wire.server_errors import TRANSIENT_ERRORS, UNKNOWABLE_ERRORS
+
+_LOG = logging.getLogger("replica_client")
+_Answer = TypeVar("_Answer")
+_MOST_REFUSALS: Final = 5
+"""Answers with an error that is not known to go away, after which a question is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +61,54 @@ class ReconnectPolicy:
             yield 0.0 if attempt == 0 else chance.uniform(bound / 2, bound)
             if attempt:
                 bound = min(self.max_delay, bound * 2)
+
+
+async def asked(
+    question: Callable[[], Awaitable[_Answer]],
+    what: str,
+    policy: ReconnectPolicy | None = None,
+    *,
+    is_wanted: Callable[[], bool] = lambda: True,
+    goes_on: Callable[[ReplicaClientError], bool] = lambda error: False,
+) -> _Answer:
+    """Ask a source's catalogue until it answers: the one rule for questions whose answer will be believed.
+
+    A failure is no answer. It is logged and the question is asked again, on a connection of its own. Raised at once is
+    what another try does not change: a refusal by privilege, a refused login, a binlog that is gone.
+
+    Args:
+        question: opens a connection and asks.
+        what: is asked for, as a log line says it.
+        policy: delays between two tries; None: the default.
+        is_wanted: whether the answer still is.
+        goes_on: whether an error passes that would be raised at once.
+
+    Raises:
+        ServerError: the source refuses, or failed too often.
+        TransportError: the connection failed too often.
+    """
+    delays = (policy or ReconnectPolicy()).delays()
+    refusals = 0
+    while True:
+        try:
+            return await question()
+        except (TransportError, ServerError) as error:
+            if not may_be_asked_again(error) and not goes_on(error):
+                raise
+            if isinstance(error, ServerError) and error.errno not in TRANSIENT_ERRORS:
+                refusals += 1
+            delay = next(delays, None)
+            if delay is None or refusals >= _MOST_REFUSALS or not is_wanted():
+                raise
+            _LOG.warning("%s failed: %s; again in %.1f s", what, error, delay)
+        await asyncio.sleep(delay)
+
+
+def may_be_asked_again(error: ReplicaClientError) -> bool:
+    """Return whether a question that failed so may have an answer at another try."""
+    if isinstance(error, ServerError):
+        if error.errno in TRANSIENT_ERRORS:
+            return True
+        is_answer = isinstance(error, AccessDeniedError | BinlogDisabledError | BinlogReadError)
+        return not is_answer and error.errno not in UNKNOWABLE_ERRORS
+    return isinstance(error, TransportError) and not isinstance(error, TlsError)

@@ -56,8 +56,8 @@ async def _look(
     options: SourceOptions, config: PipelineConfig
 ) -> tuple[SchemaHistory, str, frozenset[TableName]]:
     assert options.connect is not None
+    history, start = await read_source(options.connect, options.decode)
     async with await SourceConnection.open(options.connect) as connection:
-        history, status = await read_source(connection, options.decode)
         # From here on everything before the status' position is visible.
         if config.lake.locking == "brief":
             await begin_between(connection, "brief")
@@ -67,7 +67,7 @@ async def _look(
         selection = selection_of(options).for_server(history.lower_case_names)
         wanted = [name for name in history.tables() if selection.wants(*name)]
         cascaded = await cascaded_tables(connection, wanted)
-    return history, f"{status.file}:{status.position}", cascaded
+    return history, f"{start.file}:{start.offset}", cascaded
 
 
 def selection_of(options: SourceOptions) -> Selection:

@@ -18,6 +18,7 @@ from replica_client.spark.source.live_table import shape_of_table
 from replica_client.spark.source.live_timeline import LiveSchemaTimeline
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.source.typed import TypedTable, plan_table
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 
 _PAUSE = 0.01
 _MANY_FILES = 8
@@ -241,16 +242,21 @@ class LivePlanner:
         options = self._options
         try:
             shape = shape_of_table(self._source, database, table)
-        except ServerError:
+        except ServerError as error:
+            if error.errno not in UNKNOWABLE_ERRORS:
+                raise
             shape = None  # a source that answers only what replication needs
         if shape is not None:
             position = self._source.end() if options.evolves else None
             return plan_table(shape, options, position)
         start = self._source.start("earliest")
         shape = self._source.first_shape(start, database, table)
+        if shape is not None and not shape.names_resolved:
+            if options.on_unknown_table != "positional":
+                shape = None
         if shape is None:
             raise UnknownTableError(
                 f"option table: the source does not show {database}.{table} to this user, and its binlog "
-                "has no change of it; check the name, or grant SELECT on it"
+                "names no columns of it; check the name, or grant SELECT on it"
             )
         return plan_table(shape, options)

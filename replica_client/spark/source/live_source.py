@@ -18,6 +18,7 @@ from replica_client.errors import (
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.live.source_start import dump_request, resolve_start
 from replica_client.readers.start_position import Start
 from replica_client.schema.shape import TableShape
@@ -31,6 +32,8 @@ from replica_client.transport.side_dump import open_dump
 
 T = TypeVar("T")
 _TABLE_MAP = 19
+_PATIENCE = ReconnectPolicy(attempts=6)
+"""Some seconds: a task that fails is run again by Spark."""
 
 
 class LiveSource:
@@ -75,15 +78,20 @@ class LiveSource:
         await self._disconnect()
 
     async def _asked(self, question: Callable[[SourceConnection], Awaitable[T]]) -> T:
-        """Ask; a kept connection that was lost meanwhile is opened again, once."""
-        assert self._options.connect is not None
-        if self._connection is not None:
+        """Ask until there is an answer; a connection that was lost meanwhile is opened again."""
+        options = self._options.connect
+        assert options is not None
+
+        async def ask() -> T:
+            if self._connection is None:
+                self._connection = await SourceConnection.open(options)
             try:
                 return await question(self._connection)
             except TransportError:
                 await self._disconnect()
-        self._connection = await SourceConnection.open(self._options.connect)
-        return await question(self._connection)
+                raise
+
+        return await asked(ask, f"a question to {options.address}", _PATIENCE)
 
     # What is asked.
 

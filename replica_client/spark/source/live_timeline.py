@@ -20,6 +20,7 @@ from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
@@ -32,10 +33,11 @@ from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
 from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.passed_transactions import PassedTransactions
-from replica_client.transport.connection import SourceConnection
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 
 _METADATA: Final = "SELECT @@global.binlog_row_metadata"
+_NO_METADATA: Final = UNKNOWABLE_ERRORS | {ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE}
+"""An old server, or one that only serves files."""
 _MAX_STATES: Final = 4
 _LOG = logging.getLogger("replica_client")
 
@@ -135,9 +137,11 @@ class LiveSchemaTimeline:
         try:
             [(value,)] = self._source.query(_METADATA)
         except ServerError as error:
-            if error.errno in TRANSIENT_ERRORS:
+            if error.errno not in _NO_METADATA:
                 raise
-            return True  # an old server, which has no such variable
+            return True
+        if self._source.is_mariadb:
+            return True  # FULL leaves types out there (schema/left_out.py)
         return str(value).upper() != "FULL"
 
     def _extend(self, end: Position) -> None:
@@ -160,14 +164,14 @@ class LiveSchemaTimeline:
         """Know the tables at a start, as far as they are still the same or their statements tell."""
         assert self._options.connect is not None
         try:
-            async with await SourceConnection.open(self._options.connect) as connection:
-                now, status = await read_source(connection, self._options.decode)
+            now, end = await read_source(self._options.connect, self._options.decode)
         except ServerError as error:
-            if error.errno in TRANSIENT_ERRORS:
+            if error.errno not in UNKNOWABLE_ERRORS:
                 raise
-            _LOG.info("the source does not show its table definitions: %s", error)
+            # Rows that nothing describes are refused by the tasks.
+            _LOG.warning("the source does not show its table definitions: %s", error)
             return False
-        end = Position(status.file, status.position)
+        end = Position(end.file, end.offset)
         statements = [one async for one in self._statements(start, end)]
         touches = _Touches(now, statements)
         self._history = _at_start(now, start, touches)

@@ -70,3 +70,18 @@ def test_session_of_mariadb() -> None:
     assert "uuid" not in sql
     by_file = server_statements.session_setup(server("11.8.6-MariaDB"), SETTINGS)
     assert "slave_connect_state" not in by_file
+
+
+def test_sessions_set_what_a_global_setting_may_not_cut_or_change() -> None:
+    statement = server_statements.reading_session()
+    for setting in (
+        "sql_select_limit = 18446744073709551615",
+        "max_join_size = 18446744073709551615",
+        "sql_big_selects = 1",
+        "sql_quote_show_create = 1",
+        "sql_mode = 'STRICT_ALL_TABLES'",
+    ):
+        assert setting in statement
+    # Each flavor takes its own limit of time, with the comma before it.
+    assert "/*!50708 , max_execution_time = 0 */" in statement
+    assert "/*M!100101 , max_statement_time = 0 */" in statement
