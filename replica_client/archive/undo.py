@@ -11,6 +11,7 @@ from replica_client.archive.logged_definitions import logged_definitions
 from replica_client.archive.question import ChangeTest, Question
 from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
 from replica_client.archive.statement_spool import StatementSpool
+from replica_client.binlog.values.json_diff import JsonDiffs
 from replica_client.errors import DataLossError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
@@ -228,7 +229,7 @@ class _Writer:
                         f"{where}: a row image lacks {column.name}, so that {self._direction} would not be exact: "
                         f"{WHY_ABSENT} (then begin the archive with its CREATE TABLE, or give --schema)"
                     )
-                if isinstance(value, tuple) and value and not isinstance(value[0], float):
+                if isinstance(value, JsonDiffs):
                     raise DataLossError(
                         f"{where}: {column.name} is a partial JSON update, so that {self._direction} would not be exact"
                     )

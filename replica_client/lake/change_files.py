@@ -28,12 +28,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.constants.column_types import ColumnType
 from replica_client.lake.key_order import order_of
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.parquet_files import new_file
 from replica_client.lake.partial_images import NO_KEY, ImageFacts, completed, image_facts
 from replica_client.rows.batches import BatchBuilder
-from replica_client.rows.json_images import JsonImages, json_images
+from replica_client.rows.json_images import json_images
+from replica_client.rows.json_nulls import with_json_nulls
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.storage.location import Location
@@ -160,17 +162,33 @@ class ChangeFileBuilder(BatchBuilder):
 
 
 def _digests(batch: pa.RecordBatch, shape: TableShape) -> list[str]:
-    return _digests_of(json_images(batch, shape))
-
-
-def _digests_of(images: JsonImages) -> list[str]:
+    images = json_images(batch, shape)
     found = []
     for before, after in zip(images.before.to_pylist(), images.after.to_pylist(), strict=True):
         if before is not None:
-            found.append(row_digest(before))
+            found.append(before)
         if after is not None:
-            found.append(row_digest(after))
-    return found
+            found.append(after)
+    return list(map(row_digest, _with_json_nulls(found, batch, shape)))
+
+
+def _with_json_nulls(texts: list[str], batch: pa.RecordBatch, shape: TableShape) -> list[str]:
+    """JSON objects of a batch's rows that tell the document null from SQL NULL, as those of copies do."""
+    names: dict[int, list[str]] = {}
+    columns = batch.schema.names[_FIRST_COLUMN:]
+    for name in json_columns(shape):
+        documents = batch.column(_FIRST_COLUMN + columns.index(name))
+        for at in pc.indices_nonzero(pc.equal(documents, "null")).to_pylist():
+            names.setdefault(at, []).append(name)
+    for at, those in names.items():
+        texts[at] = with_json_nulls(texts[at], those)
+    return texts
+
+
+def json_columns(shape: TableShape) -> list[str]:
+    """The names of a table's JSON columns, in its order."""
+    code = ColumnType.MYSQL_TYPE_JSON
+    return [column.name for column in shape.columns if column.type_code == code]
 
 
 def _shape_json(shape: TableShape) -> bytes:
@@ -325,7 +343,7 @@ def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str, Image
         columns[COLUMN + name] = found[name]
     rows = pa.table(columns).replace_schema_metadata(schema.metadata)
     keys = [COLUMN + name for name in key]
-    facts = image_facts(rows, keys)
+    facts = image_facts(rows, keys, json_columns(shape_in(rows.schema)))
     if not keys or not all(any(test(rows[name].type) for test in _SORTABLE) for name in keys):
         return rows, "", facts
     rows = rows.combine_chunks()  # Arrow takes rows of many chunks at several times the price
@@ -367,7 +385,7 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
     """The changes of a change file in the envelope, in the order of the binlog."""
     shape = shape_in(rows.schema)
     rows = rows.unify_dictionaries().sort_by(ARRIVAL)
-    images = _images(rows, shape)
+    images = json_images(_batch(rows), shape)
     first = range(rows.num_rows) if images.rows is None else images.rows.to_pylist()
     common = rows.select(list(COMMON)).to_pylist()
     for at, before, after in zip(
@@ -386,11 +404,11 @@ def with_digests(rows: pa.Table, shape: TableShape) -> pa.Table:
     that decoded the rows made no digests of them.
     """
     rows = rows.sort_by(ARRIVAL)
-    images = _images(rows, shape)
-    return rows.append_column(DIGEST, pa.array(_digests_of(images), pa.string()))
+    return rows.append_column(DIGEST, pa.array(_digests(_batch(rows), shape), pa.string()))
 
 
-def _images(rows: pa.Table, shape: TableShape) -> JsonImages:
+def _batch(rows: pa.Table) -> pa.RecordBatch:
+    """The rows of a change file as the batch that they were made of."""
     kinds = _numbered(rows["operation"])
     heads = [
         pa.nulls(rows.num_rows) if name not in rows.column_names else rows[name]
@@ -400,7 +418,7 @@ def _images(rows: pa.Table, shape: TableShape) -> JsonImages:
     names = [name for name in rows.column_names if name.startswith(COLUMN)]
     arrays = [kinds, *map(one_array, (*heads, *(rows[name] for name in names)))]
     labels = ["_change_type", *map(str, range(len(heads))), *(n[len(COLUMN) :] for n in names)]
-    return json_images(pa.RecordBatch.from_arrays(arrays, names=labels), shape)
+    return pa.RecordBatch.from_arrays(arrays, names=labels)
 
 
 def _numbered(operations: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -59,10 +59,7 @@ def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array |
         return texts if kind in BINARY_KINDS or kind in _PLAIN_TEXTS else None
     try:
         if kind in _TEXTS:
-            found = texts.cast(pa.string())
-            if kind == "json":
-                return pc.if_else(pc.equal(found, "null"), pa.scalar(None, pa.string()), found)
-            return found
+            return texts.cast(pa.string())
         text = texts.cast(pa.string())
         if kind in _INTEGERS:
             if pa.types.is_decimal(wanted):
@@ -98,4 +95,4 @@ def _decoded(
     # As the values of the change log's rows are made.
     texts = ["null" if one is None else value_to_json(value(one)) for one in found]
     made: list[Any] = msgspec.json.decode(f"[{','.join(texts)}]", type=list[column.decoded])  # type: ignore[name-defined]
-    return made
+    return [None if one is None else value for one, value in zip(found, made, strict=True)]

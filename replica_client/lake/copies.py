@@ -34,6 +34,7 @@ from replica_client.lake.parquet_files import make_directory, new_file
 from replica_client.lake.rewrite import NewFile, Rewrite
 from replica_client.position.position import Position
 from replica_client.rows.buffers import allocate
+from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.schema.model import TableModel
@@ -270,6 +271,7 @@ class _Rows:
         self._task = task
         self._window = window
         columns = [column for column in task.table.columns if not column.hidden]
+        self._names = [one.name for one in columns]
         self._heads = [f"{json.dumps(one.name, ensure_ascii=False)}: " for one in columns]
         self._fixed: dict[str, Any] = {
             "_commit_version": window.high.sort_key(),
@@ -287,10 +289,11 @@ class _Rows:
         """A batch of copied rows."""
         # As row_to_json has it, with the names written once.
         heads = self._heads
-        texts = [
-            "{" + ", ".join([h + value_to_json(v) for h, v in zip(heads, row, strict=True)]) + "}"
-            for row in rows
-        ]
+        texts = []
+        for row in rows:
+            values = [h + value_to_json(v) for h, v in zip(heads, row, strict=True)]
+            text = "{" + ", ".join(values) + "}"
+            texts.append(with_json_nulls(text, json_null_columns(self._names, row, text)))
         return self._batch(SNAPSHOT, texts, first)
 
     def last(self, count: int, data_files: Sequence[NewFile]) -> pa.RecordBatch:

@@ -146,12 +146,11 @@ def _cast(name: str, type_: pa.DataType) -> LakeColumn:
 
 
 def _documents(values: Values, _: Lossless) -> pa.Array:
-    texts = [bytes(value).decode() for value in values]
-    # A column that holds the JSON document null is not told from NULL in the binlog's JSON either.
+    texts = [None if value is None else bytes(value).decode() for value in values]
     for text in texts:
-        if text.startswith(JSON_DIFF):
+        if text is not None and text.startswith(JSON_DIFF):
             raise SinkError(PARTIAL_DOCUMENTS)
-    return pa.array([None if text == "null" else text for text in texts], pa.string())
+    return pa.array(texts, pa.string())
 
 
 def _binaries(values: Values, _: Lossless) -> pa.Array:

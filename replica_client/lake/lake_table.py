@@ -87,7 +87,7 @@ class LakeTable:
     @cached_property
     def _row_type(self) -> type[msgspec.Struct]:
         hidden = [column.name for column in self.model.columns if column.hidden]
-        return _struct(self.columns, strict=True, passed_over=(*hidden, *_HASHES))
+        return _struct(self.columns, is_row=True, passed_over=(*hidden, *_HASHES))
 
     @cached_property
     def _key_type(self) -> type[msgspec.Struct]:
@@ -136,7 +136,10 @@ class LakeTable:
         arrays: list[pa.Array] = []
         for at, column in enumerate(self.columns):
             member = f"c{at}"
-            arrays.append(column.to_arrow([getattr(row, member) for row in rows], lossless))
+            values = [getattr(row, member) for row in rows]
+            if column.decoded is msgspec.Raw:
+                values = _without_sql_nulls(column.name, values, rows)
+            arrays.append(column.to_arrow(values, lossless))
         if not self.source_key:
             return self.of_arrays(
                 arrays, lossless, len(rows), pa.array(row_keys or [], pa.string())
@@ -230,17 +233,28 @@ def _hashable(value: Any) -> Any:
     return value["$binary"].encode() if isinstance(value, dict) else value
 
 
+def _without_sql_nulls(name: str, documents: list[Any], rows: Sequence[Any]) -> list[Any]:
+    """Documents of a JSON column, None for SQL NULL: its text is that of the document null, which rows name."""
+    return [
+        None if bytes(one) == b"null" and name not in row.json_nulls else one
+        for one, row in zip(documents, rows, strict=True)
+    ]
+
+
 def row_digest(text: str) -> str:
     """A digest that equal rows have in common."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).hexdigest()
 
 
 def _struct(
-    columns: Sequence[LakeColumn], *, strict: bool = False, passed_over: Sequence[str] = ()
+    columns: Sequence[LakeColumn], *, is_row: bool = False, passed_over: Sequence[str] = ()
 ) -> type[msgspec.Struct]:
     fields: list[Any] = [(f"c{at}", column.decoded) for at, column in enumerate(columns)]
     names = {f"c{at}": column.name for at, column in enumerate(columns)}
     for at, name in enumerate(passed_over):
         fields.append((f"h{at}", msgspec.Raw, msgspec.Raw(b"null")))
         names[f"h{at}"] = name
-    return msgspec.defstruct("Row", fields, rename=names, gc=False, forbid_unknown_fields=strict)
+    if is_row:  # see rows.json_nulls.with_json_nulls
+        fields.append(("json_nulls", tuple[str, ...], ()))
+        names["json_nulls"] = ""
+    return msgspec.defstruct("Row", fields, rename=names, gc=False, forbid_unknown_fields=is_row)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
+from replica_client.lake.partial_documents import PARTIAL_DOCUMENTS
 from replica_client.schema.shape import TableShape, is_hash
 
 POSTIMAGE: Final = "update_postimage"
@@ -124,13 +125,16 @@ class ImageFacts:
     lacks: str = ""
 
 
-def image_facts(rows: pa.Table, key: Sequence[str]) -> ImageFacts:
+def image_facts(rows: pa.Table, key: Sequence[str], documents: Sequence[str] = ()) -> ImageFacts:
     """What there is to know of the rows of a change file.
 
     Args:
         rows: in the order of the binlog, with ``operation`` and the key's columns, completed.
         key: names of these columns; empty where the table has none.
+        documents: names of the JSON columns, as ``_lossless`` has them.
     """
+    if _has_diffs(rows, documents):
+        return ImageFacts(lacks=PARTIAL_DOCUMENTS)
     absent = rows["_absent"]
     if absent.null_count == len(absent):
         return ImageFacts()
@@ -154,6 +158,14 @@ def image_facts(rows: pa.Table, key: Sequence[str]) -> ImageFacts:
         # A date that Arrow cannot hold is null: it may be another one.
         moves |= not pc.all(pc.fill_null(same, False)).as_py()
     return ImageFacts(True, moves)
+
+
+def _has_diffs(rows: pa.Table, documents: Sequence[str]) -> bool:
+    """Whether diffs stand for a document: ``_lossless`` has their text, and the column is null."""
+    kept = rows["_lossless"]
+    if not documents or kept.null_count == len(kept):
+        return False
+    return any(name in documents for row in kept.to_pylist() for name, _ in row or ())
 
 
 _DEFAULTS: Final = f", and the binlog does not have their defaults{_FULL}"

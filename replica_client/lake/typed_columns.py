@@ -109,8 +109,6 @@ def lake_array(
         raise _mismatch(
             table, f"column {model.name} is {kind} in the binlog, and {wanted} in the lake"
         )
-    if model.kind == "json" and pa.types.is_string(kind):
-        return pc.if_else(pc.equal(found, "null"), pa.scalar(None, pa.string()), found)
     if kind == wanted:
         return found
     if pa.types.is_duration(kind):

@@ -186,8 +186,8 @@ class RowImageDecoder:
     BINARY, VARBINARY, BLOB                 bytes, and all strings while no character set is known
     ENUM, SET                               ``EnumValue``, ``SetValue``
     JSON                                    ``JsonDocument``
-    JSON, changed in part, without the      tuple of ``JsonDiff``
-    before image
+    JSON, changed in part, without the      ``JsonDiffs``, a tuple of ``JsonDiff``; ABSENT where there
+    before image                            are none: the statement did not change the document
     GEOMETRY                                ``Geometry``
     VECTOR                                  tuple of float
     UUID, INET4, INET6 (told by the shape)  str
@@ -585,7 +585,9 @@ class RowImageDecoder:
         if self._keep_diffs:
             return diffs
         old = None if before is None else before[column.target]
-        return apply_diffs(old, diffs) if isinstance(old, JsonDocument) else diffs
+        if isinstance(old, JsonDocument):
+            return apply_diffs(old, diffs)
+        return diffs or ABSENT
 
     def _table(self) -> str:
         return f"{self.shape.database}.{self.shape.table}"

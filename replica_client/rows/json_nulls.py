@@ -6,6 +6,11 @@ Both are ``null`` in a row's JSON. The object of a change with such a document h
 
 It names the columns of each image whose ``null`` is the document, in the table's order; an image, or
 the member, without any is left out. Every other ``null`` of an image's own members is SQL NULL.
+
+The JSON object of a row on its own, as a lake keeps those of tables without a primary key, names them in a member
+without a name (:func:`with_json_nulls`)::
+
+    {"id": 1, "doc": null, "": ["doc"]}
 """
 
 from __future__ import annotations
@@ -41,6 +46,18 @@ def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str
         if (type(value) is JsonDocument and len(value.data) <= _LONGEST and value.text == "null")
         or (type(value) is RawJson and value == "null")
     ]
+
+
+def with_json_nulls(text: str, names: Sequence[str]) -> str:
+    """Add to the JSON object of a row which of its columns hold the document ``null``.
+
+    Args:
+        text: the object; no column of it has an empty name, which MySQL does not allow.
+        names: of these columns, in the table's order; empty: the text is returned as it is.
+    """
+    if not names:
+        return text
+    return f'{text[:-1]}, "": {json.dumps(list(names), ensure_ascii=False)}}}'
 
 
 def json_null_member(before: Sequence[str], after: Sequence[str]) -> str:

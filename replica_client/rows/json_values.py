@@ -33,7 +33,7 @@ from typing import Any
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_diff import JsonDiff
+from replica_client.binlog.values.json_diff import JsonDiffs
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.rows.json_nulls import json_null_columns, json_null_member
 from replica_client.rows.raw_json import RawJson
@@ -75,19 +75,6 @@ def _sequence(value: Any) -> str:
     return "[" + ", ".join(value_to_json(item) for item in value) + "]"
 
 
-def _diff(value: JsonDiff) -> str:
-    parts = [f'"operation": {_text(value.operation)}', f'"path": {_text(value.path)}']
-    if value.value is not None:
-        parts.append(f'"value": {value.value.text}')
-    return "{" + ", ".join(parts) + "}"
-
-
-def _diffs(value: tuple[Any, ...]) -> str:
-    if value and all(isinstance(item, JsonDiff) for item in value):
-        return '{"$json_diff": ' + _sequence(value) + "}"
-    return _sequence(value)
-
-
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "null",
     bool: lambda value: "true" if value else "false",
@@ -107,8 +94,8 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     SetValue: _set,
     Geometry: _geometry,
     JsonDocument: lambda value: value.text,
-    JsonDiff: _diff,
-    tuple: _diffs,
+    JsonDiffs: lambda value: value.text,
+    tuple: _sequence,
     list: _sequence,
     RawJson: str,
 }

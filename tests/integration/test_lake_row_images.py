@@ -251,6 +251,8 @@ def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, imag
         cursor.execute(f"use {database}")
         cursor.execute("create table t (id int primary key, v int, j json)")
         cursor.execute("create table other (id int primary key, j json)")
+        cursor.execute("create table same (id int primary key, v int, j json, k json)")
+        cursor.execute("insert into same values (1, 1, '[1]', null), (2, 1, 'null', '{}')")
         cursor.execute('insert into t values (1, 1, \'{"a": 1, "b": [1, 2]}\'), (2, 2, null)')
         connection.commit()
         engine, _ = take(tmp_path, 0, source.url(), position, database)
@@ -259,6 +261,10 @@ def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, imag
         cursor.execute("set session binlog_row_value_options = partial_json")
         cursor.execute("update t set j = json_set(j, '$.a', 2) where id = 1")
         cursor.execute("update t set v = 7 where id = 1")
+        cursor.execute("update same set j = json_replace(j, '$.nope', 5), v = v + 1")
+        cursor.execute("update same set k = json_remove(k, '$.nope'), v = v + 1 where id = 2")
+        cursor.execute("select * from same")
+        same = Counter(map(repr, cursor.fetchall()))
         # A document that looks like a change of parts inside is none.
         cursor.execute('insert into other values (1, \'{"a": {"$json_diff": 1}}\')')
         connection.commit()
@@ -267,6 +273,7 @@ def test_documents_that_are_logged_in_parts(server, new_database, tmp_path, imag
         engine.tables.of(engine.catalog.tables[database, "other"]).dataset().to_table().to_pylist()
     )
     assert other == {"id": 1, "j": '{"a": {"$json_diff": 1}}'}
+    assert rows_of(engine, database, "same") == same
     entry = engine.catalog.tables[database, "t"]
     if image == "MINIMAL":
         assert (entry.status, entry.reason[:41]) == (

@@ -40,8 +40,8 @@ else:
 
 __all__ = ["JsonDocument", "JsonOpaque", "encode_json"]
 
-# What values of documents are: nothing else is equal to one.
-_VALUE_TYPES = (dict, list, str, int, float, type(None), Decimal, Temporal, JsonOpaque)
+# Python values that a document equals. None is not among them: it is SQL NULL, and the document null is not.
+_VALUE_TYPES = (dict, list, str, int, float, Decimal, Temporal, JsonOpaque)
 
 
 @cython.final

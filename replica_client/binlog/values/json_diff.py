@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from json.encoder import encode_basestring
 from typing import Any
 
 from replica_client.binlog.values.json_binary import JsonDocument, read_node
@@ -56,8 +57,32 @@ class JsonDiff:
         return f"{name} {self.path}" + ("" if self.value is None else f" {self.value}")
 
 
-def decode_diffs(data: bytes) -> tuple[JsonDiff, ...]:
-    """Every diff of a column, in the order in which they apply.
+class JsonDiffs(tuple[JsonDiff, ...]):
+    """The diffs of a document that is not in the binlog, in the order in which they apply.
+
+    They have a type of their own because a tuple is also the value of a VECTOR column.
+    """
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """JSON of the diffs: ``{"$json_diff": [{"operation": "replace", "path": "$.a", "value": 2}]}``."""
+        return '{"$json_diff": [' + ", ".join(map(_diff_text, self)) + "]}"
+
+
+def _diff_text(diff: JsonDiff) -> str:
+    parts = [
+        f'"operation": "{diff.operation.name.lower()}"',
+        f'"path": {encode_basestring(diff.path)}',
+    ]
+    if diff.value is not None:
+        parts.append(f'"value": {diff.value.text}')
+    return "{" + ", ".join(parts) + "}"
+
+
+def decode_diffs(data: bytes) -> JsonDiffs:
+    """Read every diff of a column.
 
     Args:
         data: the column's bytes in the after image, without the four-byte length before them.
@@ -82,7 +107,7 @@ def decode_diffs(data: bytes) -> tuple[JsonDiff, ...]:
         raise ColumnDecodeError(f"JSON diff is cut off: {error}") from error
     except UnicodeDecodeError as error:
         raise ColumnDecodeError(f"JSON diff's path is not UTF-8: {error.reason}") from error
-    return tuple(diffs)
+    return JsonDiffs(diffs)
 
 
 def encode_diffs(diffs: Iterable[JsonDiff]) -> bytes:

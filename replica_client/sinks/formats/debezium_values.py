@@ -146,7 +146,7 @@ def _bit(length: int) -> ValueWriter:
 
 
 def _json(value: Any) -> str:
-    return value_to_json(value) if isinstance(value, tuple) else quote(str(value.text))
+    return quote(str(value.text))
 
 
 def _geometry(value: Geometry) -> str:

@@ -21,17 +21,15 @@ from replica_client.errors import SinkError
 from replica_client.lake.change_files import ChangeFile, ChangeFileBuilder, ChangeFileWriter
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.losses import Loss
+from replica_client.readers.notices import batches_of
 from replica_client.readers.surface import options_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
-from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.image import is_partial
 from replica_client.schema.history import SchemaChange
 from replica_client.spark.source.data_source import BinlogDataSource
 from replica_client.spark.source.envelope import (
     ENVELOPE_SCHEMA,
     BatchColumns,
-    change_rows,
     statement_row,
 )
 from replica_client.spark.source.lost_range import loss_row, lost_batch
@@ -78,19 +76,17 @@ class FileChanges:
         self._others = BatchColumns(ENVELOPE_SCHEMA)
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Take a transaction that has something else than ordinary rows; returns what is left.
+        """Take a transaction with statements or losses, in its order; return what is left of it.
 
-        All of it goes to the envelope then, in its order.
+        Statements and losses are rows of the envelope, and lie between the change files of the rows around them.
         """
-        stated = transaction.schema_changes or transaction.losses
-        if not stated and not any(is_partial(r.event.body) for r in transaction.rows):
+        if not (transaction.schema_changes or transaction.losses):
             return transaction
-        self._add(self.batches.flush())
         statements: dict[int, int] = {}
-        for item in transaction.items:
-            if isinstance(item, RowsOfEvent):
-                for row in change_rows(transaction, item):
-                    self._keep(row)
+        for item in batches_of(self.batches, transaction, notices=True):
+            if isinstance(item, pa.RecordBatch):
+                self._add_others()
+                self._add((item,))
                 continue
             index = statements.get(item.event_index, 0)
             statements[item.event_index] = index + 1
@@ -98,11 +94,14 @@ class FileChanges:
                 self._keep(statement_row(transaction, item, index))
             elif isinstance(item, Loss):
                 self._keep(loss_row(transaction, item, index))
+        self._add_others()
+        return transaction.__replace__(rows=())
+
+    def _add_others(self) -> None:
         if len(self._others):
             rows = self._part.filters.apply(self._others.finish())
             if rows.num_rows:
                 self._writer.add_others(rows)
-        return transaction.__replace__(rows=())
 
     def _keep(self, row: tuple[Any, ...]) -> None:
         for column, value in zip(self._others.values, row, strict=True):
