@@ -82,3 +82,27 @@ def test_few_modules_have_the_same_file_name() -> None:
 )
 def test_what_stands_in_one_place(pattern: str, modules: set[str]) -> None:
     assert found(pattern) == modules
+
+
+@pytest.mark.parametrize("module", ["texts", "row_groups"])
+def test_the_checker_of_lakes_has_rules_of_its_own(module: str) -> None:
+    """A checker that converts values with the writer's code agrees with each of its mistakes."""
+    allowed = (
+        *("replica_client.codec.quick_dataclass", "replica_client.schema.model"),
+        *("replica_client.schema.quoting", "replica_client.lake.verify"),
+    )
+    imported = re.findall(
+        r"^\s*(?:from|import) (replica_client[\w.]*)",
+        SOURCES[f"lake/verify/{module}.py"],
+        re.MULTILINE,
+    )
+    assert [name for name in imported if not name.startswith(allowed)] == []
+
+
+@pytest.mark.parametrize("module", ["lake_side", "source_side", "verification"])
+def test_what_compares_lakes_converts_no_values(module: str) -> None:
+    forbidden = (
+        "lake_columns|typed_columns|copied_columns|to_arrow|json_values import row_to_json|value_to_json|"
+        r"column_selects|\.decode\("
+    )
+    assert re.findall(forbidden, SOURCES[f"lake/verify/{module}.py"]) == []

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
-from replica_client.lake.lake_table import LakeTable, live_rows
+from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.merge import Merge
-from replica_client.lake.parquet_files import in_schema, parquet_file
+from replica_client.lake.parquet_files import parquet_file
 from replica_client.lake.unmerged import rows_of
 from replica_client.lake.verify.row_groups import Checksum, Checksums, Grouping
+from replica_client.lake.verify.texts import RowTexts
 from replica_client.storage.location import Location
 
 _ROWS_AT_ONCE: Final = 20_000
+_DELETED: Final = "_deleted"
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,25 @@ def file_checksums(task: FileTask) -> Checksums:
     return task.grouping.lake_checksums(_rows(task))
 
 
-def file_rows(task: FileTask) -> list[dict[str, Any]]:
-    """The rows of a file that are in the wanted groups."""
+def file_rows(task: FileTask) -> list[RowTexts]:
+    """The texts of a file's rows that are in the wanted groups."""
     wanted = task.groups or frozenset()
-    return [row for row, group, _ in task.grouping.checked(_rows(task)) if group in wanted]
+    return [texts for texts, group, _ in task.grouping.checked(_rows(task)) if group in wanted]
 
 
 def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
-    table = LakeTable(task.grouping.table)
     if task.unit is not None:
-        for rows in rows_of(task.path, table, task.unit):
+        # Changes that wait are merged by the lake's own code; their values are read as those of files.
+        for rows in rows_of(task.path, LakeTable(task.grouping.table), task.unit):
             yield from rows.to_pylist()
         return
-    schema = table.schema
+    names = [column.name for column in task.grouping.columns]
     with parquet_file(task.path) as file:
+        missing = dict.fromkeys(set(names) - set(file.schema_arrow.names))
         for batch in file.iter_batches(_ROWS_AT_ONCE):
-            rows = pa.Table.from_batches([batch])
-            if task.has_deleted:
-                rows = live_rows(rows)
-            yield from in_schema(rows, schema, None).to_pylist()
+            for row in batch.to_pylist():
+                if not (task.has_deleted and row.get(_DELETED)):
+                    yield {**missing, **row}
 
 
 def together(parts: Sequence[Checksums]) -> Checksums:

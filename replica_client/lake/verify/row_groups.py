@@ -7,8 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.lake.verify.texts import lake_text, row_bytes, sql_row, sql_text
-from replica_client.schema.model import TableModel
+from replica_client.lake.verify.texts import (
+    RowTexts,
+    comparable_text,
+    row_bytes,
+    row_texts,
+    sql_row,
+    sql_text,
+)
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import mysql_name, mysql_table
 
 _GROUPS: Final = 1024
@@ -62,19 +69,36 @@ class Grouping:
         """The key's columns."""
         return [name for name, _ in self.table.primary_key]
 
+    @property
+    def columns(self) -> list[ColumnModel]:
+        """The columns that have values of the source, in the table's order."""
+        return [column for column in self.table.columns if not column.hidden]
+
+    def key_of(self, texts: RowTexts) -> RowTexts:
+        """Return the texts of a row's key; of the whole row where there is none."""
+        key = self.key
+        if not key:
+            return texts
+        names = [column.name for column in self.columns]
+        return tuple(texts[names.index(name)] for name in key)
+
+    def server_row(self, texts: Sequence[bytes | None]) -> RowTexts:
+        """Return the texts of a row that the server made, in the layout of those of the lake."""
+        return tuple(
+            None if text is None else comparable_text(column)(text)
+            for column, text in zip(self.columns, texts, strict=True)
+        )
+
     def sql_group(self) -> str:
         """The expression of a row's group."""
         if self.by_range:
             return f"{mysql_name(self.key[0])} DIV {self.size}"
-        columns = [
-            c for c in self.table.columns if not c.hidden and (not self.key or c.name in self.key)
-        ]
+        columns = [c for c in self.columns if not self.key or c.name in self.key]
         return f"CRC32({sql_row([sql_text(column) for column in columns])}) MOD {_GROUPS}"
 
     def sql_checksums(self) -> str:
         """The statement that gives group, rows, sum and XOR."""
-        columns = [column for column in self.table.columns if not column.hidden]
-        row = sql_row([sql_text(column) for column in columns])
+        row = sql_row([sql_text(column) for column in self.columns])
         table = mysql_table(self.table.database, self.table.name)
         return (
             f"SELECT g, COUNT(*), SUM(c), BIT_XOR(c) FROM (SELECT {self.sql_group()} AS g, CRC32({row}) AS c "
@@ -98,27 +122,20 @@ class Grouping:
             found.setdefault(group, Checksum()).add(crc)
         return found
 
-    def checked(self, rows: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], int, int]]:
-        """Rows of the lake with their group and CRC-32."""
-        columns = [column for column in self.table.columns if not column.hidden]
-        makers = [(column.name, lake_text(column)) for column in columns]
+    def checked(self, rows: Iterable[dict[str, Any]]) -> Iterable[tuple[RowTexts, int, int]]:
+        """The texts of rows of the lake with their group and CRC-32."""
+        columns = self.columns
+        make = row_texts(columns)
         # In the table's order, as the SQL has them.
         keyed = [at for at, column in enumerate(columns) if not self.key or column.name in self.key]
         first = self.key[0] if self.by_range else ""
         for row in rows:
-            lossless = dict(row.get("_lossless") or ())
-            texts: list[bytes | None] = []
-            for name, make in makers:
-                value = row[name]
-                if value is None:
-                    texts.append(lossless[name].encode() if name in lossless else None)
-                else:
-                    texts.append(make(value))
+            texts = make(row)
             if self.by_range:
                 group = group_of(int(row[first]), self.size)
             else:
                 group = zlib.crc32(row_bytes([texts[at] for at in keyed])) % _GROUPS
-            yield row, group, zlib.crc32(row_bytes(texts))
+            yield texts, group, zlib.crc32(row_bytes(texts))
 
 
 def grouping_of(table: TableModel, least: int | None, greatest: int | None) -> Grouping:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from replica_client.lake.verify.row_groups import (
     Checksum,
@@ -12,12 +11,10 @@ from replica_client.lake.verify.row_groups import (
     grouping_of,
     has_integer_key,
 )
-from replica_client.rows.json_values import row_to_json
-from replica_client.rows.row import row_class
+from replica_client.lake.verify.texts import RowTexts, sql_text
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import mysql_name, mysql_table
 from replica_client.snapshot import Locking, Window, begin_between
-from replica_client.snapshot.column_selects import selected
 from replica_client.transport.connection import SourceConnection
 
 
@@ -43,24 +40,17 @@ async def source_checksums(
 
 async def source_rows(
     connection: SourceConnection, grouping: Grouping, groups: Sequence[int], locking: Locking
-) -> tuple[list[str], Window]:
-    """The rows of groups as JSON, as the change log has them."""
+) -> tuple[list[RowTexts], Window]:
+    """Read the texts of the rows of groups, which the server makes."""
     window = await begin_between(connection, locking)
     table = grouping.table
-    columns = [column for column in table.columns if not column.hidden]
-    ways = [selected(column) for column in columns]
-    make = row_class(tuple(column.name for column in columns))
+    texts = ", ".join(sql_text(column) for column in grouping.columns)
     sql = (
-        f"SELECT {', '.join(way.expression for way in ways)} "
-        f"FROM {mysql_table(table.database, table.name)} WHERE {grouping.sql_where(groups)}"
+        f"SELECT {texts} FROM {mysql_table(table.database, table.name)} "
+        f"WHERE {grouping.sql_where(groups)}"
     )
     found = []
     async for some in connection.stream(sql):
-        for row in some:
-            values: list[Any] = [
-                value if value is None or way.convert is None else way.convert(value)
-                for value, way in zip(row, ways, strict=True)
-            ]
-            found.append(row_to_json(make(values)))
+        found += [grouping.server_row(row) for row in some]
     await connection.query("ROLLBACK")
     return found, window

@@ -1,90 +1,196 @@
-"""A value as bytes that the source's SQL and the lake make alike: what checksums are made of.
+"""Texts of values that the server makes in SQL, and that Parquet's values give, kind by kind: a checker's own rules.
 
-Where the two are not alike for a value (a layout of DOUBLE that we do not know), rows are compared
-that need not be; equality is never decided by it.
+The writer of the lake may not judge itself. So nothing here, nor in the modules of this package that compare, uses the
+code that decodes, converts or writes values of the lake: one side of a comparison is text that the server made, the
+other is made here of what PyArrow reads from a data file. ``tests/unit/test_structure.py`` keeps the imports so.
+
+Checksums are taken of these texts first. A text of FLOAT or DOUBLE may be laid out in another way by a server; rows
+are compared then that need not be, by :func:`comparable_text`. Zeros of both signs differ.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import Any, Final
 
-from replica_client.binlog.values.double_text import double_text
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.schema.quoting import mysql_name
 
-_BINARIES: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
-)
-_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
+LakeText = Callable[[Any], bytes]
+RowTexts = tuple[bytes | None, ...]
+"""The texts of a row's columns, in the table's order; None for NULL."""
+
+_LOSSLESS: Final = "_lossless"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of column.
+
+    Attributes:
+        sql: expression of the text in SQL, ``{}`` for the column.
+        lake: makes the text of the value that a data file has, which is not None.
+    """
+
+    sql: str
+    lake: LakeText
+
+
+def _plain(value: Any) -> bytes:
+    found: bytes = value if isinstance(value, bytes) else str(value).encode()
+    return found
+
+
+def _number(value: Any) -> bytes:
+    return format(value, "f").encode() if isinstance(value, Decimal) else _plain(value)
+
+
+def _decimal(scale: int) -> LakeText:
+    """Of a file that was written before the column had as many digits, too."""
+
+    def text(value: Any) -> bytes:
+        if isinstance(value, Decimal):
+            whole, _, fraction = format(value, "f").partition(".")
+            if len(fraction) < scale:
+                return f"{whole}.{fraction.ljust(scale, '0')}".encode()
+        return _number(value)
+
+    return text
+
+
+def _double(value: float) -> bytes:
+    """The shortest digits, as servers lay them out: an exponent below 1e-15 and from 1e15 on."""
+    if value == 0:
+        return b"-0" if str(value)[0] == "-" else b"0"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    number = "".join(map(str, digits))
+    point = len(number) + exponent
+    if -14 <= point <= 15:
+        text = format(Decimal(repr(value)).normalize(), "f")
+        return text.encode()
+    rest = f".{number[1:]}" if len(number) > 1 else ""
+    return f"{'-' if sign else ''}{number[0]}{rest}e{point - 1}".encode()
+
+
+def _geometry(value: Mapping[str, Any]) -> bytes:
+    data: bytes = struct.pack("<I", value["srid"]) + value["wkb"]
+    return data.hex().upper().encode()
+
+
+def _vector(value: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(value)}f", *value).hex().upper().encode()
+
+
+def _date(value: Any) -> bytes:
+    return value.isoformat().encode() if isinstance(value, datetime.date) else _plain(value)
+
+
+def _moment(digits: int) -> LakeText:
+    def text(value: datetime.datetime) -> bytes:
+        whole = (
+            f"{value.year:04}-{value.month:02}-{value.day:02} "
+            f"{value.hour:02}:{value.minute:02}:{value.second:02}"
+        )
+        return f"{whole}.{value.microsecond:06}"[: 20 + digits if digits else 19].encode()
+
+    return text
+
+
+_BYTES: Final = _Kind("{}", _plain)
+_TEXT: Final = _Kind("CAST(CONVERT({} USING utf8mb4) AS BINARY)", _plain)
+_AS_CHAR: Final = "CAST(CAST({} AS CHAR) AS BINARY)"
+_FLOAT: Final = _Kind("CAST({} * 1e0 AS BINARY)", _double)
+_NUMBER: Final = _Kind(_AS_CHAR, _number)
+_GEOMETRY: Final = _Kind("CAST(HEX({}) AS BINARY)", _geometry)
+_KINDS: Final = {
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
+    **dict.fromkeys((*TEXT_KINDS, "json"), _TEXT),
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _NUMBER),
+    **dict.fromkeys(("time", "uuid", "inet4", "inet6"), _Kind(_AS_CHAR, _plain)),
+    **dict.fromkeys(("float", "double"), _FLOAT),
+    "bit": _Kind("CAST(CAST({} AS UNSIGNED) AS BINARY)", _number),
+    "year": _Kind("CAST({} + 0 AS BINARY)", _plain),
+    "date": _Kind(_AS_CHAR, _date),
+    # A VECTOR is no argument of LENGTH and CONCAT (error 1210).
+    "vector": _Kind("CAST(HEX({}) AS BINARY)", _vector),
+}
+
+
+def _kind(column: ColumnModel) -> _Kind:
+    if column.kind in TEXT_KINDS and column.charset == "binary":
+        return _BYTES
+    if column.kind == "decimal":
+        return _Kind(_AS_CHAR, _decimal(column.scale or 0))
+    if column.kind in ("datetime", "timestamp"):
+        return _Kind(_AS_CHAR, _moment(column.fraction_digits or 0))
+    return _KINDS.get(column.kind, _GEOMETRY)
 
 
 def sql_text(column: ColumnModel) -> str:
-    """An expression for the value's bytes; NULL for NULL."""
-    name, kind = mysql_name(column.name), column.kind
-    if kind in _BINARIES or (kind in TEXT_KINDS and column.charset == "binary"):
-        return name
-    if kind in TEXT_KINDS or kind == "json":
-        return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
-    if kind == "bit":
-        return f"CAST(CAST({name} AS UNSIGNED) AS BINARY)"
-    if kind in ("float", "double"):
-        return f"CAST({name} * 1e0 AS BINARY)"
-    if kind == "year":
-        return f"CAST({name} + 0 AS BINARY)"
-    if kind in _INTEGERS or kind in (
-        "decimal", "date", "time", "datetime", "timestamp", "uuid", "inet4", "inet6",
-    ):  # fmt: skip
-        return f"CAST(CAST({name} AS CHAR) AS BINARY)"
-    return f"CAST({name} AS BINARY)"  # a geometry
+    """Return the expression of a value's text in SQL; NULL for NULL."""
+    return _kind(column).sql.format(mysql_name(column.name))
+
+
+def lake_text(column: ColumnModel) -> LakeText:
+    """Return what makes the text of a value that a data file has, which is not None."""
+    return _kind(column).lake
+
+
+def comparable_text(column: ColumnModel) -> Callable[[bytes], bytes]:
+    """Return what gives a text of the server the layout of :func:`lake_text`."""
+    if _kind(column) is _FLOAT:
+        return lambda text: _double(float(text))
+    return lambda text: text
+
+
+def row_texts(columns: Sequence[ColumnModel]) -> Callable[[Mapping[str, Any]], RowTexts]:
+    """Return what makes the texts of a row, as PyArrow reads it.
+
+    A date that Arrow cannot hold is null, and its text stands in ``_lossless``.
+    """
+    makers = [(column.name, lake_text(column)) for column in columns]
+
+    def texts(row: Mapping[str, Any]) -> RowTexts:
+        lossless = dict(row.get(_LOSSLESS) or ())
+        found: list[bytes | None] = []
+        for name, make in makers:
+            value = row[name]
+            if value is not None:
+                found.append(make(value))
+            else:
+                found.append(lossless[name].encode() if name in lossless else None)
+        return tuple(found)
+
+    return texts
 
 
 def sql_row(columns: list[str]) -> str:
-    """The bytes of a row, of its values' expressions: lengths tell them apart, and NULL from all else."""
+    """Return the bytes of a row in SQL, of its values' expressions: lengths tell them apart, and NULL from all else."""
     parts = (f"IFNULL(CONCAT(LENGTH({text}), ':', {text}), '-')" for text in columns)
     return f"CONCAT({', '.join(parts)})"
 
 
-def row_bytes(texts: list[bytes | None]) -> bytes:
-    """The same of bytes."""
+def row_bytes(texts: Sequence[bytes | None]) -> bytes:
+    """Return the bytes of a row of its texts, as :func:`sql_row` makes them."""
     return b"".join(b"-" if text is None else b"%d:%b" % (len(text), text) for text in texts)
 
 
-def lake_text(column: ColumnModel) -> Callable[[Any], bytes]:
-    """Makes the value's bytes of what the lake has, which is not None."""
-    kind = column.kind
-    if kind in ("float", "double"):
-        return _double
-    if kind in ("datetime", "timestamp"):
-        return partial(_moment, column.fraction_digits)
-    if kind == "vector":
-        return lambda value: struct.pack(f"<{len(value)}f", *value)
-    if kind not in TEXT_KINDS and kind not in _INTEGERS:
-        return _any
-    return lambda value: value if isinstance(value, bytes) else str(value).encode()
+_PRINTABLE: Final = re.compile(rb"[^\x00-\x1f\x7f]*")
 
 
-def _any(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, Decimal):
-        return format(value, "f").encode()
-    if isinstance(value, dict):
-        return bytes(value["srid"].to_bytes(4, "little") + value["wkb"])
-    if isinstance(value, datetime.date):
-        return value.isoformat().encode()
-    return str(value).encode()
-
-
-def _double(value: float) -> bytes:
-    return double_text(value).removesuffix(".0").encode()
-
-
-def _moment(digits: int, value: datetime.datetime) -> bytes:
-    text = value.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
-    fraction = f".{value.microsecond:06d}"[: digits + 1] if digits else ""
-    return (text + fraction).encode()
+def shown_text(text: bytes | None) -> str | None:
+    """Return a text for a message; bytes that are none as ``0x…``."""
+    if text is None:
+        return None
+    try:
+        if _PRINTABLE.fullmatch(text):
+            return text.decode()
+    except UnicodeDecodeError:
+        pass
+    return f"0x{text.hex()}"

@@ -21,7 +21,7 @@ from replica_client.lake.config import PipelineConfig
 from replica_client.lake.data_files import data_files_of
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
-from replica_client.lake.lake_table import LakeTable, keys_of
+from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_steps import STEPS
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.merge import Merge
@@ -38,6 +38,7 @@ from replica_client.lake.verify.lake_side import (
 )
 from replica_client.lake.verify.row_groups import Grouping, differing
 from replica_client.lake.verify.source_side import source_checksums, source_rows
+from replica_client.lake.verify.texts import RowTexts, row_texts, shown_text
 from replica_client.position.position import Position
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
@@ -64,7 +65,7 @@ class Difference:
 
     Attributes:
         key: of the row; the row itself in a table without a primary key.
-        source: the row there; None when it is not there.
+        source: the texts of its values there, by column; None when it is not there.
         lake: likewise.
     """
 
@@ -335,8 +336,6 @@ class Verification:
             row for rows in await asyncio.to_thread(self._map, file_rows, tasks) for row in rows
         ]
         shape = self._shapes[entry.table]
-        decoded = shape.decode(texts)
-        theirs = shape.to_arrow(decoded, [""] * len(decoded)).to_pylist()
         if not shape.source_key:
             if changed:
                 one.outcome = "undecided"
@@ -344,12 +343,11 @@ class Verification:
                     "rows of a table without a primary key changed since; run the pipeline first"
                 )
                 return
-            self._multisets(one, mine, theirs)
+            _compare_copies(one, grouping, texts, mine)
             return
-        keys = keys_of(decoded, shape.key_positions)
-        skip = {_lake_key(key, shape) for key in changed}
-        source = {_lake_key(key, shape): row for key, row in zip(keys, theirs, strict=True)}
-        lake = {_row_key(row, shape): row for row in mine}
+        skip = _keys(shape, grouping, changed)
+        source = {grouping.key_of(row): row for row in texts}
+        lake = {grouping.key_of(row): row for row in mine}
         for key in source.keys() | lake.keys():
             left, right = source.get(key), lake.get(key)
             if left == right:
@@ -359,20 +357,10 @@ class Verification:
                 continue
             one.different += 1
             if len(one.differences) < SHOWN:
-                one.differences.append(Difference(key, left, right))
-
-    def _multisets(
-        self, one: TableReport, mine: list[dict[str, Any]], theirs: list[dict[str, Any]]
-    ) -> None:
-        left, right = Counter(map(_frozen, theirs)), Counter(map(_frozen, mine))
-        for rows, there in ((left - right, True), (right - left, False)):
-            for text, count in rows.items():
-                one.different += count
-                if len(one.differences) < SHOWN:
-                    row = {"row": text, "copies": count}
-                    one.differences.append(
-                        Difference(text, row if there else None, None if there else row)
-                    )
+                shown = f"({', '.join(map(str, map(shown_text, key)))},)"
+                one.differences.append(
+                    Difference(shown, _shown(grouping, left), _shown(grouping, right))
+                )
 
     def _files(self, entry: TableEntry) -> list[tuple[Location, int, Merge | None]]:
         """Data files; of a table with changes that wait its directory and what is merged of it."""
@@ -412,18 +400,35 @@ class _GoneError(Exception):
     """The source does not show a table."""
 
 
-def _frozen(row: dict[str, Any]) -> str:
-    shown = {name: value for name, value in row.items() if not name.startswith("_row_key")}
-    return json.dumps(shown, default=str, ensure_ascii=False)
+def _compare_copies(
+    one: TableReport, grouping: Grouping, theirs: Sequence[RowTexts], mine: Sequence[RowTexts]
+) -> None:
+    """Compare rows that no key tells apart, by how many equal ones there are."""
+    left, right = Counter(theirs), Counter(mine)
+    for rows, there in ((left - right, True), (right - left, False)):
+        for texts, count in rows.items():
+            one.different += count
+            if len(one.differences) < SHOWN:
+                text = json.dumps(_shown(grouping, texts), ensure_ascii=False)
+                row = {"row": text, "copies": count}
+                one.differences.append(
+                    Difference(text, row if there else None, None if there else row)
+                )
 
 
-def _lake_key(key: Any, shape: LakeTable) -> str:
-    table = shape.key_table([key])
-    return _row_key(table.to_pylist()[0], shape)
+def _shown(grouping: Grouping, texts: RowTexts | None) -> dict[str, Any] | None:
+    """A row for a message, by the names of its columns."""
+    if texts is None:
+        return None
+    names = [column.name for column in grouping.columns]
+    return dict(zip(names, map(shown_text, texts), strict=True))
 
 
-def _row_key(row: dict[str, Any], shape: LakeTable) -> str:
-    return repr(shape.key_of(row))
+def _keys(shape: LakeTable, grouping: Grouping, changed: set[Any]) -> set[RowTexts]:
+    """The texts of keys that the binlog has: their rows are not compared."""
+    by_name = {column.name: column for column in grouping.columns}
+    make = row_texts([by_name[name] for name in grouping.key])
+    return {make(row) for row in shape.key_table(list(changed)).to_pylist()} if changed else set()
 
 
 def lake_position(

@@ -46,9 +46,14 @@ def test_lengths_tell_rows_apart():
         (ColumnModel("x", "date"), datetime.date(1, 2, 3), b"0001-02-03"),
         (ColumnModel("x", "double"), 1e20, b"1e20"),
         (ColumnModel("x", "double"), 3.0, b"3"),
-        (ColumnModel("x", "point"), {"srid": 1, "wkb": b"\xff"}, b"\1\0\0\0\xff"),
+        (ColumnModel("x", "point"), {"srid": 1, "wkb": b"\xff"}, b"01000000FF"),
         (ColumnModel("x", "text", charset="utf8mb4"), "é", b"\xc3\xa9"),
-        (ColumnModel("x", "vector"), [1.0], b"\0\0\x80?"),
+        (ColumnModel("x", "vector"), [1.0, -0.0], b"0000803F00000080"),
+        (ColumnModel("x", "double"), -0.0, b"-0"),
+        (ColumnModel("x", "double"), 123456789012345.6, b"123456789012345.6"),
+        (ColumnModel("x", "double"), -1.5e-300, b"-1.5e-300"),
+        (ColumnModel("x", "decimal", 9, 3), Decimal("1.5"), b"1.500"),
+        (ColumnModel("x", "json"), "null", b"null"),
     ],
 )
 def test_texts_of_values(column, value, text):
@@ -86,7 +91,7 @@ def test_a_table_without_a_key_is_grouped_by_its_rows():
     ("kind", "charset", "expected"),
     [
         ("varbinary", None, "`c`"),
-        ("vector", None, "`c`"),
+        ("vector", None, "CAST(HEX(`c`) AS BINARY)"),
         ("varchar", "binary", "`c`"),
         ("varchar", "latin1", "CAST(CONVERT(`c` USING utf8mb4) AS BINARY)"),
         ("enum", "utf8mb4", "CAST(CONVERT(`c` USING utf8mb4) AS BINARY)"),
@@ -98,7 +103,7 @@ def test_a_table_without_a_key_is_grouped_by_its_rows():
         ("int", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
         ("decimal", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
         ("timestamp", None, "CAST(CAST(`c` AS CHAR) AS BINARY)"),
-        ("point", None, "CAST(`c` AS BINARY)"),
+        ("point", None, "CAST(HEX(`c`) AS BINARY)"),
     ],
 )
 def test_expressions_of_values(kind, charset, expected):
