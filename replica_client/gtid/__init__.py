@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from replica_client.gtid.intervals import Intervals, IntervalsBuilder
-from replica_client.gtid.mariadb import MariadbGtid, MariadbGtidSet
+from replica_client.gtid.mariadb import MariadbGtid, MariadbGtidSet, MariadbSkip
 from replica_client.gtid.mysql import Gtid, GtidSet, GtidSetBuilder, format_uuid, parse_uuid
 from replica_client.gtid.owned import parse_owned_gtids
 
@@ -17,6 +17,7 @@ __all__ = [
     "IntervalsBuilder",
     "MariadbGtid",
     "MariadbGtidSet",
+    "MariadbSkip",
     "format_uuid",
     "parse_gtid_set",
     "parse_owned_gtids",

@@ -78,8 +78,10 @@ class MariadbGtidSet:
     """The last GTIDs of each domain, immutable.
 
     Of each domain it keeps one GTID per server in order of arrival; the last one is the domain's
-    position. Comparison (``<=``, :meth:`contains`) is by domain: sequence numbers count through a
-    domain whichever server wrote them. Equality is that of all GTIDs kept.
+    position, whatever its sequence number. Comparison (``<=``, :meth:`contains`) is by the numbers of each
+    server; where a server is not in the set, by domain: with ``gtid_strict_mode`` sequence numbers count through
+    a domain whichever server writes them. Without it the order in the binlog decides, see
+    :class:`MariadbSkip`. Equality is that of all GTIDs kept.
 
     Examples:
         >>> str(rc.MariadbGtidSet.parse("0-1-100,1-2-5"))
@@ -182,8 +184,16 @@ class MariadbGtidSet:
         return max(self._domains.get(domain_id, {}).values(), default=0)
 
     def contains(self, gtid: MariadbGtid) -> bool:
-        """Whether the position is at or after a GTID: its domain has reached that sequence."""
-        return gtid.domain_id in self._domains and gtid.sequence <= self.reached(gtid.domain_id)
+        """Return whether the position is at or after a GTID: its server, or else its domain, has reached it."""
+        servers = self._domains.get(gtid.domain_id)
+        if servers is None:
+            return False
+        reached = servers.get(gtid.server_id)
+        return gtid.sequence <= (self.reached(gtid.domain_id) if reached is None else reached)
+
+    def lists(self, gtid: MariadbGtid) -> bool:
+        """Return whether a GTID's own server is in the set and has reached its sequence."""
+        return gtid.sequence <= self._domains.get(gtid.domain_id, {}).get(gtid.server_id, -1)
 
     def union(self, other: MariadbGtidSet) -> Self:
         """The later of both in each domain and server; what is further becomes the position."""
@@ -198,11 +208,23 @@ class MariadbGtidSet:
         )
 
     def issubset(self, other: MariadbGtidSet) -> bool:
-        """Whether the other position has reached this one in every domain."""
-        return all(
-            domain in other._domains and self.reached(domain) <= other.reached(domain)
-            for domain in self._domains
-        )
+        """Return whether the other position has reached this one in every domain."""
+        return not self.domains_beyond(other)
+
+    def domains_beyond(self, other: MariadbGtidSet) -> tuple[int, ...]:
+        """Return the domains in which this position is beyond the other one."""
+        return tuple(domain for domain in self._domains if self._is_beyond(other, domain))
+
+    def _is_beyond(self, other: MariadbGtidSet, domain: int) -> bool:
+        mine, theirs = self.last_of(domain), other.last_of(domain)
+        if mine is None or mine == theirs:
+            return False
+        if theirs is None:
+            return True
+        has_theirs, has_mine = self.lists(theirs), other.lists(mine)
+        if has_theirs != has_mine:
+            return has_theirs  # the one that has the other's last GTID is later
+        return self.reached(domain) > other.reached(domain)
 
     def to_json(self) -> str:
         """The position as a JSON value: its text."""
@@ -261,3 +283,48 @@ class MariadbGtidSet:
 
     def __repr__(self) -> str:
         return f"MariadbGtidSet.parse({str(self)!r})"
+
+
+class MariadbSkip:
+    """The event groups that a replica at a position has: those up to the last GTID of each domain, in binlog order.
+
+    So does a MariaDB source decide. Sequence numbers do not matter: without ``gtid_strict_mode`` a smaller one may
+    follow.
+
+    Args:
+        have: the position.
+        before: what stands before the first event group that is asked about; None: nothing known.
+        executed: what stands before the end. A domain whose last GTID is not in it is decided by sequence numbers.
+    """
+
+    def __init__(
+        self,
+        have: MariadbGtidSet,
+        before: MariadbGtidSet | None = None,
+        executed: MariadbGtidSet | None = None,
+    ) -> None:
+        self._have = have
+        self._pending: dict[int, MariadbGtid] = {}
+        self._by_number: set[int] = set()
+        for gtid in have.positions():
+            if executed is not None and not executed.lists(gtid):
+                self._by_number.add(gtid.domain_id)
+            elif before is None or not before.lists(gtid):
+                self._pending[gtid.domain_id] = gtid
+
+    @property
+    def pending(self) -> tuple[MariadbGtid, ...]:
+        """The last GTIDs that did not come yet."""
+        return tuple(self._pending.values())
+
+    def passes_over(self, gtid: MariadbGtid) -> bool:
+        """Return whether the replica has the next event group."""
+        if gtid.domain_id in self._by_number:
+            return self._have.contains(gtid)
+        last = self._pending.get(gtid.domain_id)
+        if last is None:
+            return False
+        if gtid.server_id != last.server_id or gtid.sequence < last.sequence:
+            return True
+        del self._pending[gtid.domain_id]
+        return gtid == last

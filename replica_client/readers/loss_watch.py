@@ -203,11 +203,15 @@ def _missing(stated: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) 
         return gone.compact(), gone.count
     missing, count = [], 0
     # A domain's position is its last GTID; another server's may have had a greater number before.
-    for domain, last in [(gtid.domain_id, gtid.sequence) for gtid in stated.positions()]:
-        reached = known.reached(domain) if isinstance(known, MariadbGtidSet) else 0
-        if last > reached:
-            missing.append(f"domain {domain}: {reached + 1}-{last}")
-            count += last - reached
+    have = known if isinstance(known, MariadbGtidSet) else MariadbGtidSet()
+    for domain in stated.domains_beyond(have):
+        last, reached = stated.last_of(domain), have.reached(domain)
+        if last is not None and last.sequence > reached:
+            missing.append(f"domain {domain}: {reached + 1}-{last.sequence}")
+            count += last.sequence - reached
+        else:
+            missing.append(f"domain {domain}: up to {last}")
+            count += 1
     return ", ".join(missing), count
 
 

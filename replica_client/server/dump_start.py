@@ -110,9 +110,7 @@ def _start_by_gtids(library: BinlogLibrary, have: GtidSet) -> ServedFile:
 def _start_by_position(library: BinlogLibrary, have: MariadbGtidSet) -> ServedFile:
     executed = library.executed()
     for gtid in have.positions():
-        if not isinstance(executed, MariadbGtidSet) or executed.reached(gtid.domain_id) < (
-            gtid.sequence
-        ):
+        if not isinstance(executed, MariadbGtidSet) or not executed.contains(gtid):
             raise fatal(
                 f"Error: connecting slave requested to start from GTID {gtid}, "
                 "which is not in the master's binlog",

@@ -22,7 +22,7 @@ from replica_client.binlog.layout import HEADER_SIZE, TYPE_OFFSET
 from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
 from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
@@ -58,6 +58,7 @@ class DumpSender:
         self._skipping = False
         self._skipped_to: int | None = None
         self._state = MariadbGtidSet()
+        self._skip: MariadbSkip | None = None
         self._until: GtidUntil | None = None
         if order.until is not None and isinstance(order.gtid_set, MariadbGtidSet):
             self._until = GtidUntil(order.until, order.gtid_set, before=order.until_before)
@@ -114,7 +115,9 @@ class DumpSender:
                     # Another server's files, which begin with transactions that were sent already.
                     await file.transactions.count()
                     self._have = _joined(self._have, file.executed())
-                    self._has_passed = False
+                    self._has_passed, self._skip = False, None
+                    if isinstance(following.previous, MariadbGtidSet):
+                        self._state = following.previous
             file, position = following, FIRST_EVENT
         self._output.packet(EofPacket().encode())
         await self._output.flush()
@@ -365,7 +368,11 @@ class DumpSender:
         if isinstance(have, GtidSet) and isinstance(gtid, Gtid):
             return gtid in have
         if isinstance(have, MariadbGtidSet) and isinstance(gtid, MariadbGtid):
-            return have.contains(gtid)
+            if self._skip is None:
+                before, executed = self._state, self._library.executed()
+                known = executed if isinstance(executed, MariadbGtidSet) else None
+                self._skip = MariadbSkip(have, before, known)
+            return self._skip.passes_over(gtid)
         return False
 
     def _end_of_skip(self, file: ServedFile, position: int) -> None:

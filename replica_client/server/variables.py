@@ -60,6 +60,7 @@ def system_variables(
     if flavor is ServerFlavor.MARIADB:
         values |= {
             "gtid_binlog_pos": executed,
+            "gtid_binlog_state": executed,
             "gtid_current_pos": executed,
             "gtid_slave_pos": "",
             "gtid_domain_id": 0,

@@ -23,7 +23,7 @@ class SessionSettings:
         net_write_timeout: seconds that the source waits for a slow consumer.
         semi_sync: ask for semi-synchronous replication.
         slave_connect_state: MariaDB: GTID position to start after; None: by file and position.
-        gtid_strict_mode: MariaDB: refuse a GTID position that is not in the binlog.
+        gtid_strict_mode: MariaDB: refuse a GTID position that is not in the binlog, where the source is strict.
     """
 
     heartbeat_period_ns: int
@@ -126,6 +126,9 @@ def session_setup(server: ServerInfo, settings: SessionSettings) -> str:
         assignments.append(f"@mariadb_slave_capability = {MARIADB_SLAVE_CAPABILITY_GTID}")
         if settings.slave_connect_state is not None:
             assignments.append(f"@slave_connect_state = '{settings.slave_connect_state}'")
-            assignments.append(f"@slave_gtid_strict_mode = {int(settings.gtid_strict_mode)}")
+            # As a replica of the source's own settings: in strict mode it refuses a GTID that its binlog lacks;
+            # without it numbers may go back, and one that is missing is no reason to refuse.
+            strict = "@@global.gtid_strict_mode" if settings.gtid_strict_mode else "0"
+            assignments.append(f"@slave_gtid_strict_mode = {strict}")
             assignments.append("@slave_gtid_ignore_duplicates = 0")
     return "SET " + ", ".join(assignments)

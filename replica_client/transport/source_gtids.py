@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica_client.errors import GtidFormatError, MalformedPacketError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_owned_gtids
-from replica_client.transport.connection import SourceConnection
+from replica_client.transport.connection import SourceConnection, suppress_unknown_variable
 
 
 async def executed_gtids(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
@@ -53,6 +53,11 @@ async def gtids_in_binlog(
         ServerError: the source does not tell.
         MalformedPacketError: an answer is no GTID set.
     """
+    if connection.server.is_mariadb:
+        # Of each server of a domain: the position alone is the last one, whose number may be smaller.
+        with suppress_unknown_variable():  # of a server that is no MariaDB, and serves its binlog
+            rows = await connection.query("SELECT @@global.gtid_binlog_state", columns=1, rows=1)
+            return connection.gtids(rows[0][0])
     executed = await executed_gtids(connection)
     if isinstance(executed, GtidSet) and isinstance(wanted, GtidSet) and not wanted <= executed:
         # First owned, then executed: a GTID moves from the one to the other.

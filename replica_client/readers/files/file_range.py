@@ -16,7 +16,7 @@ from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError, GtidFormatError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
 from replica_client.position.position import Position
 from replica_client.readers.files.file_bytes import BinlogFile
 from replica_client.readers.transaction import Transaction
@@ -119,16 +119,51 @@ def begin_behind_gtids(
         # What is missing before the first file is found, and refused or recorded, when it is read.
         return Begin(Position(files[0], FIRST_EVENT, done))
     start = Position(first, FIRST_EVENT)
+    before = previous(first)
+    last, is_whole = _last_done(transactions(start), wanted, _filter(done, before))
+    if not is_whole:  # a last GTID of a domain is not there: numbers decide
+        last, _ = _last_done(transactions(start), wanted, _filter(done, before, MariadbGtidSet()))
+    reached = start if last is None else last.position
+    seen = before if last is None else reached.gtid_set
+    return Begin(replace(reached, gtid_set=done), _more(done, seen))
+
+
+_Filter = Callable[[MariadbGtid | Gtid], bool]
+
+
+def _filter(
+    done: AnyGtidSet, before: AnyGtidSet | None, executed: MariadbGtidSet | None = None
+) -> _Filter | MariadbSkip:
+    """Return what says of one transaction after the other whether it is done."""
+    if isinstance(done, MariadbGtidSet):
+        known = before if isinstance(before, MariadbGtidSet) else None
+        return MariadbSkip(done, known, executed)
+    return lambda gtid: isinstance(gtid, Gtid) and done.contains(gtid)
+
+
+def _last_done(
+    transactions: Iterator[Transaction], wanted: Position, done: _Filter | MariadbSkip
+) -> tuple[Transaction | None, bool]:
+    """Return the last transaction before the first that is not done, and whether there was one, or all were seen."""
     last: Transaction | None = None
-    for transaction in transactions(start):
+    for transaction in transactions:
         if not transaction.complete:
             continue
-        if not _has(done, transaction, wanted):
-            break
+        if not _is_done(done, transaction, wanted):
+            return last, True
         last = transaction
-    reached = start if last is None else last.position
-    seen = previous(first) if last is None else reached.gtid_set
-    return Begin(replace(reached, gtid_set=done), _more(done, seen))
+    return last, not (isinstance(done, MariadbSkip) and done.pending)
+
+
+def _is_done(done: _Filter | MariadbSkip, transaction: Transaction, wanted: Position) -> bool:
+    if any(loss.kind == "gtid_gap" for loss in transaction.losses):
+        return False
+    try:
+        if isinstance(done, MariadbSkip):
+            return done.passes_over(MariadbGtid.parse(transaction.gtid))
+        return done(Gtid.parse(transaction.gtid))
+    except GtidFormatError:
+        raise _other_kind(transaction, wanted) from None
 
 
 def end_behind_gtids(
@@ -185,7 +220,8 @@ def _more(one: AnyGtidSet | None, other: AnyGtidSet | None) -> AnyGtidSet | None
     if isinstance(one, GtidSet) and isinstance(other, GtidSet):
         return one - other or None
     if isinstance(one, MariadbGtidSet) and isinstance(other, MariadbGtidSet):
-        later = [g for g in one.positions() if g.sequence > other.reached(g.domain_id)]
+        beyond = one.domains_beyond(other)
+        later = [gtid for gtid in one.positions() if gtid.domain_id in beyond]
         return MariadbGtidSet(later) if later else None
     return one or None
 
@@ -200,7 +236,12 @@ def _has(gtids: AnyGtidSet | None, transaction: Transaction, wanted: Position) -
             return gtids.contains(MariadbGtid.parse(text))
         return gtids is not None and gtids.contains(Gtid.parse(text))
     except GtidFormatError:
-        named = f"the GTID {text}, which is of another kind" if text else "no GTID"
-        raise ConfigError(
-            f"{wanted}: the transaction at {transaction.start} has {named}; give FILE:OFFSET"
-        ) from None
+        raise _other_kind(transaction, wanted) from None
+
+
+def _other_kind(transaction: Transaction, wanted: Position) -> ConfigError:
+    text = transaction.gtid
+    named = f"the GTID {text}, which is of another kind" if text else "no GTID"
+    return ConfigError(
+        f"{wanted}: the transaction at {transaction.start} has {named}; give FILE:OFFSET"
+    )

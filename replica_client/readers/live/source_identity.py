@@ -151,8 +151,12 @@ def missing_gtids(have: GtidSet | MariadbGtidSet, executed: GtidSet | MariadbGti
         )
     lacking = []
     for gtid in have.positions():
+        if isinstance(executed, MariadbGtidSet) and executed.contains(gtid):
+            continue
         reached = executed.reached(gtid.domain_id) if isinstance(executed, MariadbGtidSet) else 0
-        if reached < gtid.sequence:
+        if reached >= gtid.sequence:
+            lacking.append(f"domain {gtid.domain_id}: {gtid}")
+        else:
             first, last = reached + 1, gtid.sequence
             numbers = str(last) if first == last else f"{first}-{last}"
             lacking.append(f"domain {gtid.domain_id}: {numbers}")

@@ -68,7 +68,8 @@ def test_position_goes_where_the_last_gtid_went_even_backwards():
 
 def test_contains_and_order():
     value = MariadbGtidSet.parse("0-1-5,0-2-7,1-1-3")
-    assert "0-1-7" in value and "0-9-7" in value
+    assert "0-1-5" in value and "0-2-7" in value and "0-9-7" in value
+    assert "0-1-6" not in value  # its own server is known, and has not reached it
     assert "0-1-8" not in value and "2-1-1" not in value
     earlier = MariadbGtidSet.parse("0-1-5")
     assert earlier <= value and earlier < value and value > earlier and value >= earlier

@@ -65,7 +65,7 @@ def test_session_of_mariadb() -> None:
     sql = server_statements.session_setup(server("11.8.6-MariaDB"), settings)
     assert "@mariadb_slave_capability = 4" in sql
     assert "@slave_connect_state = '0-1-2'" in sql
-    assert "@slave_gtid_strict_mode = 1" in sql
+    assert "@slave_gtid_strict_mode = @@global.gtid_strict_mode" in sql
     assert "@rpl_semi_sync_slave = 1" in sql
     assert "uuid" not in sql
     by_file = server_statements.session_setup(server("11.8.6-MariaDB"), SETTINGS)
