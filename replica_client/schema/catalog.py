@@ -8,7 +8,7 @@ from typing import Protocol
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
-from replica_client.schema.character_sets import WIDE_CHARSETS
+from replica_client.schema.character_sets import BINARY, WIDE_CHARSETS
 from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey
 from replica_client.schema.ddl.columns_after import (
     altered,
@@ -22,6 +22,7 @@ from replica_client.schema.ddl.steps import (
     AlterDatabase,
     AlterTable,
     ChangeKind,
+    ConvertCharset,
     CreateDatabase,
     CreateLike,
     CreateSequence,
@@ -36,7 +37,7 @@ from replica_client.schema.ddl.steps import (
     Unrelated,
     uncertain,
 )
-from replica_client.schema.model import ColumnModel, DatabaseModel, TableModel
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name
 
 
@@ -65,6 +66,8 @@ ABSENT = Absent()
 
 # The oldest MariaDB on which it was seen.
 _RENAMES_TEMPORARY = (10, 11, 0)
+# MySQL whose CONVERT TO gives TEXT columns of the same statement the size of the old column; 5.6 does not.
+_RESIZES = (8, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,16 @@ _SEQUENCE_COLUMNS = (
     ColumnModel("cycle_option", "tinyint", unsigned=True, nullable=False),
     replace(_BIG, name="cycle_count"),
 )
+
+
+def _sequence_columns(meaning: CreateSequence) -> tuple[ColumnModel, ...]:
+    """Return the columns of a sequence; four of them have its type (MariaDB 11.5)."""
+    typed = [
+        replace(column, kind=meaning.kind, unsigned=meaning.unsigned)
+        for column in _SEQUENCE_COLUMNS[:4]
+    ]
+    return (*typed, *_SEQUENCE_COLUMNS[4:])
+
 
 _COLUMN_SIZE = 256
 _DEFINED: SizedCache[
@@ -238,9 +251,9 @@ class _Applier:
     def _created(self, meaning: CreateTable | CreateLike | CreateSequence) -> TableState:
         database, name = meaning.table
         if isinstance(meaning, CreateSequence):
-            return TableModel(database, name, _SEQUENCE_COLUMNS)
+            return TableModel(database, name, _sequence_columns(meaning))
         if isinstance(meaning, CreateLike):
-            if self._is_of_temporary(meaning.model):
+            if self._is_like_temporary(meaning):
                 raise NotUnderstoodError("it is made like a temporary table")
             model = self._catalog.table(meaning.model)
             if not isinstance(model, TableModel):
@@ -256,6 +269,13 @@ class _Applier:
         columns = tuple(text.model(charset) for text in meaning.columns)
         columns = selected_columns(meaning.select, columns, self._context, self._known_table)
         return _with_columns(meaning, columns, charset).renamed(database, name)
+
+    def _is_like_temporary(self, meaning: CreateLike) -> bool:
+        """Whether a table is made like a temporary one of the session."""
+        if meaning.or_replace and not isinstance(self._catalog.table(meaning.table), Absent):
+            # MariaDB flags each CREATE OR REPLACE that finds its table.
+            return self._is_temporary(meaning.model)
+        return self._is_of_temporary(meaning.model)
 
     def _known_table(self, table: TableName) -> TableModel | None:
         if self._is_temporary(table):
@@ -278,7 +298,10 @@ class _Applier:
         if isinstance(before, TableModel):
             try:
                 defaults = self._default_charset(table[0]), self._converted_charset(table[0])
-                after = altered(before, meaning.steps, *defaults)
+                resizes = not self._context.is_mariadb and self._context.version >= _RESIZES
+                after = altered(before, meaning.steps, *defaults, resizes=resizes)
+                if self._may_keep_default(before, meaning):
+                    after = replace(after, charset=None)
                 after = with_defaults(self._as_kept(after), meaning.defaults)
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)
@@ -326,6 +349,20 @@ class _Applier:
         if self._context.sets_database_charset:
             return None
         return self._catalog.database(self._context.database).charset_in(self._context.thread_id)
+
+    def _may_keep_default(self, table: TableModel, meaning: AlterTable) -> bool:
+        """Whether MySQL 5.6 may have kept a table's default character set at a CONVERT TO.
+
+        It does so where no column changes and no other clause makes a new table.
+        """
+        if self._context.is_mariadb or self._context.version >= _RESIZES:
+            return False
+        last = meaning.steps[-1] if meaning.steps else None
+        if not isinstance(last, ConvertCharset) or last.charset == table.charset:
+            return False
+        charsets = {column.charset for column in table.columns if column.kind in TEXT_KINDS}
+        alone = all(isinstance(step, ConvertCharset) for step in meaning.steps)
+        return alone and charsets <= {last.charset, BINARY}
 
     def _as_kept(self, table: TableModel) -> TableModel:
         """MySQL before 8.0 loses labels in character sets of wide characters when it alters a table."""

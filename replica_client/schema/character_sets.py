@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -99,12 +100,25 @@ def max_length(charset: str) -> int:
 
 def storable(text: str, charset: str | None) -> str:
     """A label as a server keeps it in a character set: ``?`` for each character that it lacks."""
-    if charset is None or charset == BINARY or text.isascii():
+    if charset is None or charset == BINARY or (text.isascii() and not lacks_ascii(charset)):
         return text
     collation_id = representative_id(charset)
-    return "".join(c if c.isascii() or _has(c, collation_id) else "?" for c in text)
+    return "".join(c if _has(c, collation_id) else "?" for c in text)
 
 
+@cache
+def lacks_ascii(charset: str | None) -> bool:
+    """Whether a character set lacks an ASCII character, as swe7 does, or has another one at its byte."""
+    if charset is None or charset == BINARY or charset in WIDE_CHARSETS:
+        return False
+    ascii_text = "".join(map(chr, range(128)))
+    try:
+        return encode_text(ascii_text, representative_id(charset)) != ascii_text.encode()
+    except EncodeError:
+        return True
+
+
+@lru_cache(maxsize=1024)
 def _has(character: str, collation_id: int) -> bool:
     try:
         encode_text(character, collation_id)
@@ -119,10 +133,13 @@ def reread(text: str, old: str, new: str) -> str | None:
     Returns:
         the label; None when the bytes are no text there.
     """
-    if old == new or BINARY in (old, new):
+    if old in (new, BINARY):
         return text
     try:
-        found = decode_text(encode_text(text, representative_id(old)), representative_id(new))
+        data = encode_text(text, representative_id(old))
+        # Labels of bytes are shown as UTF-8.
+        shown = "utf8mb4" if new == BINARY else new
+        found = decode_text(data, representative_id(shown))
     except (EncodeError, UndecodableTextError):
         return None
     # Some servers end a label at a zero byte.

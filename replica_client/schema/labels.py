@@ -8,13 +8,14 @@ bytes are taken for text of the next one. (Seen on MySQL 5.6 and 9.7, MariaDB 10
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
 from replica_client.errors import EncodeError
 from replica_client.schema.character_sets import (
     BINARY,
     WIDE_CHARSETS,
+    lacks_ascii,
     representative_id,
     storable,
 )
@@ -23,6 +24,21 @@ _UTF8: Final = ("utf8mb3", "utf8mb4")
 # Character sets of one byte, whose undefined bytes become ``?``: in tis620 they become U+FFFD.
 _HOLED: Final = ("ascii", "hebrew", "swe7")
 _NO_TEXT: Final = re.compile("[\ud800-\udfff\ufffd]")
+
+
+class ByteLabel(str):
+    """A label that is written as bytes, ``0x…``, ``x'…'`` or ``b'…'``: nothing converts it.
+
+    Its text is that of its bytes in UTF-8, with lone surrogates for those that are none.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: bytes | str) -> Self:
+        """Make a label of its bytes, or of a text that stands for them."""
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "surrogateescape")
+        return super().__new__(cls, value)
 
 
 class Written(NamedTuple):
@@ -50,7 +66,7 @@ def needed(labels: tuple[str, ...], written: Written) -> Written:
     """What of a session's character sets matters to these labels; nothing where they stay as they are."""
     if BINARY in written or written.connection in WIDE_CHARSETS:
         return written
-    if all(label.isascii() for label in labels):
+    if all(label.isascii() for label in labels) and not any(map(lacks_ascii, written)):
         return UNCONVERTED
     if written.connection not in (None, *_UTF8):
         return written
@@ -76,7 +92,9 @@ def kept_labels(
 
 def kept_label(label: str, written: Written, charset: str | None) -> str | None:
     """A label as the server keeps it in a column; None where that is not known."""
-    client, connection = written
+    if charset not in (BINARY, None):
+        label = type(label)(label.rstrip(" "))
+    client, connection = (BINARY, BINARY) if isinstance(label, ByteLabel) else written
     wide = charset in WIDE_CHARSETS or connection in WIDE_CHARSETS
     if BINARY in (client, connection):
         taken_for = charset if connection in (BINARY, None) else connection
@@ -104,7 +122,7 @@ def kept_label(label: str, written: Written, charset: str | None) -> str | None:
 
 def _taken_for(label: str, client: str | None, charset: str | None) -> str | None:
     """The bytes of a label as text of another character set."""
-    if label.isascii() or charset is None:
+    if charset is None or (label.isascii() and not lacks_ascii(charset)):
         return label
     try:
         if client in (None, BINARY, *_UTF8):

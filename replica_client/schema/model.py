@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError
-from replica_client.schema.character_sets import BEYOND_UTF8MB3, storable
+from replica_client.schema.character_sets import BEYOND_UTF8MB3, BINARY, storable
 
 TEXT_KINDS: Final = frozenset(
     ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
@@ -110,7 +110,9 @@ class ColumnModel:
         """The same column of text in a character set; labels lose what that does not have."""
         labels = self.labels
         if labels is not None:
-            labels = tuple(storable(label, charset) for label in labels)
+            # Only of bytes they keep trailing spaces.
+            kept = labels if charset == BINARY else (label.rstrip(" ") for label in labels)
+            labels = tuple(storable(label, charset) for label in kept)
         return replace(self, charset=charset, labels=labels)
 
     def to_json(self, *, defaults: bool = False) -> dict[str, Any]:

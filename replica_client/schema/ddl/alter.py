@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.schema.ddl.column_clause import read_column, read_default
+from replica_client.schema.ddl.column_clause import column_name, read_column, read_default
 from replica_client.schema.ddl.create import (
     Definitions,
     is_key,
@@ -202,7 +202,7 @@ def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _A
         return False
     cursor.take("COLUMN")
     if_exists = cursor.take("IF", "EXISTS")
-    found.steps.append(DropColumn(cursor.name(), if_exists))
+    found.steps.append(DropColumn(column_name(cursor), if_exists))
     cursor.take_one("RESTRICT", "CASCADE")
     return False
 
@@ -212,7 +212,7 @@ def _change(
 ) -> bool:
     cursor.take("COLUMN")
     if_exists = cursor.take("IF", "EXISTS")
-    old = cursor.name()
+    old = column_name(cursor)
     column = read_column(cursor, context)
     found.steps.append(ChangeColumn(old, column, if_exists))
     if column.primary:
@@ -238,7 +238,7 @@ def _alter(cursor: Cursor, table: TableName, context: StatementContext, found: _
         return False
     cursor.take("COLUMN")
     cursor.take("IF", "EXISTS")
-    name = cursor.name()
+    name = column_name(cursor)
     if cursor.take("SET"):
         if cursor.take("VISIBLE"):
             found.steps.append(SetVisible(name, True))

@@ -8,7 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.schema.character_sets import BINARY, UTF8MB3, charset_of_collation
+from replica_client.schema.character_sets import (
+    BINARY,
+    UTF8MB3,
+    WIDE_CHARSETS,
+    charset_of_collation,
+)
 from replica_client.schema.ddl.lexer import (
     NAME,
     NUMBER,
@@ -23,6 +28,7 @@ from replica_client.schema.ddl.type_clause import (
     TypeText,
     known_charset,
     read_type,
+    text_kind,
     with_charset,
 )
 from replica_client.schema.labels import kept_labels
@@ -141,8 +147,13 @@ class ColumnText:
     listed: bool = False
     utf8_is_in_doubt: bool = False
 
-    def model(self, table_charset: str | None) -> ColumnModel:
-        """The column in a table with this default character set.
+    def model(self, table_charset: str | None, *, converted: bool = False) -> ColumnModel:
+        """Return the column in a table with this default character set.
+
+        Args:
+            table_charset: the table's default; None where it is not known.
+            converted: whether CONVERT TO stands in the statement: text of the column is in the table's character
+                set, whatever its definition says.
 
         Raises:
             NotUnderstoodError: its size depends on a character set that is not known.
@@ -151,11 +162,13 @@ class ColumnText:
         charset = self.charset
         if found.kind not in TEXT_KINDS:
             charset = None
+        elif converted and BINARY not in (charset, found.charset):
+            found.charset, charset = None, table_charset
         elif charset is None and found.charset is None:
             charset = table_charset
         with_charset(found, charset)
         nullable = self.nullable
-        if self.primary or found.serial or self.row_bound:
+        if self.primary or self.row_bound:
             nullable = False
         elif nullable is None and found.kind != "timestamp":
             nullable = True
@@ -187,7 +200,10 @@ class ColumnText:
         )
         doubtful = set(unknown)
         if self.listed:
-            doubtful.update(column.doubtful_labels)
+            # Bytes that are no text, as CONVERT TO leaves them, are listed as ``?``, and wide characters as others.
+            is_wide = column.charset in WIDE_CHARSETS
+            texts = enumerate(column.labels or (), 1)
+            doubtful.update(at for at, label in texts if is_wide or "?" in label)
         if self.utf8_is_in_doubt and column.charset == UTF8MB3:
             texts = enumerate(found.labels or (), 1)
             doubtful.update(at for at, label in texts if max(label, default="") > "\uffff")
@@ -206,20 +222,31 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
     Raises:
         NotUnderstoodError: its name or type is not understood.
     """
-    name = cursor.name()
-    if cursor.token.upper == ".":
-        cursor.step()
-        name = cursor.name()
-        if cursor.take("."):
-            name = cursor.name()
+    name = column_name(cursor)
     column = ColumnText(name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt)
+    if column.type.serial:
+        # MySQL takes a NULL after it.
+        column.nullable = False
+        column.computed = column.auto_increment = True
     while not cursor.done:
         _attribute(cursor, column, context)
     if column.type.serial:
-        column.nullable = False
-        column.computed = column.auto_increment = True
         column.type.name = _usual_name(column.type)
     return column
+
+
+def column_name(cursor: Cursor) -> str:
+    """Read a column's name; a table and a database may stand before it.
+
+    Raises:
+        NotUnderstoodError: no name is here.
+    """
+    cursor.take(".")
+    name = cursor.name()
+    for _ in range(2):
+        if cursor.take("."):
+            name = cursor.name()
+    return name
 
 
 def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) -> None:
@@ -228,14 +255,14 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     if word in ("UNSIGNED", "ZEROFILL"):
         column.type.unsigned = True
         column.type.name += f" {word}"
-    elif word in ("CHARSET", "CHARACTER"):
-        if word == "CHARACTER":
+    elif word in ("CHARSET", "CHARACTER", "CHAR"):
+        if word != "CHARSET":
             cursor.expect("SET")
         cursor.take("=")
         column.charset = _charset_value(cursor)
     elif word == "COLLATE":
         cursor.take("=")
-        _collation(cursor, column)
+        _collation(cursor, column, context)
     elif word == "ASCII":
         column.charset = "latin1"
     elif word == "UNICODE":
@@ -349,14 +376,19 @@ def _charset_value(cursor: Cursor) -> str | None:
     return known_charset(token.text)
 
 
-def _collation(cursor: Cursor, column: ColumnText) -> None:
+def _collation(cursor: Cursor, column: ColumnText, context: StatementContext) -> None:
     token = cursor.step()
     if token.upper == "DEFAULT":
         return
     if token.kind not in (WORD, NAME, STRING):
         raise NotUnderstoodError("a collation's name expected")
     # A collation of no character set in particular (uca1400_ai_ci) leaves it as it is.
-    column.charset = charset_of_collation(token.text) or column.charset
+    charset = charset_of_collation(token.text)
+    column.charset = charset or column.charset
+    if context.is_mariadb and charset != BINARY:
+        # There it makes text of bytes, and counts for more than what JSON means.
+        column.type.kind = text_kind(column.type.kind)
+        column.type.charset = None if charset else column.type.charset
 
 
 def _generated(cursor: Cursor, column: ColumnText, word: str) -> None:

@@ -43,7 +43,7 @@ from replica_client.schema.ddl.steps import (
     Step,
     TableName,
 )
-from replica_client.schema.ddl.type_clause import converted_text, sized
+from replica_client.schema.ddl.type_clause import BYTE_KINDS, converted_text, sized, text_limit
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 
 _HIDDEN_PERIOD = tuple(
@@ -52,15 +52,26 @@ _HIDDEN_PERIOD = tuple(
 )
 
 _GENERATED_KEY = "my_row_id"
+_SHORT_KINDS = (
+    *("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "year"),
+    *("date", "time", "datetime", "timestamp"),
+)
 _BOUND_KINDS = ("date", "datetime", "timestamp")
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A column on its way; ``old`` is its name before the statement, ``""`` for a new one."""
+    """A column while it changes.
+
+    Attributes:
+        column: its definition.
+        old: its name before the statement; ``""`` for a new one.
+        is_new: whether the statement defines it.
+    """
 
     column: ColumnModel
     old: str = ""
+    is_new: bool = False
 
 
 def altered(
@@ -68,26 +79,32 @@ def altered(
     steps: Sequence[Step],
     database_charset: str | None,
     converted_charset: str | None = None,
+    *,
+    resizes: bool = False,
 ) -> TableModel:
-    """The table after these clauses.
+    """Return the table after these clauses.
 
     Args:
         table: as it was.
         steps: the clauses.
         database_charset: the database's default; None where it is not certain.
         converted_charset: what CONVERT TO CHARACTER SET DEFAULT means; None as well.
+        resizes: whether CONVERT TO gives a column that the same statement makes a TEXT the size of its old type.
 
     Names in the clauses mean the columns as they were before the statement, but behind AFTER, where
-    they mean what the columns are called then. Columns that stay in place come first; then those
-    that were added or moved take their places, in the order of the clauses.
+    they mean what the columns are called then. Columns are added and moved one after the other, in the
+    order of the clauses.
 
     Raises:
         NotUnderstoodError: the clauses do not fit the table as it is known.
     """
     charset = _charset_after(table, steps, database_charset, converted_charset)
+    conversions = [step for step in steps if isinstance(step, ConvertCharset)]
+    converts = bool(conversions)
+    # MariaDB takes another default for what comes later.
+    inner = (conversions[-1].charset or converted_charset) if converts else charset
     entries = [_Entry(column, column.name) for column in table.columns]
     renames: dict[str, str] = {}
-    gone: set[int] = set()
     _drop(entries, [step for step in steps if isinstance(step, DropColumn)])
     moved: list[tuple[ColumnText, _Entry]] = []
     by_old = {entry.old.lower(): entry for entry in reversed(entries)}
@@ -110,24 +127,29 @@ def altered(
                 continue
             taken.subtract((found.column.name.lower(),))
             taken.update((step.column.name.lower(),))
-            column = _changed(found.column, step.column.model(charset), step.column)
+            new = step.column.model(inner, converted=converts)
+            if converts and resizes:
+                new = _resized(found.column, new, step.column)
+            column = _changed(found.column, new, step.column)
+            found.is_new = True
             renames[found.old] = column.name
+            found.column = column
             if step.column.column_position:
-                del by_old[found.old.lower()]
-                gone.add(id(found))
-                moved.append((step.column, _Entry(column, found.old)))
-            else:
-                found.column = column
+                moved.append((step.column, found))
         elif isinstance(step, AddColumn):
             if taken[step.column.name.lower()] > 0:
                 if step.if_not_exists:
                     continue
                 raise NotUnderstoodError(f"column {step.column.name} is there already")
             taken.update((step.column.name.lower(),))
-            moved.append((step.column, _Entry(step.column.model(charset))))
-    entries = [entry for entry in entries if id(entry) not in gone]
+            moved.append(
+                (step.column, _Entry(step.column.model(inner, converted=converts), is_new=True))
+            )
     names = [entry.column.name.lower() for entry in entries]
     for text, entry in moved:
+        if entry.old:
+            place = names.index(entry.column.name.lower())
+            del entries[place], names[place]
         at = _insert_index(entries, names, text)
         entries.insert(at, entry)
         names.insert(at, entry.column.name.lower())
@@ -139,10 +161,10 @@ def altered(
             # In the other order the table would look the same, so that no table map contradicts.
             raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
         entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
-    columns = [entry.column for entry in entries]
-    for step in steps:
-        if isinstance(step, ConvertCharset):
-            columns = [_converted(column, charset) for column in columns]
+    columns = [
+        _converted(entry.column, inner) if converts and not entry.is_new else entry.column
+        for entry in entries
+    ]
     versioned = table.versioned
     own_period = any(isinstance(step, AddColumn) and step.column.row_bound for step in steps)
     for step in steps:
@@ -194,6 +216,33 @@ def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnMode
     if old.nullable is not False or text.nullable is not None or new.nullable is False:
         return new
     return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
+
+
+def _resized(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnModel:
+    """Return a TEXT column as MySQL 8.0 and newer make it beside CONVERT TO: as many characters as the old one had.
+
+    A length of its own counts, and a LONGTEXT stays one. (Seen on MySQL 9.7.)
+    """
+    if new.kind not in ("tinytext", "text", "mediumtext") or text.type.length is not None:
+        return new
+    if new.charset is None or old.needs_charset:
+        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
+    characters = _character_length(old)
+    if characters is None:
+        raise NotUnderstoodError(f"CONVERT TO beside a TEXT that was {old.kind}")
+    return replace(new, kind=sized("text", characters * max_length(new.charset)))
+
+
+def _character_length(column: ColumnModel) -> int | None:
+    """The characters that MySQL counts for a column before CONVERT TO; None where that is not known."""
+    if column.kind in ("char", "varchar", "binary", "varbinary"):
+        size = column.length or 0
+    elif column.kind.endswith(("text", "blob")):
+        size = text_limit(column.kind)
+    else:
+        # A number or time is shown in less than 64 characters.
+        return 1 if column.kind in _SHORT_KINDS else None
+    return size // (max_length(column.charset) if column.charset else 1)
 
 
 def _looks_like_key(column: ColumnModel) -> bool:
@@ -272,7 +321,9 @@ def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
     if charset is None or (column.charset is None and column.kind.endswith("text")):
         raise NotUnderstoodError("CONVERT TO, and a character set is not known")
     kind, length = column.kind, column.length
-    if kind.endswith("text") and column.charset is not None:
+    if charset == BINARY:
+        kind = BYTE_KINDS.get(kind, kind)
+    elif kind.endswith("text") and column.charset is not None:
         kind = converted_text(kind, column.charset, charset)
     elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
         kind, length = sized("text", (length or 0) * max_length(charset)), None
@@ -285,7 +336,12 @@ def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
     if column.unknown_labels:
         labels = None
     return replace(
-        column, kind=kind, length=length, charset=charset, labels=labels, unknown_labels=()
+        column,
+        kind=kind,
+        length=length,
+        charset=charset if kind in TEXT_KINDS else None,
+        labels=labels,
+        unknown_labels=(),
     )
 
 

@@ -36,7 +36,7 @@ from replica_client.schema.ddl.steps import (
     Meaning,
     TableName,
 )
-from replica_client.schema.ddl.type_clause import known_charset
+from replica_client.schema.ddl.type_clause import known_charset, read_type
 
 _KEY_WORDS = frozenset(
     ("CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK")
@@ -147,10 +147,20 @@ _QUERY_WORDS = frozenset(("SELECT", "VALUES", "WITH", "TABLE"))
 def read_create_sequence(
     cursor: Cursor, context: StatementContext, *, or_replace: bool, temporary: bool
 ) -> Meaning:
-    """Behind CREATE SEQUENCE."""
+    """Read what follows CREATE SEQUENCE."""
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     table = cursor.table_name(context.database)
-    return CreateSequence(table, if_not_exists, or_replace, temporary)
+    found = CreateSequence(table, if_not_exists, or_replace, temporary)
+    while not cursor.done:
+        if cursor.take("AS"):
+            kind = read_type(cursor, context).kind
+            unsigned = False
+            while word := cursor.take_one("UNSIGNED", "SIGNED", "ZEROFILL"):
+                unsigned = unsigned or word != "SIGNED"
+            found = replace(found, kind=kind, unsigned=unsigned)
+        else:
+            cursor.step()
+    return found
 
 
 class TableHead(NamedTuple):

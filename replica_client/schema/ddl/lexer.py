@@ -210,6 +210,24 @@ class NotUnderstoodError(Exception):
     """A statement, or a part of it, is not understood; the text says where."""
 
 
+_BYTES: Final = re.compile(
+    r"0x(?P<hex>[0-9a-f]+)|x'(?P<quoted_hex>(?:[0-9a-f]{2})*)'|0b(?P<bits>[01]+)|b'(?P<quoted_bits>[01]*)'",
+    re.IGNORECASE,
+)
+
+
+def literal_bytes(text: str) -> bytes | None:
+    """Return the bytes of a literal ``0x…``, ``x'…'``, ``0b…`` or ``b'…'``; None for another text."""
+    found = _BYTES.fullmatch(text)
+    if found is None:
+        return None
+    digits = found["hex"] or found["quoted_hex"]
+    if digits is not None:
+        return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
+    bits = found["bits"] or found["quoted_bits"] or ""
+    return int(bits or "0", 2).to_bytes((len(bits) + 7) // 8)
+
+
 _END: Final = Token("end", "", "", 0, 0)
 
 

@@ -75,12 +75,23 @@ class CreateLike:
 
 @dataclass(frozen=True, slots=True)
 class CreateSequence:
-    """A MariaDB sequence is made: a table with eight columns that are always the same."""
+    """A MariaDB sequence is made: a table with eight columns.
+
+    Attributes:
+        table: its name.
+        if_not_exists: nothing happens when it is there.
+        or_replace: what is there is dropped first.
+        temporary: it is of the session.
+        kind: of its values: ``bigint``, or the type after AS.
+        unsigned: of them.
+    """
 
     table: TableName
     if_not_exists: bool = False
     or_replace: bool = False
     temporary: bool = False
+    kind: str = "bigint"
+    unsigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

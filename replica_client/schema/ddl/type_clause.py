@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import BINARY, charset_name, max_length
-from replica_client.schema.ddl.lexer import STRING, Cursor, NotUnderstoodError
+from replica_client.schema.ddl.lexer import (
+    NUMBER,
+    STRING,
+    Cursor,
+    NotUnderstoodError,
+    literal_bytes,
+)
 from replica_client.schema.ddl.statement_context import (
     MODE_MAXDB,
     MODE_ORACLE,
     MODE_REAL_AS_FLOAT,
     StatementContext,
 )
-from replica_client.schema.labels import UNCONVERTED, Written, needed
+from replica_client.schema.labels import UNCONVERTED, ByteLabel, Written, needed
 
 _WHOLE: Final = {
     "TINYINT": "tinyint",
@@ -54,7 +61,8 @@ _FIXED_SIZES: Final = {
 _VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
 _BLOB_LIMITS: Final = ((0xFF, "tiny"), (0xFFFF, ""), (0xFFFFFF, "medium"))
 _LIMITS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
-_BINARY_KINDS: Final = {
+_POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
+BYTE_KINDS: Final = {
     "char": "binary",
     "varchar": "varbinary",
     "tinytext": "tinyblob",
@@ -62,6 +70,9 @@ _BINARY_KINDS: Final = {
     "mediumtext": "mediumblob",
     "longtext": "longblob",
 }
+"""The kinds of bytes that kinds of text become in the character set ``binary``."""
+
+_KINDS_OF_TEXT: Final = {binary: text for text, binary in BYTE_KINDS.items()}
 
 
 @dataclass(slots=True)
@@ -139,7 +150,7 @@ def _type(cursor: Cursor, context: StatementContext) -> TypeText:
     if word == "BIT":
         cursor.step()
         return TypeText("bit", (_numbers(cursor) or [1])[0] or 1)
-    if word == "YEAR":
+    if word in ("YEAR", "SQL_TSI_YEAR"):
         cursor.step()
         return TypeText("year", display_width=_width(_numbers(cursor)))
     if word == "DATE" and oracle:
@@ -246,29 +257,38 @@ def _numbers(cursor: Cursor) -> list[int]:
     inside = Cursor(cursor.brackets())
     found: list[int] = []
     while not inside.done:
-        if inside.token.kind == "number" and "." in inside.token.text:
-            # (10,2) is read as numbers; (10.2) does not exist but in very old servers.
-            raise NotUnderstoodError(f"length {inside.token.text[:20]!r}")
-        found.append(inside.integer())
+        found.append(_length(inside))
         inside.take_one("CHAR", "BYTE")
         if not inside.done:
             inside.expect(",")
     return found
 
 
+def _length(cursor: Cursor) -> int:
+    """A length; of a number with a point the servers take what is before it."""
+    text = cursor.token.text
+    if cursor.token.kind != NUMBER or not _POINTED.fullmatch(text):
+        return cursor.integer()
+    cursor.step()
+    return int(text.partition(".")[0] or 0)
+
+
 def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
+    """The labels in brackets as they are written, with trailing spaces."""
     inside = Cursor(cursor.brackets())
     labels: list[str] = []
     while not inside.done:
         if inside.token.kind != STRING and inside.token.text.startswith("_"):
             raise NotUnderstoodError("a label with a character set of its own")
-        if inside.token.kind == "number" and inside.token.text[:2] in ("x'", "X'", "0x"):
-            raise NotUnderstoodError("a label as a number")
-        # The server stores them without trailing spaces.
-        label = inside.string().rstrip(" ")
+        data = literal_bytes(inside.token.text) if inside.token.kind == NUMBER else None
+        if data is not None:
+            inside.step()
+            label: str = ByteLabel(data)
+        else:
+            label = inside.string()
         if not context.is_mariadb and (0, 0, 0) < context.version < (8, 0, 0):
             # Old MySQL ends them at a zero byte.
-            label = label.partition("\0")[0]
+            label = type(label)(label.partition("\0")[0])
         labels.append(label)
         if not inside.done:
             inside.expect(",")
@@ -281,8 +301,8 @@ def with_charset(found: TypeText, charset: str | None) -> None:
     """Settle what depends on the character set: bytes instead of text, the size of a TEXT."""
     found.charset = found.charset or charset
     kind = found.kind
-    if found.charset == BINARY and kind in _BINARY_KINDS:
-        kind, found.charset = _BINARY_KINDS[kind], None
+    if found.charset == BINARY and kind in BYTE_KINDS:
+        kind, found.charset = BYTE_KINDS[kind], None
     if kind in ("text", "blob") and found.length is not None:
         size = found.length * (max_length(found.charset) if kind == "text" and found.charset else 1)
         if kind == "text" and found.charset is None and size:
@@ -297,6 +317,11 @@ def with_charset(found: TypeText, charset: str | None) -> None:
     found.kind = kind
 
 
+def text_kind(kind: str) -> str:
+    """Return the kind of text for one of bytes; another one as it is."""
+    return _KINDS_OF_TEXT.get(kind, kind)
+
+
 def sized(kind: str, size: int) -> str:
     """The TEXT or BLOB type that holds so many bytes."""
     for limit, prefix in _BLOB_LIMITS:
@@ -305,9 +330,14 @@ def sized(kind: str, size: int) -> str:
     return "long" + kind
 
 
+def text_limit(kind: str) -> int:
+    """Return the most bytes that a TEXT or BLOB type holds."""
+    return _LIMITS[kind.removesuffix("text").removesuffix("blob")]
+
+
 def converted_text(kind: str, old: str, new: str) -> str:
-    """The TEXT type after CONVERT TO another character set: as many characters must fit."""
-    characters = _LIMITS[kind.removesuffix("text")] // max_length(old)
+    """Return the TEXT type after CONVERT TO another character set: as many characters must fit."""
+    characters = text_limit(kind) // max_length(old)
     return sized("text", characters * max_length(new))
 
 

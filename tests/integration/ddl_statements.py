@@ -1,0 +1,427 @@
+"""Single statements on a real server: the tables that it makes, against those that the binlog's text gives.
+
+A server's answer is plain data from information_schema, and the bytes of ENUM and SET labels as SELECT gives them.
+A statement that the server takes must give the same table from the binlog alone, or be refused by name. Used by
+scripts/prove_ddl (``--statements``, ``--corpora``) and by scripts/capture_ddl.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from replica_client import open_binlog
+from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
+from replica_client.errors import EncodeError
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.rows.selection import Selection
+from replica_client.schema.catalog import Absent, TableState, Unverified
+from replica_client.schema.character_sets import charset_name, representative_id
+from replica_client.schema.history import SchemaHistory
+from replica_client.schema.model import ColumnModel, TableModel
+from tests.servers.server import Server
+
+_SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+_GEOMETRIES = frozenset(
+    (
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+        *("multipolygon", "geometrycollection", "geomcollection"),
+    )
+)
+_SIZED = ("char", "varchar", "binary", "varbinary")
+_MOST_LABELS = 70
+
+Answer = dict[str, Any]
+"""A table as the server lists it: ``columns``, ``key`` and ``charset``."""
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass
+class Done:
+    """A statement that the server took.
+
+    Attributes:
+        sql: the statement.
+        end: the binlog position after it.
+        tables: the server's answer for each table.
+    """
+
+    sql: str
+    end: tuple[str, int]
+    tables: dict[str, Answer]
+
+
+@dataclass
+class Group:
+    """Statements that ran one after the other in one session.
+
+    Attributes:
+        start: the binlog position before the first.
+        done: those that the server took.
+        rejected: how many it did not take.
+    """
+
+    start: tuple[str, int]
+    done: list[Done] = field(default_factory=list)
+    rejected: int = 0
+
+
+@dataclass
+class Verdicts:
+    """A comparison of many statements.
+
+    Attributes:
+        taken: statements that the server took.
+        rejected: those that it did not take.
+        compared: tables that were compared.
+        labels: labels whose bytes were compared.
+        wrong: differences.
+        refused: statements that are refused by name, with the reason.
+    """
+
+    taken: int = 0
+    rejected: int = 0
+    compared: int = 0
+    labels: int = 0
+    wrong: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.taken} statements taken, {self.rejected} not taken by the server, {self.compared} tables and "
+            f"{self.labels} labels compared, {len(self.wrong)} wrong, {len(self.refused)} refused by name"
+        )
+
+
+class Subject:
+    """Runs statements on a server, and asks what became of its tables."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._asking = server.connect()
+        self._ask("SET SESSION sql_log_bin = 0, sql_mode = '', foreign_key_checks = 0")
+        if server.flavor == "mariadb":
+            self._ask("SET SESSION check_constraint_checks = 0")
+        elif server.version >= (8, 0, 30):
+            self._ask("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+
+    def close(self) -> None:
+        self._asking.close()
+
+    def run(
+        self,
+        statements: Iterable[str | bytes | tuple[str, ...]],
+        *,
+        database: str = "d",
+        charset: str = "utf8mb4",
+        repair: bool = False,
+    ) -> Group:
+        """Run statements in a new session, after all databases of earlier ones are dropped.
+
+        Args:
+            statements: what to run; SET statements are of the session. Of several in a tuple the first counts that
+                the server takes.
+            database: the session's.
+            charset: the database's.
+            repair: make tables and columns that a statement lacks, and run it again.
+        """
+        self.clear()
+        session = self.server.connect(charset="utf8mb4")
+        start = self.server.binlog_position()
+        group = Group(start)
+        try:
+            self._take(session, f"CREATE DATABASE {quoted(database)} CHARACTER SET {charset}")
+            session.select_db(database)
+            if self.server.flavor == "mariadb":
+                self._take(session, "SET system_versioning_alter_history = KEEP")
+            self._take(session, "SET foreign_key_checks = 0")
+            for one in statements:
+                for sql in one if isinstance(one, tuple) else (one,):
+                    if self._one(session, sql, group, repair=repair):
+                        break
+        finally:
+            session.close()
+        return group
+
+    def clear(self) -> None:
+        """Drop all databases that are not the server's own."""
+        for (name,) in self._ask(
+            f"SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN {_SYSTEM}"
+        ):
+            try:
+                self.server.execute(f"DROP DATABASE {quoted(name)}")
+            except pymysql.err.MySQLError:
+                self.server.execute("SET foreign_key_checks = 0")
+                self.server.execute(f"DROP DATABASE {quoted(name)}")
+
+    def _one(self, session: Any, sql: str | bytes, group: Group, *, repair: bool) -> bool:
+        text = sql if isinstance(sql, str) else sql.decode("utf-8", "backslashreplace")
+        for _ in range(8 if repair else 1):
+            error = self._take(session, sql)
+            if error is None:
+                break
+            repairs = repairing(error) if repair else ()
+            made = [self._take(session, one) is None for one in repairs]
+            if not any(made):
+                break
+        if error is not None:
+            group.rejected += 1
+            return False
+        if re.match(r"\s*(?:SET|USE)\b(?!\s+STATEMENT)", text, re.IGNORECASE):
+            return True
+        group.done.append(Done(text, self.server.binlog_position(), self.tables()))
+        return True
+
+    @staticmethod
+    def _take(session: Any, sql: str | bytes) -> Exception | None:
+        try:
+            session.query(sql)
+        except (pymysql.err.MySQLError, UnicodeError) as error:
+            return error
+        return None
+
+    def _ask(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        with self._asking.cursor() as cursor:
+            cursor.execute(sql, arguments or None)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def tables(self) -> dict[str, Answer]:
+        """The server's answer for every table."""
+        found: dict[str, Answer] = {}
+        for database, name, collation in self._ask(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COLLATION FROM information_schema.TABLES WHERE"
+            f" TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') AND TABLE_SCHEMA NOT IN {_SYSTEM}"
+        ):
+            charset = charset_name((collation or "").split("_")[0])
+            found[f"{database}.{name}"] = {"charset": charset, "columns": [], "key": []}
+        for row in self._ask(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_MAXIMUM_LENGTH,"
+            " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, IS_NULLABLE, CHARACTER_SET_NAME, EXTRA"
+            f" FROM information_schema.COLUMNS WHERE TABLE_SCHEMA NOT IN {_SYSTEM}"
+            " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+        ):
+            if f"{row[0]}.{row[1]}" in found:
+                found[f"{row[0]}.{row[1]}"]["columns"].append(_column(row[2:]))
+        for database, name, column, prefix in self._ask(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
+            f" WHERE INDEX_NAME = 'PRIMARY' AND TABLE_SCHEMA NOT IN {_SYSTEM} ORDER BY 1, 2, SEQ_IN_INDEX"
+        ):
+            if f"{database}.{name}" in found:
+                found[f"{database}.{name}"]["key"].append([column, int(prefix or 0)])
+        for table, answer in found.items():
+            for column in answer["columns"]:
+                if column["kind"] in ("enum", "set"):
+                    column["labels"] = self._labels(table, column)
+        return found
+
+    def _labels(self, table: str, column: Answer) -> list[str] | None:
+        """The bytes of a column's labels in hexadecimal; None where no row can be put into the table."""
+        database, _, name = table.partition(".")
+        path, one = f"{quoted(database)}.{quoted(name)}", quoted(column["name"])
+        found: list[str] = []
+        try:
+            self._ask("START TRANSACTION")
+            for at in range(_MOST_LABELS):
+                value = at + 1 if column["kind"] == "enum" else 1 << at
+                if value >= 1 << 64:
+                    break
+                self._ask(f"DELETE FROM {path}")
+                self._ask(f"INSERT IGNORE INTO {path} ({one}) VALUES ({value})")
+                rows = self._ask(f"SELECT HEX({one}), {one} + 0 FROM {path} LIMIT 1")
+                if not rows:
+                    return None
+                if rows[0][1] is None or int(rows[0][1]) != value:
+                    break
+                found.append(rows[0][0])
+        except pymysql.err.MySQLError:
+            return None
+        finally:
+            self._ask("ROLLBACK")
+            try:
+                self._ask(f"DELETE FROM {path}")
+            except pymysql.err.MySQLError:
+                self._asking.rollback()
+        return found
+
+
+def repairing(error: Exception) -> tuple[str, ...]:
+    """Statements that make what an error says is not there."""
+    number, text = (*error.args, "", "")[:2]
+    names = [quoted(name) for name in re.findall(r"'([^']+)'", str(text))]
+    if number == 1146 and names:
+        path = ".".join(quoted(part) for part in names[0].strip("`").split("."))
+        return (f"CREATE TABLE {path} (repair_id INT)",)
+    if number == 1049 and names:
+        return (f"CREATE DATABASE {names[0]}",)
+    if number == 1050 and names:
+        return (f"DROP TABLE {names[0]}",)
+    return ()
+
+
+def _column(row: Sequence[Any]) -> Answer:
+    name, data_type, column_type, characters, precision, scale, digits, nullable, charset, extra = (
+        row
+    )
+    column_type, extra = str(column_type), str(extra).upper()
+    kind = "geometry" if data_type in _GEOMETRIES else str(data_type)
+    length: int | None = None
+    if kind in _SIZED:
+        length = int(characters)
+    elif kind in ("decimal", "bit"):
+        length = int(precision)
+    elif kind == "vector":
+        length = int(re.sub(r"\D", "", column_type) or 0)
+    words = extra.split()
+    return {
+        "name": name,
+        "kind": kind,
+        "length": length,
+        "scale": int(scale or 0) if kind == "decimal" else 0,
+        "fraction": int(digits or 0),
+        "unsigned": "unsigned" in re.sub(r"\(.*\)", "", column_type).split(),
+        # MySQL 9.7 lists none for labels of bytes.
+        "charset": charset_name(charset or ("binary" if kind in ("enum", "set") else "")),
+        "nullable": nullable == "YES",
+        "visible": "INVISIBLE" not in words,
+        "auto_increment": "AUTO_INCREMENT" in words,
+        "on_update": "ON UPDATE" in extra,
+        "generated": bool(re.search(r"\b(?:VIRTUAL|STORED|PERSISTENT)\b", extra)),
+    }
+
+
+def compare(state: TableState | None, answer: Answer | None, name: str) -> tuple[list[str], int]:
+    """The differences between what is known of a table and the server's answer, and how many labels agreed."""
+    if answer is None:
+        return (
+            ([f"{name} is known and is not there"] if isinstance(state, TableModel) else []),
+            0,
+        )
+    if isinstance(state, Absent):
+        return [f"{name} is there and is said to be absent"], 0
+    if not isinstance(state, TableModel):
+        return [], 0
+    found: list[str] = []
+    labels = 0
+    columns = [column for column in state.columns if not column.hidden]
+    names, wanted = [column.name for column in columns], [c["name"] for c in answer["columns"]]
+    if names != wanted:
+        return [f"{name}: columns {names}, the server has {wanted}"], 0
+    for column, listed in zip(columns, answer["columns"], strict=True):
+        differences, agreed = _compare_column(column, listed)
+        found += [f"{name}.{column.name}: {text}" for text in differences]
+        labels += agreed
+    key = [list(part) for part in state.primary_key]
+    if key != answer["key"]:
+        found.append(f"{name}: primary key {key}, the server has {answer['key']}")
+    if state.charset not in (None, answer["charset"]):
+        found.append(f"{name}: charset {state.charset}, the server has {answer['charset']}")
+    return found, labels
+
+
+def _compare_column(column: ColumnModel, listed: Answer) -> tuple[list[str], int]:
+    ours = {
+        "kind": column.kind,
+        "length": column.length,
+        "scale": column.scale,
+        "fraction": column.fraction_digits,
+        "unsigned": column.unsigned,
+        "charset": column.charset,
+        "nullable": column.nullable,
+        "visible": column.visible,
+        "auto_increment": column.auto_increment,
+        "on_update": column.on_update,
+        "generated": column.generated,
+    }
+    for unknown in ("charset", "nullable"):
+        if ours[unknown] is None and (unknown != "charset" or column.needs_charset):
+            ours[unknown] = listed[unknown]
+    found = [
+        f"{key} {value!r}, the server has {listed[key]!r}"
+        for key, value in ours.items()
+        if value != listed[key]
+    ]
+    labels = listed.get("labels")
+    if labels is None or column.labels is None or column.charset is None:
+        return found, 0
+    if len(labels) != len(column.labels) and len(labels) < min(_MOST_LABELS, 64):
+        return [*found, f"{len(column.labels)} labels, the server has {len(labels)}"], 0
+    for at, (label, data) in enumerate(zip(column.labels, labels, strict=False), 1):
+        if at not in column.unknown_labels and not is_label(
+            label, bytes.fromhex(data), column.charset
+        ):
+            found.append(f"label {at} is {label!r}, the server has x'{data}' ({column.charset})")
+    return found, len(labels)
+
+
+def is_label(label: str, data: bytes, charset: str) -> bool:
+    """Whether a label is what the server's bytes mean."""
+    if charset == "binary":
+        return label.encode("utf-8", "surrogateescape") == data
+    try:
+        if decode_text(data, representative_id(charset)) == label:
+            return True
+        return encode_text(label, representative_id(charset)) == data
+    except (UndecodableTextError, EncodeError):
+        return False
+
+
+def history_of(
+    paths: Path | Sequence[Path], start: tuple[str, int], end: tuple[str, int] | None
+) -> SchemaHistory:
+    """The history that a part of the binlog gives."""
+    paths = [paths] if isinstance(paths, Path) else list(paths)
+    reader = open_binlog(
+        paths,
+        start=Position(*start),
+        stop=None if end is None else Position(*end),
+        schema=None,
+        assembly=AssemblyOptions(Selection(["*.*"]), on_unknown_table="skip"),
+    )
+    for transaction in reader.transactions():
+        for _ in transaction.changes:
+            pass
+    return reader.history
+
+
+def state_at(history: SchemaHistory, table: str, end: tuple[str, int]) -> TableState | None:
+    """What the history knows of a table at a position."""
+    database, _, name = table.partition(".")
+    state: TableState | None = None
+    for version in history.versions((database, name)):
+        if (version.since.file, version.since.offset) < end:
+            state = version.state
+    return state
+
+
+def judge(history: SchemaHistory, group: Group, verdicts: Verdicts) -> Iterator[str]:
+    """Compare a group's statements with the history, and give what is wrong."""
+    verdicts.rejected += group.rejected
+    before: dict[str, TableState | None] = {}
+    seen: dict[str, Answer] = {}
+    for done in group.done:
+        verdicts.taken += 1
+        names = {".".join(name) for name in history.tables()} | set(done.tables)
+        for name in sorted(names):
+            state = state_at(history, name, done.end)
+            answer = done.tables.get(name)
+            if state is before.get(name) and answer == seen.get(name):
+                continue
+            before[name] = state
+            verdicts.compared += answer is not None
+            differences, labels = compare(state, answer, name)
+            verdicts.labels += labels
+            if isinstance(state, Unverified) and answer is not None:
+                verdicts.refused.append((done.sql, state.reason))
+            for text in differences:
+                yield f"{done.sql[:600]!r}: {text}"
+        seen = done.tables
