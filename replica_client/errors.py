@@ -181,8 +181,16 @@ class ConnectError(TransportError):
     """No connection could be opened."""
 
 
+class UnknownHostError(ConnectError):
+    """The host name is not known."""
+
+
 class ConnectionLostError(TransportError):
     """An open connection ended."""
+
+
+class StreamStateError(ReplicaClientError, RuntimeError):
+    """A stream was used before it was open, or after it was closed; the message shows the right order."""
 
 
 class StreamEndedError(ConnectionLostError):

@@ -109,7 +109,7 @@ class ColumnStep:
 
     def _undecided(self, change: Change) -> DataLossError:
         return DataLossError(
-            f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
+            f"file {change.file}, position {change.offset}: the row image of {change.database}.{change.table} "
             f"left out column {self.column!r}, so that --from cannot be decided; leave it out, or set "
             "binlog_row_image=FULL on the source (MariaDB 11.8.9 leaves generated columns out even so)"
         )
@@ -327,7 +327,7 @@ class ChangeTest:
             name = change.shape.columns[at].name
             if value is ABSENT:
                 raise DataLossError(
-                    f"file {change.file}, position {change.position}: the row image of {change.database}."
+                    f"file {change.file}, position {change.offset}: the row image of {change.database}."
                     f"{change.table} left out column {name!r} of the key"
                 )
             if not is_equal(name, value, literal):

@@ -103,7 +103,7 @@ def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
 
 
 def _in_era(change: Change, eras: list[TableEra]) -> bool:
-    here = Position(change.file, change.position)
+    here = Position(change.file, change.offset)
     return any(
         era.name == (change.database, change.table)
         and (era.start is None or here >= era.start)
@@ -114,7 +114,7 @@ def _in_era(change: Change, eras: list[TableEra]) -> bool:
 
 def _order(one: FoundChange) -> _Order:
     change = one.change
-    return Position(change.file, change.position), change.event_index, change.row_index
+    return Position(change.file, change.offset), change.event_index, change.row_index
 
 
 def _key_columns(found: list[FoundChange], key: Key) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _key_of(change: Change, row: Row, columns: tuple[str, ...]) -> tuple[tuple[s
             value = change.before[name]
         if value is ABSENT or value is None:
             raise DataLossError(
-                f"file {change.file}, position {change.position}: the row image of {change.database}.{change.table} "
+                f"file {change.file}, position {change.offset}: the row image of {change.database}.{change.table} "
                 f"does not tell column {name!r} of the key"
             )
         if isinstance(value, (bytes, bytearray)):

@@ -213,8 +213,8 @@ class _Writer:
 
     def _check(self, change: Change) -> None:
         name = (change.database, change.table)
-        where = f"file {change.file}, position {change.position}: {'.'.join(name)}"
-        here = Position(change.file, change.position)
+        where = f"file {change.file}, position {change.offset}: {'.'.join(name)}"
+        here = Position(change.file, change.offset)
         self._first.setdefault(name, here)
         self._last[name] = here
         if not change.shape.names_resolved:

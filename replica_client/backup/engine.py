@@ -73,7 +73,7 @@ class BackupOptions:
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     read_timeout: float | None = None
     sync_interval: float = 1.0
-    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    reconnect: ReconnectPolicy = field(default=ReconnectPolicy(attempts=20))
     max_position: int = MAX_POSITION
     semi_sync: bool = False
     first_file: str = ""

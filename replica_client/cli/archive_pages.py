@@ -72,7 +72,7 @@ def _change_rows(shown: Sequence[FoundChange]) -> Iterator[str]:
         thread = "" if one.thread_id is None else str(one.thread_id)
         yield (
             f'<tr><td class="u">{clock(change.timestamp)}'
-            f'<td class="u"><code>{escape(change.file)}:{change.position}</code><td>{thread}'
+            f'<td class="u"><code>{escape(change.file)}:{change.offset}</code><td>{thread}'
             f'<td style="color:{_COLOURS[change.kind]}">{change.kind}'
             f"<td>{escape(change.database)}.{escape(change.table)}: <code>{escape(row_text(change))}</code>"
             f"{statement}</tr>"

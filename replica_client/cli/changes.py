@@ -114,6 +114,7 @@ def changes(
         # What connects takes long to import.
         from replica_client.cli.source_changes import write_source_changes
         from replica_client.readers.live.connect import connect
+        from replica_client.readers.live.reconnect import ReconnectPolicy
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
@@ -124,6 +125,7 @@ def changes(
             stop_at_end=stop_at_end,
             position_store=store,
             save_interval=0,  # commits are an interval apart already
+            reconnect=ReconnectPolicy(first_attempts=1),  # somebody looks at the screen
             schema=known,
             full_rows=full_rows,
             record_losses=record_losses or (),

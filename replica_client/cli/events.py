@@ -43,8 +43,10 @@ def events(
 
 async def _from_source(url: str, start: str | None, stop_at_end: bool, output: EventOutput) -> None:
     from replica_client.readers.live.connect import connect
+    from replica_client.readers.live.reconnect import ReconnectPolicy
 
-    async with connect(url, start=start, stop_at_end=stop_at_end) as stream:
+    policy = ReconnectPolicy(first_attempts=1)
+    async with connect(url, start=start, stop_at_end=stop_at_end, reconnect=policy) as stream:
         async for event in stream.events():
             output.write(event)
             output.flush()

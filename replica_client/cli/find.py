@@ -147,7 +147,7 @@ def write_found(
             statement = "" if one.statement is None else f"  -- {' '.join(one.statement.split())}"
             lines.row(
                 [
-                    f"{change.file}:{change.position}",
+                    f"{change.file}:{change.offset}",
                     clock(change.timestamp),
                     "" if one.thread_id is None else str(one.thread_id),
                     change.kind,

@@ -45,10 +45,12 @@ def _follow(url: str, *, json: bool) -> None:
     from replica_client.cli.row_output import RowOutput
     from replica_client.cli.source_changes import write_source_changes
     from replica_client.readers.live.connect import connect
+    from replica_client.readers.live.reconnect import ReconnectPolicy
 
     collect_from_here()
     # Commits are an interval apart already.
-    write_source_changes(connect(url, save_interval=0), ChosenChanges(RowOutput(json=json)))
+    stream = connect(url, save_interval=0, reconnect=ReconnectPolicy(first_attempts=1))
+    write_source_changes(stream, ChosenChanges(RowOutput(json=json)))
 
 
 def _changes(sources: Sequence[str], *, json: bool) -> None:

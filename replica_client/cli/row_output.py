@@ -107,7 +107,7 @@ class RowOutput:
 def change_line(change: Change) -> str:
     """One line for people, without its end."""
     cells = (
-        _POSITION.pad(printable(f"{change.file}:{change.position}")),
+        _POSITION.pad(printable(f"{change.file}:{change.offset}")),
         _TIME.pad(printable(clock(change.timestamp))),
         _KIND.pad(printable(change.kind)),
         _TABLE.pad(printable(f"{change.database}.{change.table}")),

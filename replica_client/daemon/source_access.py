@@ -23,7 +23,7 @@ from replica_client.tables.table_copy import TableName
 from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
 
-_RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8)
+_RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8, first_attempts=1)
 """Of one stream; a route goes on after it, with a stream of its own."""
 
 

@@ -193,7 +193,9 @@ class TableSync:
         store.save(saved.position, saved.state)
         assembly = AssemblyOptions(self._selection, full_rows=True)
         stream = FollowedSource(
-            connect(self._url, stop_at_end=True, assembly=assembly, position_store=store)
+            connect(
+                self._url, stop_at_end=True, assembly=assembly, position_store=store, attempts=20
+            )
         )
         with stream:
             reached: Transaction | None = None
@@ -228,7 +230,7 @@ def _touched(change: SchemaChange) -> set[TableName]:
 
 def _rows_of(change: Change, model: TableModel) -> Iterator[ChangedRow]:
     """What a change does to a table with a primary key."""
-    where = f"file {change.file}, position {change.position}"
+    where = f"file {change.file}, position {change.offset}"
     key = [name for name, _ in model.primary_key]
     before = None if change.before is None else _values(change.before, model, where)
     after = None if change.after is None else _values(change.after, model, where)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from replica_client.position.losses import Loss
-from replica_client.readers.transaction import Transaction
+from replica_client.position.position import Position
+from replica_client.readers.transaction import Transaction, placed_changes
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
@@ -18,15 +19,34 @@ Notice: TypeAlias = SchemaChange | Loss
 """A schema change or a loss: what ``notices=True`` gives between rows."""
 
 
-def changes_of(transaction: Transaction, *, notices: bool) -> Iterator[Change | Notice]:
-    """A transaction's row changes, with its notices in order among them when they are wanted."""
-    return _with_notices(transaction) if notices else iter(transaction.changes)
+def changes_of(
+    transaction: Transaction,
+    *,
+    notices: bool,
+    before: Position | Transaction | None = None,
+    without_rows: Transaction | None = None,
+) -> Iterator[Change | Notice]:
+    """Return a transaction's row changes, with its notices among them in order where they are asked for.
+
+    Args:
+        transaction: to be iterated.
+        notices: whether schema changes and losses are given, too.
+        before: the resume point before the transaction, or the transaction before it.
+        without_rows: the transaction without its rows; None: it is made.
+    """
+    if without_rows is None:
+        without_rows = transaction.with_rows(())
+    if notices:
+        return _with_notices(transaction, before, without_rows)
+    return placed_changes(transaction.rows, before, without_rows)
 
 
-def _with_notices(transaction: Transaction) -> Iterator[Change | Notice]:
+def _with_notices(
+    transaction: Transaction, before: Position | Transaction | None, without_rows: Transaction
+) -> Iterator[Change | Notice]:
     for item in transaction.items:
         if isinstance(item, RowsOfEvent):
-            yield from item
+            yield from placed_changes((item,), before, without_rows)
         else:
             yield item
 

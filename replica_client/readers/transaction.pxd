@@ -26,6 +26,7 @@ cdef class Transaction:
     cdef object _losses
 
 cdef class Changes:
+    cdef Transaction _transaction
     cdef object _one
     cdef object _rows
     cdef list _decoded

@@ -9,7 +9,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
@@ -18,7 +18,7 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
 from replica_client.readers.fast.transaction_gtids import GtidPositions
-from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.change import RowsOfEvent, changes_of_transaction
 from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
@@ -165,7 +165,7 @@ class Transaction:
 
     @property
     def start(self) -> Position:
-        """See the class, as of all others."""
+        """Where the transaction begins."""
         start: Position | None = self._start
         if start is None:
             start = self._start = Position(self._file, self._start_offset)
@@ -173,7 +173,7 @@ class Transaction:
 
     @property
     def position(self) -> Position:
-        """See the class."""
+        """The resume point after it."""
         position: Position | None = self._position
         if position is None:
             position = self._gtid_positions.position(
@@ -184,22 +184,22 @@ class Transaction:
 
     @property
     def gtid(self) -> str:
-        """See the class."""
+        """Its GTID; empty where it has none."""
         return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
 
     @property
     def timestamp(self) -> int:
-        """See the class."""
+        """Seconds since 1970 in the header of its last event."""
         return int(self._timestamp)
 
     @property
     def commit_timestamp_us(self) -> int | None:
-        """See the class."""
+        """Microseconds since 1970 of its commit; None where the source does not write them."""
         return None if self._commit_us < 0 else int(self._commit_us)
 
     @property
     def rows(self) -> tuple[RowsOfEvent, ...]:
-        """See the class."""
+        """Its rows events on the selected tables."""
         rows: tuple[RowsOfEvent, ...] | None = self._rows
         if rows is None:
             rows = () if self._one is None else (self._one, *(self._more or ()))
@@ -208,42 +208,42 @@ class Transaction:
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """See the class."""
+        """Its statements, without BEGIN and COMMIT."""
         return self._statements or ()
 
     @property
     def part(self) -> int:
-        """See the class."""
+        """0 for the first or only part."""
         return int(self._part)
 
     @property
     def complete(self) -> bool:
-        """See the class."""
+        """Whether this is the last or only part."""
         return bool(self._complete)
 
     @property
     def schema_changes(self) -> tuple[SchemaChange, ...]:
-        """See the class."""
+        """Changes of selected tables and of databases."""
         return self._schema_changes or ()
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """See the class."""
+        """Changes that could not be delivered."""
         return self._losses or ()
 
     @property
     def xid(self) -> int | None:
-        """See the class."""
+        """Number of the commit in the source's storage engines."""
         return int(self._xid) if self._has_xid else None
 
     @property
     def thread_id(self) -> int | None:
-        """See the class."""
+        """Id of the source's connection; None where the binlog does not have it."""
         return None if self._thread < 0 else int(self._thread)
 
     @property
     def xa_commit(self) -> bool:
-        """See the class."""
+        """Whether it commits the rows of an XA transaction."""
         return bool(self._xa_commit)
 
     @property
@@ -262,6 +262,7 @@ class Transaction:
     def changes(self) -> Changes:
         """The row changes in the order of the binlog; may be iterated again."""
         changes: Changes = Changes.__new__(Changes)
+        changes._transaction = self
         is_one: cython.bint = self._more is None and self._one is not None
         changes._one = self._one if is_one else None
         changes._rows = None if is_one else self.rows
@@ -361,6 +362,7 @@ class Changes:
 
     Args:
         rows: the rows events that they come from.
+        transaction: that they are of; None: the changes have no position.
 
     Examples:
         >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
@@ -369,7 +371,10 @@ class Changes:
         (7, 'customers')
     """
 
-    def __init__(self, rows: tuple[RowsOfEvent, ...]) -> None:
+    def __init__(
+        self, rows: tuple[RowsOfEvent, ...], transaction: Transaction | None = None
+    ) -> None:
+        self._transaction: Transaction | None = transaction
         self._one: Any = None
         self._rows: Any = rows
         self._decoded: Any = None
@@ -390,7 +395,11 @@ class Changes:
         decoded: list[Change] | None = self._decoded
         if decoded is not None:
             return iter(decoded)
-        return chain.from_iterable(self._rows) if self._one is None else iter(self._one)
+        transaction: Transaction | None = self._transaction
+        if transaction is None:
+            return chain.from_iterable(self._rows) if self._one is None else iter(self._one)
+        rows = self._rows if self._one is None else (self._one,)
+        return placed_changes(rows, None, transaction.with_rows(()))
 
     def __reversed__(self) -> Iterator[Change]:
         return reversed(self._all())
@@ -440,10 +449,27 @@ class Changes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         rows: tuple[RowsOfEvent, ...] = self._rows if self._one is None else (self._one,)
-        return Changes, (rows,)
+        transaction: Transaction | None = self._transaction
+        return Changes, (rows, None if transaction is None else transaction.with_rows(()))
 
 
 Sequence.register(Changes)
+
+
+def placed_changes(
+    rows: Iterable[RowsOfEvent], before: Position | Transaction | None, transaction: Transaction
+) -> Iterator[Change]:
+    """Return the changes of rows events, which know their transaction.
+
+    Args:
+        rows: of the transaction.
+        before: the resume point before it, or the transaction before it; None where it is not known.
+        transaction: that they are of, without its rows: a change that is kept keeps no event in memory.
+
+    Raises:
+        BinlogDecodeError: a row cannot be decoded.
+    """
+    return chain.from_iterable(changes_of_transaction(one, before, transaction) for one in rows)
 
 
 @cython.cfunc

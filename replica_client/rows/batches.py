@@ -202,7 +202,7 @@ class BatchBuilder:
             1,
             change.row_index,
             timestamp_us,
-            change.position,
+            change.offset,
             change.event_index,
             runs.text(change.file),
             runs.text(version),

@@ -18,11 +18,13 @@ from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.layout import EVENT_SIZE_OFFSET, SERVER_ID_OFFSET
 from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
+from replica_client.position.position import Position
 from replica_client.rows.image import located
 from replica_client.schema.shape import TableShape
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
     from replica_client import _cython as cython
+    from replica_client.rows.row_change import ChangeTransaction
 else:
     import cython
 
@@ -399,6 +401,28 @@ def passing_changes(rows: RowsOfEvent, screen: RowScreen | None) -> Iterator[Cha
     """
     found: Iterator[Change] = rows._changes(screen)
     return found
+
+
+def changes_of_transaction(
+    rows: RowsOfEvent,
+    before: Position | ChangeTransaction | None,
+    transaction: ChangeTransaction,
+) -> Iterator[Change]:
+    """Return the changes of an event, which know their transaction.
+
+    Args:
+        rows: of the event.
+        before: the resume point before the transaction, or what has it as its ``position``; None: the start of
+            ``transaction`` is all that is known.
+        transaction: that the event is of, without its rows.
+
+    Raises:
+        BinlogDecodeError: as of the rows themselves.
+    """
+    changes: ChangeIterator = rows._changes(None)
+    changes._origin._before = before
+    changes._origin._transaction = transaction
+    return changes
 
 
 @cython.cfunc

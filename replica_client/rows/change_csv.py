@@ -52,7 +52,7 @@ class CsvLines:
         moment = _EPOCH + timedelta(microseconds=commit_timestamp_us)
         common = (
             *(f"{moment:%Y-%m-%d %H:%M:%S.%f}", commit_version, change.gtid, change.file),
-            *(str(change.position), str(change.event_index), str(change.row_index)),
+            *(str(change.offset), str(change.event_index), str(change.row_index)),
         )
         if change.before is None or change.after is None:
             yield _line(change.kind, common, row)
@@ -62,7 +62,7 @@ class CsvLines:
 
     def _heading(self, change: Change, columns: tuple[str, ...]) -> str:
         table = (change.database, change.table)
-        where = f"file {change.file}, position {change.position}"
+        where = f"file {change.file}, position {change.offset}"
         if self._table not in (None, table):
             raise ConfigError(
                 f"{where}: CSV holds one table, {'.'.join(self._table or ())}, and here is"

@@ -108,7 +108,7 @@ def matches(condition: Condition, change: Change) -> bool:
         raise ConfigError(f"where, table {change.database}.{change.table}: {error}") from None
     if undecided is not None:
         raise DataLossError(
-            f"file {change.file}, position {change.position}: the row image of {change.database}."
+            f"file {change.file}, position {change.offset}: the row image of {change.database}."
             f"{change.table} left out column {undecided.column!r}, so that --where cannot be decided; set"
             " binlog_row_image=FULL on the source, or ask for columns that are always there"
         )

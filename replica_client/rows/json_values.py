@@ -132,7 +132,7 @@ def change_to_json(change: Change) -> str:
     """One line of ``replica-client changes --json``, without the line end."""
     before, after = row_to_json(change.before), row_to_json(change.after)
     return (
-        f'{{"file": {quote(change.file)}, "position": {change.position}, '
+        f'{{"file": {quote(change.file)}, "position": {change.offset}, '
         f'"event_index": {change.event_index}, "row_index": {change.row_index}, '
         f'"gtid": {quote(change.gtid)}, "timestamp": {change.timestamp}, '
         f'"kind": "{change.kind}", "database": {quote(change.database)}, '

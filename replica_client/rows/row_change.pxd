@@ -9,6 +9,8 @@ cdef class ChangeOrigin:
     cdef str _gtid
     cdef long long _gtid_number
     cdef long long timestamp
+    cdef object _transaction
+    cdef object _before
     cdef str gtid(self)
 
 cdef class Change:

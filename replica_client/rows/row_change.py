@@ -6,8 +6,12 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from replica_client.errors import PositionError
+from replica_client.position.position import Position
+from replica_client.rows.absent import ABSENT
 from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row import Row
 from replica_client.schema.shape import TableShape
@@ -20,13 +24,35 @@ else:
 ChangeKind = Literal["insert", "update", "delete"]
 
 _FIELDS = (
-    *("kind", "database", "table", "before", "after", "file", "position", "event_index"),
+    *("kind", "database", "table", "before", "after", "file", "offset", "event_index"),
     *("row_index", "gtid", "timestamp"),
 )
+# In JSON and CSV the offset of the event has been ``position`` since the first release.
 _JSON_FIELDS = (
     *("file", "position", "event_index", "row_index", "gtid", "timestamp", "kind", "database"),
     *("table", "before", "after"),
 )
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class ChangeTransaction(Protocol):
+    """The members of a transaction that its changes need: where it stands, and when it was committed."""
+
+    @property
+    def start(self) -> Position:
+        """Where it begins."""
+
+    @property
+    def position(self) -> Position:
+        """The resume point after it."""
+
+    @property
+    def timestamp(self) -> int:
+        """Seconds since 1970 in the header of its last event."""
+
+    @property
+    def commit_timestamp_us(self) -> int | None:
+        """Microseconds since 1970 of its commit; None where the source does not write them."""
 
 
 @cython.final
@@ -66,6 +92,10 @@ class ChangeOrigin:
         self._gtid = gtid
         self._gtid_number = gtid_number
         self.timestamp = timestamp
+        # A transaction without its rows, so that a change keeps no event in memory, and the one before it, or the
+        # position before it; None for a change that was made without a transaction.
+        self._transaction: ChangeTransaction | None = None
+        self._before: Any = None
 
     @cython.cfunc
     def gtid(self) -> str:
@@ -90,7 +120,7 @@ class Change:
         before: the row before the change; None for an insert.
         after: the row after the change; None for a delete.
         file: binlog file of the rows event.
-        position: 64-bit offset of the rows event in the file.
+        offset: 64-bit offset of the rows event in the file.
         event_index: index of the event in its transaction; the first event has 0, and the events
             inside a transaction payload count on from it.
         row_index: index of the row in its event.
@@ -102,6 +132,8 @@ class Change:
         >>> change = next(rc.open_binlog("shop-bin.000001").changes())
         >>> change.kind, change.database, change.table, change.before, change.after["name"]
         ('insert', 'shop', 'customers', None, 'Ada Lovelace')
+        >>> change.key, change.commit_time.year
+        ((1,), 2026)
     """
 
     __slots__ = ("_after", "_before", "_origin", "_row_index")
@@ -115,7 +147,7 @@ class Change:
         before: Row | None,
         after: Row | None,
         file: str,
-        position: int,
+        offset: int,
         event_index: int,
         row_index: int,
         gtid: str,
@@ -123,7 +155,7 @@ class Change:
         shape: TableShape,
     ) -> None:
         self._origin = ChangeOrigin(
-            kind, database, table, shape, file, position, event_index, gtid, timestamp
+            kind, database, table, shape, file, offset, event_index, gtid, timestamp
         )
         self._before: Row | None = before
         self._after: Row | None = after
@@ -131,63 +163,124 @@ class Change:
 
     @property
     def kind(self) -> ChangeKind:
-        """See the class."""
+        """``insert``, ``update`` or ``delete``."""
         return self._origin.kind
 
     @property
     def database(self) -> str:
-        """See the class."""
+        """Name of the table's database."""
         return self._origin.database
 
     @property
     def table(self) -> str:
-        """See the class."""
+        """Name of the table."""
         return self._origin.table
 
     @property
     def before(self) -> Row | None:
-        """See the class."""
+        """The row before the change; None for an insert."""
         return self._before
 
     @property
     def after(self) -> Row | None:
-        """See the class."""
+        """The row after the change; None for a delete."""
         return self._after
 
     @property
     def row_index(self) -> int:
-        """See the class."""
+        """Index of the row in its event."""
         return int(self._row_index)
 
     @property
     def file(self) -> str:
-        """See the class."""
+        """Binlog file of the rows event."""
         return self._origin.file
 
     @property
-    def position(self) -> int:
-        """See the class."""
+    def offset(self) -> int:
+        """64-bit offset of the rows event in its file."""
         return int(self._origin.position)
 
     @property
+    def position(self) -> Position:
+        """The resume point after this change; acknowledge it when the change is done.
+
+        It lies inside the transaction, by event and row index. After the last change of a transaction nothing of it
+        is delivered again.
+
+        Raises:
+            PositionError: the change was taken from a rows event, not from a transaction or a stream.
+        """
+        origin: ChangeOrigin = self._origin
+        start = self._of_transaction().start
+        before = origin._before
+        if before is not None and not isinstance(before, Position):
+            before = origin._before = before.position
+        gtids = start.gtid_set if before is None else before.gtid_set
+        row = int(self._row_index) + 1
+        return Position(start.file, start.offset, gtids, int(origin.event_index), row)
+
+    @property
+    def commit_time(self) -> datetime.datetime:
+        """When the transaction was committed, in UTC.
+
+        In microseconds where the source writes them (MySQL 8.0 and newer), else the second of its last event.
+
+        Raises:
+            PositionError: as of :attr:`position`.
+        """
+        transaction = self._of_transaction()
+        stamp = transaction.commit_timestamp_us
+        if stamp is None:
+            stamp = transaction.timestamp * 1_000_000
+        return _EPOCH + datetime.timedelta(microseconds=stamp)
+
+    def _of_transaction(self) -> ChangeTransaction:
+        transaction: ChangeTransaction | None = self._origin._transaction
+        if transaction is None:
+            raise PositionError(
+                f"this change of {self.database}.{self.table} was taken from a rows event alone, which does not know "
+                "its transaction; take it from changes() or from Transaction.changes"
+            )
+        return transaction
+
+    @property
+    def key(self) -> tuple[Any, ...] | None:
+        """The values of the primary key, after the change, or before a delete; None for a table without one.
+
+        A column that the row image after an update left out did not change: its value is that of the image before.
+        """
+        columns = self._origin.shape.primary_key
+        if not columns:
+            return None
+        before, after = self._before, self._after
+        values = []
+        for at in columns:
+            value = ABSENT if after is None else after[at]
+            if value is ABSENT and before is not None:
+                value = before[at]
+            values.append(value)
+        return tuple(values)
+
+    @property
     def event_index(self) -> int:
-        """See the class."""
+        """Index of the event in its transaction."""
         return int(self._origin.event_index)
 
     @property
     def gtid(self) -> str:
-        """See the class."""
+        """GTID of the transaction; empty where it has none."""
         gtid: str = self._origin.gtid()
         return gtid
 
     @property
     def timestamp(self) -> int:
-        """See the class."""
+        """Seconds since 1970 when the statement began on the source."""
         return int(self._origin.timestamp)
 
     @property
     def shape(self) -> TableShape:
-        """See the class."""
+        """Names and types of the columns."""
         return self._origin.shape
 
     def _fields(self) -> tuple[Any, ...]:
@@ -198,7 +291,7 @@ class Change:
             self.before,
             self.after,
             self.file,
-            self.position,
+            self.offset,
             self.event_index,
             self.row_index,
             self.gtid,
@@ -218,12 +311,18 @@ class Change:
         return (
             f"Change(kind={self.kind!r}, database={self.database!r}, table={self.table!r}, "
             f"before={self.before!r}, after={self.after!r}, file={self.file!r}, "
-            f"position={self.position}, event_index={self.event_index}, "
+            f"offset={self.offset}, event_index={self.event_index}, "
             f"row_index={self.row_index}, gtid={self.gtid!r}, timestamp={self.timestamp})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Change, self._fields()
+        origin: ChangeOrigin = self._origin
+        if origin._transaction is None:
+            return Change, self._fields()
+        before = origin._before
+        if before is not None and not isinstance(before, Position):
+            before = before.position
+        return _change_of, (self._fields(), before, origin._transaction)
 
     def as_dict(self, plain_json: bool = False) -> dict[str, Any]:
         """All fields but the shape, as :meth:`to_json` has them, with the rows as dicts of Python values.
@@ -236,6 +335,7 @@ class Change:
             ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
         """
         found: dict[str, Any] = dict(zip(_FIELDS, self._fields(), strict=False))
+        found["position"] = found["offset"]
         for image in ("before", "after"):
             if found[image] is not None:
                 found[image] = found[image].as_dict(plain_json)
@@ -258,3 +358,13 @@ class Change:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How IPython shows it."""
         pretty_call(printer, "Change", dict(zip(_FIELDS, self._fields()[:-1], strict=True)))
+
+
+def _change_of(
+    fields: tuple[Any, ...], before: Position | None, transaction: ChangeTransaction
+) -> Change:
+    """Return a change of a transaction, as it is pickled."""
+    change: Change = Change(*fields)
+    change._origin._before = before
+    change._origin._transaction = transaction
+    return change

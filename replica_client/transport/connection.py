@@ -35,6 +35,7 @@ from replica_client.errors import (
     TlsError,
     TransportTimeoutError,
     UnexpectedPacketError,
+    UnknownHostError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_uuid
 from replica_client.transport import server_statements
@@ -619,7 +620,8 @@ def _translated(what: str, options: ConnectOptions) -> Iterator[None]:
         if isinstance(cause, TimeoutError):
             raise TimeoutError from None
         if isinstance(cause, OSError):
-            raise ConnectError(_unreachable(cause, options)) from None
+            kind = UnknownHostError if isinstance(cause, socket.gaierror) else ConnectError
+            raise kind(_unreachable(cause, options)) from None
         code, text = _driver_text(error)
         raise ConnectionLostError(f"{what}: {text} ({code})") from None
     except ssl.SSLError as error:

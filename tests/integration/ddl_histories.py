@@ -354,7 +354,7 @@ def _unverified(history: SchemaHistory) -> Iterator[str]:
 
 
 def _compare(change: Any, one: Expected, report: Report) -> None:
-    where = f"{change.file}:{change.position} {change.database}.{change.table}"
+    where = f"{change.file}:{change.offset} {change.database}.{change.table}"
     if f"{change.database}.{change.table}" != one.table:
         report.differences.append(f"{where} is not {one.table}")
         return

@@ -20,7 +20,7 @@ _TEXTS = (int, str, bytes, rc.Date, rc.DateTime, rc.Time)
 
 
 def _order(change: rc.Change) -> _Order:
-    return change.file, change.position, change.event_index, change.row_index
+    return change.file, change.offset, change.event_index, change.row_index
 
 
 def _typed(value: object) -> str:

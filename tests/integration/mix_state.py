@@ -59,7 +59,7 @@ def _change(change: Any) -> RowChange:
         tuple((change.before if change.after is None else change.after).columns),
         _row(change, change.before),
         _row(change, change.after),
-        f"{change.file}:{change.position}",
+        f"{change.file}:{change.offset}",
         frozenset() if ":" in change.gtid or not change.gtid else _computed(change),
     )
 

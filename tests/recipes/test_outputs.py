@@ -99,7 +99,7 @@ def test_jq_reads_json(table: tuple[Path, str]) -> None:
         check=True,
     )
     expected = [
-        [change.kind, change.position, line["before"], line["after"]]
+        [change.kind, change.offset, line["before"], line["after"]]
         for change in rc.open_binlog(source, tables=name).changes()
         for line in [json.loads(change.to_json(), parse_float=float)]
     ]
@@ -115,7 +115,7 @@ def test_pythons_csv_reads_csv(table: tuple[Path, str]) -> None:
     for line, (kind, change, row) in zip(read, expected, strict=True):
         assert (line["_change_type"], line["_gtid"]) == (kind, change.gtid)
         assert (int(line["_offset"]), int(line["_row_index"])) == (
-            change.position,
+            change.offset,
             change.row_index,
         )
         for column, value in texts(row).items():

@@ -31,7 +31,7 @@ def envelope_of(files: Any, **options: Any) -> list[tuple[Any, ...]]:
         for change in transaction.changes:
             before = None if change.before is None else row_to_json(change.before)
             after = None if change.after is None else row_to_json(change.after)
-            position = (change.file, change.position, change.event_index, change.row_index)
+            position = (change.file, change.offset, change.event_index, change.row_index)
             version = transaction.commit_version
             content = (change.database, change.table, change.kind, before, after)
             rows.append((*position, change.gtid, version, *content))

@@ -42,7 +42,7 @@ def expected():
             images = [
                 None if one is None else row_to_json(one) for one in (change.before, change.after)
             ]
-            position = (change.file, change.position, change.event_index, change.row_index)
+            position = (change.file, change.offset, change.event_index, change.row_index)
             content = (change.database, change.table, change.kind, *images)
             rows.append((*position, change.gtid, shown.commit_version, *content))
     return rows

@@ -60,7 +60,7 @@ def prove(log: Rows, changes: Sequence[Change], expected: Mapping[str, Rows]) ->
         changes: of the binlog, decoded from its files.
         expected: rows by table as the server's SELECT printed them, first column the key.
     """
-    wanted = {(c.file, c.position, c.row_index): _content(c) for c in changes}
+    wanted = {(c.file, c.offset, c.row_index): _content(c) for c in changes}
     found: dict[Any, Any] = {}
     repeated = strange = 0
     for row in log:

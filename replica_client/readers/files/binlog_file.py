@@ -271,14 +271,16 @@ class BinlogFileReader:
             OSError: a file cannot be read.
         """
         self._given = None
+        before: Transaction | None = None
         for transaction in self.transactions():
-            changes = iter(changes_of(transaction, notices=notices))
+            light = transaction.with_rows(())
+            changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
             for change in islice(changes, inside.POSITIONED_AFTER):
                 yield change
             for change in changes:
-                self._given = transaction, change
+                self._given = light, change
                 yield change
-            self._given = None
+            self._given, before = None, light
 
     @overload
     def batches(

@@ -45,6 +45,7 @@ def connect(
     position_store: PositionStore | str | Path | None = None,
     save_interval: float = SAVE_INTERVAL,
     reconnect: ReconnectPolicy | None = None,
+    attempts: int | None = None,
     options: DecodeOptions | None = None,
     assembly: AssemblyOptions | None = None,
     schema: SchemaHistory | None = None,
@@ -75,7 +76,8 @@ def connect(
             start is saved before anything is delivered: a later run goes on there.
         save_interval: seconds that an acknowledged position may wait to be saved; positions that are
             acknowledged meanwhile are saved together. 0: no longer than the save before takes.
-        reconnect: how to connect again.
+        reconnect: how often and when to connect again; None: without end, each try logged as a warning.
+        attempts: tries before giving up, of the first connection and after each loss; None: as ``reconnect`` says.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
             ``full_rows`` and ``record_losses``.
@@ -108,7 +110,7 @@ def connect(
         heartbeat_period,
         read_timeout,
         semi_sync,
-        reconnect or ReconnectPolicy(),
+        _policy(reconnect, attempts),
         assembly
         or AssemblyOptions(
             Selection(tables, exclude, columns), full_rows=full_rows, record_losses=record_losses
@@ -120,6 +122,17 @@ def connect(
     if not 0 <= save_interval < float("inf"):
         raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")
     return SourceStream(hosts, stream_options, position_store, save_interval)
+
+
+def _policy(reconnect: ReconnectPolicy | None, attempts: int | None) -> ReconnectPolicy:
+    policy = ReconnectPolicy() if reconnect is None else reconnect
+    if not isinstance(policy, ReconnectPolicy):
+        raise ConfigError(
+            f"reconnect={policy!r}: give rc.ReconnectPolicy(…), or attempts=N for N tries"
+        )
+    if attempts is None:
+        return policy
+    return replace(policy, attempts=attempts, first_attempts=max(attempts, 1))
 
 
 def _transformer(transforms: Sequence[Mapping[str, Any]]) -> Transformer | None:

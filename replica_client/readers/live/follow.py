@@ -17,12 +17,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.errors import ConfigError, ConnectionLostError, PositionStoreError
+from replica_client.errors import ConfigError, PositionStoreError, StreamStateError
 from replica_client.position.losses import LossLedger
 from replica_client.position.position import Position
 from replica_client.readers import inside
-from replica_client.readers.inside import GivenChange, position_at
+from replica_client.readers.inside import (
+    Acknowledged,
+    GivenChange,
+    GivenChanges,
+    acknowledged_position,
+    position_at,
+)
 from replica_client.readers.live.connect import connect
+from replica_client.readers.live.grouped import check_timeout
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.misuse import SynchronousOnly
 from replica_client.readers.notices import Notice, changes_of
@@ -88,6 +95,9 @@ class FollowedSource(SynchronousOnly):
         self._untold = False
         self._unsaved: PositionStoreError | None = None
         self._change: GivenChange | None = None
+        self._changes_given = GivenChanges()
+        self._timeout: float | None = None
+        self._closed = False
 
     # Life.
 
@@ -101,7 +111,7 @@ class FollowedSource(SynchronousOnly):
             PositionStoreError: the saved position cannot be read.
         """
         if self._thread is not None:
-            raise ConnectionLostError("this stream was opened before; call follow() again")
+            raise StreamStateError("this stream was opened before; call follow() again")
         loop = asyncio.new_event_loop()
         self._loop = loop
         self._thread = threading.Thread(target=loop.run_forever, name="replica_client", daemon=True)
@@ -132,6 +142,11 @@ class FollowedSource(SynchronousOnly):
         with self._closing:
             if self._loop is None or self._loop.is_closed():
                 return
+            self._closed = True
+            position = self._changes_given.close(self._acknowledged)
+            if position is not None:
+                self._acknowledged, self._untold = position, True
+                self._loop.call_soon_threadsafe(self._tell)
             for work in tuple(self._work):
                 work.cancel()
             try:
@@ -163,13 +178,13 @@ class FollowedSource(SynchronousOnly):
         loop = self._loop
         if loop is None or loop.is_closed():
             work.close()
-            raise ConnectionLostError("the stream is closed")
+            raise StreamStateError("the stream is closed")
         future = asyncio.run_coroutine_threadsafe(work, loop)
         self._work.add(future)
         try:
             return future.result()
         except WorkCancelledError:
-            raise ConnectionLostError("the stream was closed") from None
+            raise StreamStateError("the stream was closed") from None
         except BaseException:
             future.cancel()
             raise
@@ -212,27 +227,29 @@ class FollowedSource(SynchronousOnly):
         """Counts of what could not be delivered (``record_losses``)."""
         return self._stream.losses
 
-    def acknowledge(self, position: Position | None = None) -> None:
-        """Everything before a position is done: save it, and tell a semi-synchronous source.
+    def acknowledge(self, done: Acknowledged = None) -> None:
+        """Save how far the consumer is; what was acknowledged is never delivered again.
 
         Returns at once, and the position is saved in the background, as
         :meth:`SourceStream.acknowledge <replica_client.readers.live.source_stream.SourceStream.acknowledge>` says.
 
         Args:
-            position: None: :attr:`position`.
+            done: the last position, transaction or change that is done; None: all that was handed out.
 
         Raises:
-            PositionStoreError: a position could not be saved, this one or one before; what was saved before is
-                whole.
+            ConfigError: ``done`` is none of these.
+            PositionStoreError: a position could not be saved, this one or one before.
         """
-        position = self.position if position is None else position
+        self._remember(acknowledged_position(self._changes_given, self.position, done))
+
+    def _remember(self, position: Position) -> None:
         if self._stream.semi_sync:
             self._run(self._stream.acknowledge(position))
             self._acknowledged = position
             return
         loop = self._loop
         if loop is None or loop.is_closed():
-            raise ConnectionLostError("the stream is closed")
+            raise StreamStateError("the stream is closed")
         self._acknowledged = position
         if not self._untold:
             self._untold = True
@@ -304,19 +321,30 @@ class FollowedSource(SynchronousOnly):
         return self._items(self._stream.transaction_groups, None)
 
     @overload
-    def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
+    def changes(
+        self, *, notices: Literal[False] = False, timeout: None = None
+    ) -> Iterator[Change]: ...
 
     @overload
-    def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
+    def changes(
+        self, *, notices: Literal[False] = False, timeout: float
+    ) -> Iterator[Change | None]: ...
 
-    def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
-        """Row changes of committed transactions, in order.
+    @overload
+    def changes(
+        self, *, notices: bool, timeout: float | None = None
+    ) -> Iterator[Change | Notice | None]: ...
 
-        :attr:`position` lies behind a transaction once all its changes were taken. In a transaction of
-        more than 1,024 changes it lies before the one that was given last.
+    def changes(self, *, notices: bool = False, timeout: float | None = None) -> Iterator[Any]:
+        """Return row changes of committed transactions, in order.
+
+        A change has a position of its own, after it, for :meth:`acknowledge`. :attr:`position` lies after a
+        transaction once more is asked for; in a transaction of more than 1,024 changes it lies before the one that
+        was given last.
 
         Args:
             notices: also give schema changes and losses, in their place among the rows.
+            timeout: seconds; where no change comes for so long, None is given. None: wait without end.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -328,20 +356,46 @@ class FollowedSource(SynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
+        check_timeout(timeout)
+        self._timeout = timeout
         return self._one(f"changes(notices={notices})", lambda: self._changes(notices))
 
-    def _changes(self, notices: bool) -> Iterator[Change | Notice]:
-        before = self._given
-        for transaction in self._transactions():
-            self._given = before
-            changes = iter(changes_of(transaction, notices=notices))
+    def get(self, timeout: float | None = None) -> Change | None:
+        """Return the next change; None where none comes within ``timeout`` seconds, or the stream has ended.
+
+        Raises:
+            ReplicaClientError: what :meth:`changes` raises.
+        """
+        if timeout is None:
+            return next(self.changes(), None)
+        return next(self.changes(timeout=timeout), None)
+
+    def _changes(self, notices: bool) -> Iterator[Change | Notice | None]:
+        before, given = self._given, self._changes_given
+        for transaction in self._items(
+            self._stream.transaction_groups, None, lambda: self._timeout
+        ):
+            if transaction is None:
+                yield None
+                continue
+            self._given, light = before, transaction.with_rows(())
+            changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
+            given.begin(before, light, changes)
             for change in islice(changes, inside.POSITIONED_AFTER):
+                given.last = change
                 yield change
+                if self._closed:
+                    return
             for change in changes:
-                self._change = transaction, change
+                given.last = change
+                self._change = light, change
                 yield change
+                if self._closed:
+                    return
             self._change = None
-            self._given = before = transaction
+            self._given = before = light
+            if given.last is not None and (position := given.end(self._acknowledged)) is not None:
+                self._remember(position)
 
     @overload
     def batches(
@@ -404,11 +458,15 @@ class FollowedSource(SynchronousOnly):
         self,
         start: Callable[[], AsyncGenerator[list[Any], None]],
         mark: Callable[[], Position] | None,
+        timeout: Callable[[], float | None] = lambda: None,
     ) -> Iterator[Any]:
-        """What an iterator of the stream gives; for the arguments see :class:`_Pump`."""
+        """Return what an iterator of the stream gives; for the arguments see :class:`_Pump`.
+
+        Where nothing comes within the time that ``timeout`` returns, None is given.
+        """
         loop = self._loop
         if loop is None or loop.is_closed():
-            raise ConnectionLostError("the stream is not open; use `with follow(…) as stream:`")
+            raise StreamStateError("the stream is not open; use `with follow(…) as stream:`")
         chunks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
         pump = _Pump(self._stream, start, mark, chunks)
         future = asyncio.run_coroutine_threadsafe(pump.run(), loop)
@@ -416,16 +474,24 @@ class FollowedSource(SynchronousOnly):
         # Whatever ends it, the iterator learns of it.
         future.add_done_callback(lambda _: chunks.put(None))
         try:
-            while (chunk := chunks.get()) is not None:
+            while not self._closed:
+                try:
+                    chunk = chunks.get(timeout=timeout())
+                except queue.Empty:
+                    yield None
+                    continue
+                if chunk is None:
+                    break
                 items, behind = chunk
-                if behind is None:
-                    for item in items:
+                last = len(items) - 1
+                for at, item in enumerate(items):
+                    if self._closed:
+                        return
+                    if behind is None:
                         self._given = item
-                        yield item
-                else:
-                    yield from items[:-1]
-                    self._given = behind
-                    yield items[-1]
+                    elif at == last:
+                        self._given = behind
+                    yield item
                 del chunk, items
                 with suppress(RuntimeError):  # the loop was closed meanwhile
                     loop.call_soon_threadsafe(pump.take)

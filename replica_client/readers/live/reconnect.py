@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from typing import Final, TypeVar
 
 from replica_client.codec.quick_dataclass import dataclass
@@ -29,12 +30,16 @@ _MOST_REFUSALS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ReconnectPolicy:
-    """Jittered exponential backoff.
+    """Jittered exponential backoff, for the first connection and for those after a loss.
+
+    Each try is logged as a warning with its reason.
 
     Attributes:
         first_delay: seconds before the second try; the first is made at once.
         max_delay: seconds that a delay grows to.
-        attempts: tries without any event received in between before giving up; 0: no reconnect.
+        attempts: tries without any event received in between before giving up; 0: no reconnect; None: no end.
+        first_attempts: tries to connect for the first time; None: no end. A source that refuses, a host name that
+            does not exist and TLS that fails are not tried again.
 
     Examples:
         >>> never_wait = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
@@ -45,19 +50,33 @@ class ReconnectPolicy:
 
     first_delay: float = 0.2
     max_delay: float = 15.0
-    attempts: int = 20
+    attempts: int | None = None
+    first_attempts: int | None = None
 
     def __post_init__(self) -> None:
-        if self.first_delay < 0 or self.max_delay < self.first_delay or self.attempts < 0:
+        if self.first_delay < 0 or self.max_delay < self.first_delay:
             raise ConfigError(
                 "reconnect: delays must be 0 or more, max_delay not below first_delay"
             )
+        if self.attempts is not None and self.attempts < 0:
+            raise ConfigError(f"reconnect: attempts {self.attempts}: 0 or more, or None for no end")
+        if self.first_attempts is not None and self.first_attempts < 1:
+            raise ConfigError(
+                f"reconnect: first_attempts {self.first_attempts}: 1 or more, or None for no end"
+            )
 
     def delays(self, generator: random.Random | None = None) -> Iterator[float]:
-        """Seconds to wait before each try: full jitter below a bound that doubles."""
+        """Return the seconds to wait before each try: full jitter below a bound that doubles."""
+        return self._delays(self.attempts, generator)
+
+    def first_delays(self, generator: random.Random | None = None) -> Iterator[float]:
+        """Return the seconds to wait before each try to connect for the first time."""
+        return self._delays(self.first_attempts, generator)
+
+    def _delays(self, attempts: int | None, generator: random.Random | None) -> Iterator[float]:
         chance = generator or random.Random()
         bound = self.first_delay
-        for attempt in range(self.attempts):
+        for attempt in count() if attempts is None else range(attempts):
             yield 0.0 if attempt == 0 else chance.uniform(bound / 2, bound)
             if attempt:
                 bound = min(self.max_delay, bound * 2)

@@ -28,6 +28,7 @@ from replica_client.errors import (
     TlsError,
     TransportError,
     UnknownBinlogError,
+    UnknownHostError,
 )
 from replica_client.gtid import GtidSet
 from replica_client.position.position import Position
@@ -122,11 +123,9 @@ class SourceLink:
 
     def goes_on(self, error: ReplicaClientError) -> bool:
         """Whether another host may be better than one that failed so."""
-        if isinstance(error, TransportError):
+        if isinstance(error, TransportError) or may_pass(error):
             # Whoever stands between us and the source is there at the next try, too.
             return not isinstance(error, TlsError)
-        if isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS:
-            return True
         if isinstance(error, ServerIdConflictError):
             return False
         return len(self._hosts) > 1 and isinstance(error, SourceChangedError | BinlogReadError)
@@ -359,6 +358,17 @@ class SourceLink:
         dump, self.dump = self.dump, None
         if dump is not None:
             await dump.close()
+
+
+def may_pass(error: ReplicaClientError) -> bool:
+    """Return whether a host that was never reached may be reached by trying again.
+
+    A host name that is not known is most often misspelt. That one was known before says otherwise: a stream that
+    lost its connection tries again (:meth:`SourceLink.goes_on`).
+    """
+    if isinstance(error, TransportError):
+        return not isinstance(error, (UnknownHostError, TlsError))
+    return isinstance(error, ServerError) and error.errno in TRANSIENT_ERRORS
 
 
 async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.binlog.context import BinlogFormat
@@ -26,6 +26,8 @@ from replica_client.readers.assembler import AssemblyOptions, TransactionAssembl
 from replica_client.readers.event_feed import LocatedEvent
 from replica_client.readers.fast.column_fast_path import ColumnFastPath
 from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.inside import Acknowledged
+from replica_client.readers.live.grouped import GroupedItems, check_timeout
 from replica_client.readers.live.source_link import LinkOptions, SourceLink
 from replica_client.readers.live.stream_events import StreamEvents
 from replica_client.readers.live.stream_knowledge import StreamKnowledge
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 _GROUP_SIZE = 128
+_Item = TypeVar("_Item")
 
 
 class SourceStream(AsynchronousOnly):
@@ -81,6 +84,8 @@ class SourceStream(AsynchronousOnly):
             [connect_options] if isinstance(connect_options, ConnectOptions) else connect_options
         )
         self._options = options
+        self._iterators: list[GroupedItems[Any, Any]] = []
+        self._getting: AsyncGenerator[Change, None] | None = None
         self._link = SourceLink(
             hosts,
             LinkOptions(
@@ -152,7 +157,7 @@ class SourceStream(AsynchronousOnly):
         """The safe resume point behind what the iterators delivered.
 
         Raises:
-            ConnectionLostError: the stream is not open.
+            StreamStateError: the stream is not open.
         """
         return self._progress.position
 
@@ -164,7 +169,7 @@ class SourceStream(AsynchronousOnly):
         what was read is being given, it is :attr:`position`.
 
         Raises:
-            ConnectionLostError: the stream is not open.
+            StreamStateError: the stream is not open.
         """
         return self._events.feed.tracker.position if self._events.waits else self.position
 
@@ -193,18 +198,21 @@ class SourceStream(AsynchronousOnly):
         """The position that was acknowledged last."""
         return self._progress.acknowledged
 
-    async def acknowledge(self, position: Position) -> None:
-        """Everything before ``position`` is done: save it, and tell a semi-synchronous source.
+    async def acknowledge(self, done: Acknowledged = None) -> None:
+        """Save how far the consumer is; what was acknowledged is never delivered again.
 
-        Returns at once: the position is saved in the background, ``save_interval`` seconds after the save
-        before or sooner, the newest one first. A crash before that lets what is behind the saved position come
-        again. :meth:`flush` and the end of the ``async with`` block wait for the save. A semi-synchronous source
-        is told only of a position that is saved; then this waits, too.
+        Returns at once: the position is saved in the background, within ``save_interval`` seconds. :meth:`flush` and
+        the end of the ``async with`` block wait for the save. A semi-synchronous source is informed only of a
+        position that is saved; then this waits, too.
+
+        Args:
+            done: the last position, transaction or change that is done; None: all that was handed out.
 
         Raises:
-            PositionStoreError: a position could not be saved, this one or one before; what was saved before is
-                whole.
+            ConfigError: ``done`` is none of these.
+            PositionStoreError: a position could not be saved, this one or one before.
         """
+        position = self._progress.position_of(done)
         self.remember(position)
         dump = self._link.dump
         is_past = self._progress.is_past(position)
@@ -246,13 +254,15 @@ class SourceStream(AsynchronousOnly):
 
     async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
         self._events.is_open = False
+        for iterator in self._iterators:
+            await iterator.aclose()
         try:
             await self._progress.close(failed=kind is not None)
         finally:
             await self._link.close()
 
-    async def events(self) -> AsyncGenerator[BinlogEvent, None]:
-        """Every event that stands in the source's files, once and in order, and artificial ones.
+    def events(self) -> AsyncGenerator[BinlogEvent, None]:
+        """Return every event that stands in the source's files, once and in order, and artificial ones.
 
         A transaction payload is followed by the events inside it.
 
@@ -265,11 +275,18 @@ class SourceStream(AsynchronousOnly):
         """
         self._refuse_events()
         gate, feed = TimeGate(self._progress.since), self._events.feed
-        async for batch in self._events.packets():
-            for located in batch:
+
+        def events_of(packet: Iterator[LocatedEvent]) -> Iterator[BinlogEvent]:
+            for located in packet:
                 inside = feed.tracker.in_transaction
-                for event in gate.events(located.event, in_transaction=inside):
-                    yield event
+                yield from gate.events(located.event, in_transaction=inside)
+
+        return self._given(GroupedItems(self._events.packets(), events_of))
+
+    def _given(self, items: GroupedItems[Any, _Item]) -> GroupedItems[Any, _Item]:
+        """Return an iterator that ends with the stream."""
+        self._iterators.append(items)
+        return items
 
     async def event_groups(self) -> AsyncGenerator[list[BinlogEvent], None]:
         """As :meth:`events`, with those together that came in one packet: about 128 at most.
@@ -300,8 +317,8 @@ class SourceStream(AsynchronousOnly):
         if self._options.transform is not None:
             raise ConfigError("events are given as they are: take changes, transactions or batches")
 
-    async def transactions(self) -> AsyncGenerator[Transaction, None]:
-        """Committed transactions; very large ones in parts.
+    def transactions(self) -> AsyncGenerator[Transaction, None]:
+        """Return committed transactions; very large ones in parts.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -313,12 +330,13 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
-        async with aclosing(self.transaction_groups()) as groups:
-            async for group in groups:
-                for taken in group:
-                    self._progress.delivered = taken
-                    self._progress.parted = not taken.complete
-                    yield taken
+        return self._given(GroupedItems(self.transaction_groups(), self._transactions_of))
+
+    def _transactions_of(self, group: list[Transaction]) -> Iterator[Transaction]:
+        for taken in group:
+            self._progress.delivered = taken
+            self._progress.parted = not taken.complete
+            yield taken
 
     async def transaction_groups(self) -> AsyncGenerator[list[Transaction], None]:
         """As :meth:`transactions`, with those together that came together: at most about a mebibyte.
@@ -431,21 +449,34 @@ class SourceStream(AsynchronousOnly):
         return transform.transaction(transaction, self._options.assembly.record_losses)
 
     @overload
-    def changes(self, *, notices: Literal[False] = False) -> AsyncGenerator[Change, None]: ...
+    def changes(
+        self, *, notices: Literal[False] = False, timeout: None = None
+    ) -> AsyncGenerator[Change, None]: ...
 
     @overload
-    def changes(self, *, notices: bool) -> AsyncGenerator[Change | Notice, None]: ...
+    def changes(
+        self, *, notices: Literal[False] = False, timeout: float
+    ) -> AsyncGenerator[Change | None, None]: ...
 
-    async def changes(self, *, notices: bool = False) -> AsyncGenerator[Change | Notice, None]:
-        """Row changes of committed transactions, in order.
+    @overload
+    def changes(
+        self, *, notices: bool, timeout: float | None = None
+    ) -> AsyncGenerator[Change | Notice | None, None]: ...
 
-        :attr:`position` lies behind the transaction of the change that was delivered last only once the
-        next transaction begins. In a transaction of more than 1,024 changes it lies before that change.
+    def changes(
+        self, *, notices: bool = False, timeout: float | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Return row changes of committed transactions, in order.
+
+        A change has a position of its own, after it, for :meth:`acknowledge`. :attr:`position` lies after the
+        transaction of the change that was delivered last only once more is asked for; in a transaction of more than
+        1,024 changes it lies before that change.
 
         Args:
             notices: also give each :class:`~replica_client.schema.schema_change.SchemaChange` (CREATE, ALTER,
                 RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
                 :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+            timeout: seconds; where no change comes for so long, None is given. None: wait without end.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -457,16 +488,47 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
+        check_timeout(timeout)
         self._progress.pending, self._progress.given = self.position, None
-        async with aclosing(self.transactions()) as transactions:
-            async for transaction in transactions:
-                changes = iter(changes_of(transaction, notices=notices))
-                for change in islice(changes, inside.POSITIONED_AFTER):
-                    yield change
-                for change in changes:
-                    self._progress.given = transaction, change
-                    yield change
-                self._progress.pending, self._progress.given = transaction, None
+
+        def changes_of_group(group: list[Transaction]) -> Iterator[Change | Notice | None]:
+            for transaction in self._transactions_of(group):
+                yield from self._changes_of(transaction, notices)
+
+        idle = None if timeout is None else _nothing
+        groups = self.transaction_groups()
+        return self._given(GroupedItems(groups, changes_of_group, timeout, idle))
+
+    def _changes_of(self, transaction: Transaction, notices: bool) -> Iterator[Change | Notice]:
+        progress, given = self._progress, self._progress.changes
+        before, light = progress.pending, transaction.with_rows(())
+        changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
+        given.begin(before, light, changes)
+        for change in islice(changes, inside.POSITIONED_AFTER):
+            given.last = change
+            yield change
+        for change in changes:
+            given.last = change
+            progress.given = light, change
+            yield change
+        progress.pending, progress.given = light, None
+        if given.last is not None:
+            progress.end_changes()
+
+    async def get(self, timeout: float | None = None) -> Change | None:  # noqa: ASYNC109  # a promise of the API
+        """Return the next change; None where none comes within ``timeout`` seconds, or the stream has ended.
+
+        Raises:
+            ReplicaClientError: what :meth:`changes` raises.
+        """
+        check_timeout(timeout)
+        if self._getting is None:
+            self._getting = self.changes()
+        try:
+            async with asyncio.timeout(timeout):
+                return await anext(self._getting)
+        except (TimeoutError, StopAsyncIteration):
+            return None
 
     @overload
     def batches(
@@ -482,10 +544,10 @@ class SourceStream(AsynchronousOnly):
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
     ) -> AsyncGenerator[RecordBatch | Notice, None]: ...
 
-    async def batches(
+    def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> AsyncGenerator[RecordBatch | Notice, None]:
-        """Row changes as Arrow record batches, each of one table and one shape.
+        """Return row changes as Arrow record batches, each of one table and one shape.
 
         :attr:`position` moves only when all rows before it have been given.
 
@@ -505,6 +567,12 @@ class SourceStream(AsynchronousOnly):
             ProtocolError: the source sent what the protocol forbids.
             TransportError: the connection was lost, and could not be opened again.
         """
+        batches = self._batches(max_rows, max_seconds, notices)
+        return self._given(GroupedItems(batches, lambda batch: iter((batch,))))
+
+    async def _batches(
+        self, max_rows: int, max_seconds: float, notices: bool
+    ) -> AsyncGenerator[RecordBatch | Notice, None]:
         from replica_client.rows.batching import BatchAssembler
 
         batches = BatchAssembler(max_rows, self._options.decode)
@@ -600,3 +668,7 @@ class SourceStream(AsynchronousOnly):
                         ready = []
             if ready:
                 yield ready
+
+
+def _nothing() -> None:
+    """Return the sign of :meth:`SourceStream.changes` that no change came in time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
 
@@ -14,6 +15,7 @@ from replica_client.errors import (
     ReplicaClientError,
     ServerError,
     SourceChangedError,
+    StreamStateError,
     TransportError,
 )
 from replica_client.position.position import Position
@@ -21,7 +23,7 @@ from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
 from replica_client.readers.live.past_source import PastSource
 from replica_client.readers.live.replay import Replay, is_artificial_here
-from replica_client.readers.live.source_link import SourceLink
+from replica_client.readers.live.source_link import SourceLink, may_pass
 from replica_client.readers.live.source_start import behind_purged, resolve_start, transaction_start
 from replica_client.readers.live.stream_knowledge import StreamKnowledge
 from replica_client.readers.live.stream_options import StreamOptions
@@ -74,26 +76,33 @@ class StreamEvents:
         """What events go through.
 
         Raises:
-            ConnectionLostError: the stream is not open.
+            StreamStateError: the stream is not open.
         """
         if self._feed is None:
-            raise ConnectionLostError("the stream is not open; use it in an `async with` block")
+            raise StreamStateError("the stream is not open; use it in an `async with` block")
         return self._feed
 
     async def open(self, start: Start) -> None:
-        """Connect to the first host that serves the start.
+        """Connect to the first host that serves the start; try again as the policy says.
 
         Raises:
-            ReplicaClientError: none does; this is the error of the last one.
+            ReplicaClientError: no host does; the error of the last one.
         """
         last: ReplicaClientError | None = None
-        for host in self._link.hosts():
-            try:
-                return await self._open_at(host, start)
-            except ReplicaClientError as error:
-                if not self._link.goes_on(error):
-                    raise
-                last = error
+        for attempt, delay in enumerate(self._options.reconnect.first_delays(), 1):
+            if last is not None:
+                _LOG.warning("cannot connect: %s; try %d in %.1f s", last, attempt, delay)
+                await asyncio.sleep(delay)
+            for host in self._link.hosts():
+                try:
+                    return await self._open_at(host, start)
+                except ReplicaClientError as error:
+                    if not self._link.goes_on(error):
+                        raise
+                    last = error
+            # Another host may become the right one; a single one that refuses the start stays as it is.
+            if last is not None and not may_pass(last):
+                break
         raise last or ConnectionLostError("there is no host")
 
     async def _open_at(self, host: ConnectOptions, start: Start) -> None:
@@ -164,7 +173,7 @@ class StreamEvents:
         waiting = 0
         while True:
             if link.dump is None:
-                raise ConnectionLostError("the stream is closed")
+                raise StreamStateError("the stream is closed")
             if self.is_done():
                 return
             events = link.dump.events

@@ -40,7 +40,7 @@ class StreamOptions:
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     read_timeout: float | None = None
     semi_sync: bool = False
-    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    reconnect: ReconnectPolicy = field(default=ReconnectPolicy(attempts=20, first_attempts=1))
     assembly: AssemblyOptions = field(default_factory=lambda: AssemblyOptions(Selection()))
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     schema: SchemaHistory | None = None

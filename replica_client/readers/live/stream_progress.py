@@ -11,7 +11,13 @@ from replica_client.errors import PositionStoreError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.saving import PositionSaver
-from replica_client.readers.inside import GivenChange, position_at
+from replica_client.readers.inside import (
+    Acknowledged,
+    GivenChange,
+    GivenChanges,
+    acknowledged_position,
+    position_at,
+)
 from replica_client.readers.live.past_source import PastSource
 from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.readers.live.stream_knowledge import StreamKnowledge
@@ -38,6 +44,7 @@ class StreamProgress:
         parted: whether that was not all of its transaction.
         pending: the position before what is being given: rows that wait in batches, or come one by one.
         given: the change that was given last of a large transaction.
+        changes: those that are given one by one.
         acknowledged: the position that was acknowledged last.
         start_time: seconds since 1970 before which no transaction is wanted.
         unpinned: whether the start is still to be saved.
@@ -57,6 +64,7 @@ class StreamProgress:
         self.parted = False
         self.pending: Position | Transaction | None = None
         self.given: GivenChange | None = None
+        self.changes = GivenChanges()
         self.acknowledged: Position | None = None
         self.start_time: int | None = None
         self.unpinned = False
@@ -117,6 +125,25 @@ class StreamProgress:
         """Whether a position is of a server that was left."""
         return any(one.has(position) for one in self._left)
 
+    def position_of(self, acknowledged: Acknowledged) -> Position:
+        """Return the position that an acknowledgement stands for.
+
+        Raises:
+            ConfigError: it is no position, transaction or change.
+            PositionError: the change does not know its transaction.
+        """
+        return acknowledged_position(self.changes, self.position, acknowledged)
+
+    def end_changes(self) -> None:
+        """Save the position after a transaction whose last change was acknowledged before more was asked for.
+
+        Raises:
+            PositionStoreError: a position that was acknowledged before could not be saved.
+        """
+        position = self.changes.end(self.acknowledged)
+        if position is not None:
+            self.remember(position)
+
     def remember(self, position: Position) -> None:
         """Take a position as acknowledged, and save it in the background.
 
@@ -139,6 +166,9 @@ class StreamProgress:
     async def close(self, *, failed: bool) -> None:
         """Save the last position; where the stream failed already, an error of it is logged."""
         try:
+            position = self.changes.close(self.acknowledged)
+            if position is not None:
+                self.remember(position)
             await self.flush()
         except PositionStoreError as error:
             if not failed:

@@ -32,7 +32,6 @@ from replica_client.transport.source_gtids import gtids_in_binlog
 
 _LOG = logging.getLogger("replica_client.relay")
 
-_FOR_EVER: Final = 1 << 62
 _TRIES_PER_HOST: Final = 2
 _HOST_SECONDS: Final = 1.0
 _PROBE_HEARTBEAT: Final = 2.0
@@ -137,7 +136,9 @@ class Upstream:
             read_timeout=self._options.read_timeout,
             semi_sync=self._options.semi_sync,
             first_file=first_file,
-            reconnect=ReconnectPolicy(attempts=_FOR_EVER if alone else _TRIES_PER_HOST),
+            reconnect=ReconnectPolicy(
+                attempts=None if alone else _TRIES_PER_HOST, first_attempts=1
+            ),
             wait_for_first=True,
             indexes=False,
         )

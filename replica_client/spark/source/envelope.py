@@ -129,7 +129,7 @@ def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[A
             timestamp,
             change.gtid,
             change.file,
-            change.position,
+            change.offset,
             change.event_index,
             change.row_index,
             change.database,

@@ -34,7 +34,7 @@ MAX_KEPT = 4
 
 _MAX_SKIP = 8 << 20
 _STALLED = 20.0
-_RECONNECT = ReconnectPolicy(attempts=5)
+_RECONNECT = ReconnectPolicy(attempts=5, first_attempts=1)
 
 
 def server_id(source: SourceOptions, number: int) -> int:

@@ -37,7 +37,7 @@ Place = tuple[str, int, int, int]
 
 
 def place(change: rc.Change) -> Place:
-    return change.file, change.position, change.event_index, change.row_index
+    return change.file, change.offset, change.event_index, change.row_index
 
 
 def key_texts(change: rc.Change) -> list[tuple[str, ...]]:

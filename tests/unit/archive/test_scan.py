@@ -200,7 +200,7 @@ def test_what_stands_before_a_fault_comes_first(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pieces, "PIECE_SIZE", 1)
     monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
     whole = rc.open_binlog(FILES[0], tables="shop.orders")
-    positions = [change.position for change in whole.changes()]
+    positions = [change.offset for change in whole.changes()]
     data = bytearray(FILES[0].read_bytes())
     at = positions[len(positions) // 2]
     size = int.from_bytes(data[at + 9 : at + 13], "little")

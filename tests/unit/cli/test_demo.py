@@ -48,7 +48,7 @@ def test_a_lost_change_is_seen():
     log = [
         {
             "_file": change.file,
-            "_offset": change.position,
+            "_offset": change.offset,
             "_row_index": change.row_index,
             "database": change.database,
             "table": change.table,

@@ -114,4 +114,4 @@ def test_rows_that_are_damaged_behind_the_index_are_never_given(
 def _table(path: Path, position: int) -> str:
     """The table of the rows at a position."""
     whole = DATA / path.name
-    return next(one.table for one in rc.open_binlog(whole).changes() if one.position == position)
+    return next(one.table for one in rc.open_binlog(whole).changes() if one.offset == position)

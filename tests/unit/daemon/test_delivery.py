@@ -166,7 +166,7 @@ def poison(event, row, where="before_write", error=PoisonChangeError):
                             else {}
                         ),
                         file=change.file,
-                        position=change.position,
+                        position=change.offset,
                     )
 
     return step

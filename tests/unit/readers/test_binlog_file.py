@@ -135,7 +135,7 @@ def test_batches_hold_the_same_rows() -> None:
         assert row["state"] == str(image["state"])
         assert row["placed"] == image["placed"].to_python()
         assert (row["packing"] is None) == (image["packing"] is None)
-        assert row["_offset"] == change.position
+        assert row["_offset"] == change.offset
     assert table.column("_commit_version").to_pylist() == sorted(
         table.column("_commit_version").to_pylist()
     )

@@ -44,8 +44,8 @@ def test_same_as_from_disk(
         assert [(e.position, e.header, e.body) for e in buffered.events()] == [
             (e.position, e.header, e.body) for e in from_disk.events()
         ]
-    rows = [(c.kind, c.table, c.before, c.after, c.position) for c in buffered.changes()]
-    assert rows == [(c.kind, c.table, c.before, c.after, c.position) for c in from_disk.changes()]
+    rows = [(c.kind, c.table, c.before, c.after, c.offset) for c in buffered.changes()]
+    assert rows == [(c.kind, c.table, c.before, c.after, c.offset) for c in from_disk.changes()]
     assert rows
     batches = [
         (b.num_rows, b.schema, b.drop_columns(["_file", "_commit_version"]))

@@ -34,7 +34,7 @@ def moment(seconds: int) -> datetime.datetime:
 
 
 def change_positions(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
-    return sorted((c.file, c.position, c.event_index, c.row_index) for c in reader.changes())
+    return sorted((c.file, c.offset, c.event_index, c.row_index) for c in reader.changes())
 
 
 def batch_positions(reader: rc.BinlogFileReader) -> list[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def check(
     if expected:
         assert reader.position.offset >= expected[-1].position.offset
     changes = [change for t in expected for change in t.changes]
-    positions = sorted((c.file, c.position, c.event_index, c.row_index) for c in changes)
+    positions = sorted((c.file, c.offset, c.event_index, c.row_index) for c in changes)
     assert change_positions(reader) == positions
     assert batch_positions(reader) == positions
     ends = {(t.start.file, t.start.offset): t.position.offset for t in expected}
@@ -129,7 +129,7 @@ def test_names_of_columns_come_from_before_the_start() -> None:
     later = whole[len(whole) // 2]
     found = next(rc.open_binlog(DEMO, start=later.gtid.rsplit(":", 1)[0] + ":1-8").changes())
     assert found.after is not None
-    same = next(c for c in whole if (c.file, c.position) == (found.file, found.position))
+    same = next(c for c in whole if (c.file, c.offset) == (found.file, found.offset))
     assert found.shape == same.shape
 
 

@@ -28,7 +28,7 @@ def rows_of(change: Change, version: str, timestamp_us: int) -> Iterator[tuple[A
                     version,
                     change.gtid,
                     change.file,
-                    change.position,
+                    change.offset,
                     change.event_index,
                     change.row_index,
                 ),

@@ -66,9 +66,9 @@ def test_deletes_become_updates_of_a_marker() -> None:
     made = [change for one in given(transformer(soft_delete="gone")) for change in one.changes]
     deletes = 0
     for one, other in zip(plain, made, strict=True):
-        assert (one.file, one.position, one.row_index) == (
+        assert (one.file, one.offset, one.row_index) == (
             other.file,
-            other.position,
+            other.offset,
             other.row_index,
         )
         if one.kind != "delete":

@@ -172,7 +172,7 @@ def test_rows_are_chosen_as_they_come_and_go() -> None:
                 _apply(wanted, change)
         for change in made.transaction(one).changes:
             if change.table == "orders":
-                place = (change.file, change.position, change.row_index)
+                place = (change.file, change.offset, change.row_index)
                 assert place not in seen
                 seen.add(place)
                 _apply(given, change)

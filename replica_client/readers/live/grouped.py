@@ -1,0 +1,96 @@
+"""An asynchronous iterator that a time limit around one of its steps does not end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from replica_client.errors import ConfigError
+
+_Group = TypeVar("_Group")
+_Item = TypeVar("_Item")
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Refuse what is no number of seconds.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 <= timeout < float("inf")):
+        raise ConfigError(
+            f"timeout={timeout!r}: give seconds, 0 or more, or None to wait without end"
+        )
+
+
+class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
+    """The items of groups that come from a source, one by one.
+
+    A group is awaited in a task of its own. Where the consumer is cancelled meanwhile, by ``asyncio.timeout`` or
+    ``asyncio.wait_for``, the task goes on, and the next step takes its group: an asynchronous generator would end.
+
+    Args:
+        groups: gives groups; it is closed with this iterator.
+        items_of: gives the items of a group.
+        timeout: seconds; where no group comes for so long, ``idle`` is given. None: no limit.
+        idle: given then.
+    """
+
+    def __init__(
+        self,
+        groups: AsyncGenerator[_Group, None],
+        items_of: Callable[[_Group], Iterator[_Item]],
+        timeout: float | None = None,
+        idle: Callable[[], _Item] | None = None,
+    ) -> None:
+        self._groups, self._items_of = groups, items_of
+        self._timeout, self._idle = timeout, idle
+        self._items: Iterator[_Item] | None = None
+        self._pending: asyncio.Task[_Group] | None = None
+        self._closed = False
+
+    def __aiter__(self) -> GroupedItems[_Group, _Item]:
+        return self
+
+    async def __anext__(self) -> _Item:
+        while not self._closed:
+            if self._items is not None:
+                for item in self._items:
+                    return item
+                self._items = None
+            if self._pending is None:
+                self._pending = asyncio.ensure_future(anext(self._groups))
+            await asyncio.wait((self._pending,), timeout=self._timeout)
+            if not self._pending.done():
+                if self._idle is not None:
+                    return self._idle()
+                continue
+            pending, self._pending = self._pending, None
+            try:
+                self._items = self._items_of(pending.result())
+            except StopAsyncIteration:
+                self._closed = True
+            except BaseException:
+                self._closed = True
+                raise
+        raise StopAsyncIteration
+
+    async def asend(self, value: None) -> _Item:
+        """Do what ``anext`` does."""
+        return await self.__anext__()
+
+    async def athrow(self, *error: Any) -> _Item:
+        """Close the iterator, and raise the error."""
+        await self.aclose()
+        raise error[0]
+
+    async def aclose(self) -> None:
+        """End the iterator and the task that waits for a group."""
+        self._closed, self._items = True, None
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.cancel()
+            await asyncio.gather(pending, return_exceptions=True)
+        await self._groups.aclose()
