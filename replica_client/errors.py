@@ -11,6 +11,7 @@
     │   ├── PacketSequenceError
     │   ├── PacketTooLargeError
     │   └── UnexpectedPacketError
+    ├── StreamStateError            a stream is not open yet, or closed; also a RuntimeError
     ├── ServerError                 the server answered with an ERR packet
     │   ├── AccessDeniedError       wrong password, missing privilege
     │   ├── BinlogDisabledError     the server writes no binlog
@@ -20,6 +21,7 @@
     │       └── ServerIdConflictError  another replica uses our server id or uuid
     ├── TransportError
     │   ├── ConnectError
+    │   │   └── UnknownHostError
     │   ├── ConnectionLostError
     │   │   └── StreamEndedError    the source ended a stream that should not end
     │   ├── TransportTimeoutError

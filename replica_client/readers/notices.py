@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
-from replica_client.readers.transaction import Transaction, placed_changes
+from replica_client.readers.transaction import Transaction, located_changes
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
@@ -38,7 +38,7 @@ def changes_of(
         without_rows = transaction.with_rows(())
     if notices:
         return _with_notices(transaction, before, without_rows)
-    return placed_changes(transaction.rows, before, without_rows)
+    return located_changes(transaction.rows, before, without_rows)
 
 
 def _with_notices(
@@ -46,7 +46,7 @@ def _with_notices(
 ) -> Iterator[Change | Notice]:
     for item in transaction.items:
         if isinstance(item, RowsOfEvent):
-            yield from placed_changes((item,), before, without_rows)
+            yield from located_changes((item,), before, without_rows)
         else:
             yield item
 

@@ -399,7 +399,7 @@ class Changes:
         if transaction is None:
             return chain.from_iterable(self._rows) if self._one is None else iter(self._one)
         rows = self._rows if self._one is None else (self._one,)
-        return placed_changes(rows, None, transaction.with_rows(()))
+        return located_changes(rows, None, transaction.with_rows(()))
 
     def __reversed__(self) -> Iterator[Change]:
         return reversed(self._all())
@@ -413,11 +413,7 @@ class Changes:
         return False
 
     def index(self, change: Change, *limits: int) -> int:
-        """The index of a change; ``limits`` are as in :meth:`list.index`.
-
-        Raises:
-            ValueError: it is none of them.
-        """
+        """Return the index of a change; arguments and errors are those of :meth:`list.index`."""
         return self._all().index(change, *limits)
 
     def count(self, change: Change) -> int:
@@ -456,7 +452,7 @@ class Changes:
 Sequence.register(Changes)
 
 
-def placed_changes(
+def located_changes(
     rows: Iterable[RowsOfEvent], before: Position | Transaction | None, transaction: Transaction
 ) -> Iterator[Change]:
     """Return the changes of rows events, which know their transaction.
@@ -464,10 +460,7 @@ def placed_changes(
     Args:
         rows: of the transaction.
         before: the resume point before it, or the transaction before it; None where it is not known.
-        transaction: that they are of, without its rows: a change that is kept keeps no event in memory.
-
-    Raises:
-        BinlogDecodeError: a row cannot be decoded.
+        transaction: without its rows: a change that is kept keeps no event in memory.
     """
     return chain.from_iterable(changes_of_transaction(one, before, transaction) for one in rows)
 

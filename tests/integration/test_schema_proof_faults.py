@@ -133,7 +133,7 @@ async def test_a_proof_that_always_fails_ends_with_its_error(fresh_server) -> No
     cuts = Cuts(dict.fromkeys(range(1, 100), 500))
     with _proxy(source, cuts) as url:
         with pytest.raises(TransportError):
-            await _rows(url, **options)
+            await _rows(url, **options, attempts=20)
     assert 20 <= len(cuts.seen) <= 50
 
 

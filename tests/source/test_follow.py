@@ -124,10 +124,13 @@ def test_nothing_is_there_before_it_is_opened() -> None:
     stream = rc.follow("mysql://repl@127.0.0.1:1/")
     with pytest.raises(StreamStateError, match="not open"):
         next(stream.changes())
-    with pytest.raises(rc.TransportError):
+    with pytest.raises(StreamStateError):
         stream.acknowledge(rc.Position("a.000001", 4))
+    with pytest.raises(StreamStateError):
+        stream.flush()
+    unreachable = rc.follow("mysql://repl@127.0.0.1:1/", attempts=1)
     with pytest.raises(rc.TransportError):
-        stream.open()
+        unreachable.open()
     assert threading.active_count() == 1 or all(
         thread.name != "replica_client" for thread in threading.enumerate()
     )

@@ -98,7 +98,7 @@ async def asked(
     Args:
         question: opens a connection and asks.
         what: is asked for, as a log line says it.
-        policy: delays between two tries; None: the default.
+        policy: delays between two tries; None: the default, with 20 tries.
         is_wanted: whether the answer still is.
         goes_on: whether an error passes that would be raised at once.
 
@@ -106,7 +106,7 @@ async def asked(
         ServerError: the source refuses, or failed too often.
         TransportError: the connection failed too often.
     """
-    delays = (policy or ReconnectPolicy()).delays()
+    delays = (policy or ReconnectPolicy(attempts=20)).delays()
     refusals = 0
     while True:
         try:

@@ -79,6 +79,6 @@ async def test_follow_in_asyncio(misuse) -> None:
 
 async def test_iterators_of_a_stream_that_is_not_open() -> None:
     stream = rc.connect(URL)
-    with pytest.raises(rc.TransportError, match="async with"):
+    with pytest.raises(RuntimeError, match="async with"):
         async for _ in stream.changes():
             pass
