@@ -23,14 +23,18 @@ from dlt.common.schema.typing import TColumnSchema
 from dlt.load.exceptions import LoadClientJobFailed, LoadClientJobTerminalRetry
 from dlt.pipeline.exceptions import PipelineStepFailed
 
+from replica_client.errors import DataLossError
 from replica_client.integrations.table_sync import CopiedRows, TableSync
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.reserved_names import RESERVED, check_names, taken_names
 from replica_client.snapshot import Locking
 
 _LOG: Final = logging.getLogger("replica_client")
 
-ORDER, DELETED = "_change_order", "_deleted"
-"""Columns of the tables that tell dlt which of a row's changes is the last, and whether the row is gone."""
+ORDER, DELETED = RESERVED["dlt"]
+"""Columns of the tables by which dlt knows which of a row's changes is the last, and whether the row is gone.
+
+In a table that has a column of such a name itself, ours is called ``_replica_client_deleted``, and so on."""
 
 _ROWS_AT_ONCE = 5000
 _RESOURCE = "changes"
@@ -149,6 +153,7 @@ def _items(sync: TableSync, name: Callable[[str, str], str]) -> Iterator[Any]:
     rows: list[dict[str, Any]] = []
     hints: Any = None
     last: TableModel | None = None
+    ours, deleted = ORDER, DELETED
     for order, item in enumerate(sync.run()):
         if isinstance(item, CopiedRows):
             copy = _hints(item.table, name, "replace")
@@ -157,7 +162,8 @@ def _items(sync: TableSync, name: Callable[[str, str], str]) -> Iterator[Any]:
                 empty = dlt.mark.materialize_table_schema()
                 yield dlt.mark.with_hints(empty, copy, create_table_variant=True)
                 continue
-            found = [{**row, ORDER: order} for row in item.rows]
+            ours, _ = own_columns(item.table)
+            found = [{**_checked(item.table, row), ours: order} for row in item.rows]
             yield dlt.mark.with_hints(found, copy, create_table_variant=True)
             continue
         if rows and (item.table is not last or len(rows) >= _ROWS_AT_ONCE):
@@ -165,9 +171,41 @@ def _items(sync: TableSync, name: Callable[[str, str], str]) -> Iterator[Any]:
             rows = []
         if item.table is not last:
             last, hints = item.table, _hints(item.table, name, "merge")
-        rows.append({**item.values, ORDER: order, DELETED: True if item.deleted else None})
+            ours, deleted = own_columns(item.table)
+        gone = True if item.deleted else None
+        rows.append({**_checked(item.table, item.values), ours: order, deleted: gone})
     if rows:
         yield dlt.mark.with_hints(rows, hints, create_table_variant=True)
+
+
+def _checked(table: TableModel, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without the JSON document null, which dlt reads as NULL.
+
+    Raises:
+        DataLossError: it has one.
+    """
+    for column in table.columns:
+        if column.kind == "json" and row.get(column.name) == "null":
+            key = ", ".join(f"{name}={row[name]!r}" for name, _ in table.primary_key)
+            raise DataLossError(
+                f"{table.database}.{table.name}, row {key}: column {column.name} holds the JSON document null, which "
+                "dlt cannot tell from NULL; change it on the source, or exclude the table"
+            )
+    return row
+
+
+def own_columns(table: TableModel) -> tuple[str, str]:
+    """Return the names of :data:`ORDER` and :data:`DELETED` in a table.
+
+    Raises:
+        ConfigError: dlt itself adds a column that the table has.
+    """
+    columns = [column.name for column in table.columns if not column.hidden]
+    name = f"{table.database}.{table.name}"
+    check_names("dlt own", name, columns, "dlt adds", "exclude the table")
+    taken = taken_names("dlt", columns)
+    order, deleted = (f"_replica_client{one}" if one in taken else one for one in (ORDER, DELETED))
+    return order, deleted
 
 
 def _hints(table: TableModel, name: Callable[[str, str], str], disposition: Any) -> Any:
@@ -177,8 +215,9 @@ def _hints(table: TableModel, name: Callable[[str, str], str], disposition: Any)
     key = [name for name, _ in table.primary_key]
     for part in key:
         columns[part]["nullable"] = False
-    columns[ORDER] = {"name": ORDER, "data_type": "bigint", "dedup_sort": "desc"}
-    columns[DELETED] = {"name": DELETED, "data_type": "bool", "hard_delete": True}
+    order, deleted = own_columns(table)
+    columns[order] = {"name": order, "data_type": "bigint", "dedup_sort": "desc"}
+    columns[deleted] = {"name": deleted, "data_type": "bool", "hard_delete": True}
     return dlt.mark.make_hints(
         table_name=name(table.database, table.name),
         write_disposition=disposition,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -23,6 +22,7 @@ from replica_client._version import __version__
 from replica_client.integrations.table_sync import CopiedRows, TableSync
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.reserved_names import check_names
 from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.hosts import parse_hosts
@@ -66,19 +66,20 @@ class TableStream(Stream):
             for column in table.columns
             if not column.hidden
         }
+        check_names(
+            "singer",
+            f"{table.database}.{table.name}",
+            columns,
+            "Singer's targets add",
+            "exclude the table",
+        )
         columns[_DELETED] = {"type": ["string", "null"], "format": "date-time"}
         name = f"{table.database}-{table.name}"
         super().__init__(tap, {"type": "object", "properties": columns}, name)
         self.primary_keys = key
-        self._documents = {one.name for one in table.columns if one.kind == "json"}
 
     def _record(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: json.dumps(value, ensure_ascii=False)
-            if name in self._documents and value is not None
-            else _plain(value)
-            for name, value in row.items()
-        }
+        return {name: _plain(value) for name, value in row.items()}
 
     def get_records(self, context: Any) -> Iterable[dict[str, Any]]:
         """The rows that are new, as they come."""

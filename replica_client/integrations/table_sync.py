@@ -28,7 +28,6 @@ from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import changes_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.query_values import plain_text
-from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
@@ -256,19 +255,17 @@ def _values(row: Row, model: TableModel, where: str) -> dict[str, Any]:
 def python_value(value: Any) -> Any:
     """A column's value as Python's own types.
 
-    TIME is MySQL's text, a JSON document what it says, GEOMETRY its WKB, ENUM and SET their text.
+    TIME is MySQL's text, a JSON document its text, GEOMETRY its WKB, ENUM and SET their text.
 
     Raises:
         ValueError: a zero or partial date, which no date type has.
     """
     if value is None or isinstance(value, (int, float, bytes)):
         return value
-    if isinstance(value, RawJson):
-        return json.loads(value)
     if isinstance(value, JsonDocument):
-        return json.loads(value.text)
+        return value.text
     if isinstance(value, str):
-        return value
+        return str(value)
     if isinstance(value, Time):
         return plain_text(value.to_python())
     if isinstance(value, (Date, DateTime, Timestamp)):

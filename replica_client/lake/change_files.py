@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -145,6 +145,8 @@ class ChangeFile:
 
 class ChangeFileBuilder(BatchBuilder):
     """Collects the changes of one table and shape for change files."""
+
+    has_user_names: ClassVar[bool] = False  # a change file has "$" before them
 
     def finish(self) -> pa.RecordBatch:
         """The changes as a batch of :class:`BatchBuilder` whose schema tells shape and key."""
@@ -328,19 +330,19 @@ def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str, Image
     key = json.loads(schema.metadata[_KEY])
     found = pa.Table.from_batches(batches).unify_dictionaries()
     count = found.num_rows
-    names = [one for one in schema.names[_FIRST_COLUMN:] if one != DIGEST]
-    columns = {name: found[name] for name in COMMON if name in schema.names}
+    # Columns of the user's may have names of ours: those stand before.
+    head = {name: found.column(at) for at, name in enumerate(schema.names[:_FIRST_COLUMN])}
+    columns = {name: head[name] for name in COMMON if name in head}
     for name in ("database", "table"):
         text = pa.array([schema.metadata[name.encode()].decode()], pa.string())
         zeros = pa.repeat(pa.scalar(0, pa.int32()), count)
         columns[name] = pa.DictionaryArray.from_arrays(zeros, text)
-    columns["operation"] = found["_change_type"]
+    columns["operation"] = head["_change_type"]
     columns[ARRIVAL] = pa.array(range(count), pa.int32())
-    for name in ("_absent", "_lossless", DIGEST):
-        if name in schema.names:
-            columns[name] = found[name]
-    for name in names:
-        columns[COLUMN + name] = found[name]
+    for name in ("_absent", "_lossless"):
+        columns[name] = head[name]
+    for at, name in enumerate(schema.names[_FIRST_COLUMN:], _FIRST_COLUMN):
+        columns[name if name == DIGEST else COLUMN + name] = found.column(at)
     rows = pa.table(columns).replace_schema_metadata(schema.metadata)
     keys = [COLUMN + name for name in key]
     facts = image_facts(rows, keys, json_columns(shape_in(rows.schema)))

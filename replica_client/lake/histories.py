@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFile
-from replica_client.lake.history_rows import FIELDS, HistoryShape, Moment
+from replica_client.lake.history_rows import HistoryShape, Moment
 from replica_client.lake.history_table import HistoryTable
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -22,6 +21,7 @@ from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import is_copy
 from replica_client.rows.selection import Selection
 from replica_client.schema.model import TableModel
+from replica_client.schema.reserved_names import check_names
 
 NEEDS_WHOLE = (
     "its history needs whole row images; SET GLOBAL binlog_row_image = 'FULL', then have it copied again "
@@ -74,14 +74,13 @@ class Histories:
             return False
         if entry.model is None or not entry.model.primary_key:
             return False
-        added = {field.name for field in FIELDS}
-        for column in entry.model.columns:
-            # Delta takes names that differ in letter case alone for one.
-            if column.name.lower() in added:
-                raise ConfigError(
-                    f"{'.'.join(entry.table)}: it has a column {column.name}, and its history adds one of this name; "
-                    "leave it out of history in [lake]"
-                )
+        check_names(
+            "lake history",
+            ".".join(entry.table),
+            (column.name for column in entry.model.columns),
+            "its history adds",
+            "leave it out of history in [lake]",
+        )
         return True
 
     def taken(self, before: int) -> Moment:

@@ -21,6 +21,7 @@ from replica_client.lake.lake_columns import (
     lake_column,
 )
 from replica_client.schema.model import TableModel
+from replica_client.schema.reserved_names import taken_names
 
 COPY_KEY: Final = "_row_key"
 """Key of a row in a table without a primary key: a digest of the row, and which copy of it it is."""
@@ -204,12 +205,12 @@ def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
         return str(error)
     if not table.columns:
         return "it has no columns"
-    # Spark and Delta take names that differ in letter case alone for one.
-    added = names[len(table.columns) :]
-    for name in names[: len(table.columns)]:
-        if name.lower() == DELETED and DELETED in added:
+    own, added = names[: len(table.columns)], names[len(table.columns) :]
+    if table.keeps_deleted:
+        for name in taken_names("lake soft deletes", own).values():
             return f"it has a column {name}; leave it out of soft_deletes in [lake]"
-        if name.lower() in added:
+    for ours, name in taken_names("lake", own).items():
+        if ours in added:
             return f"it has a column {name}, and the lake adds one of this name"
     return ""
 

@@ -48,12 +48,14 @@ def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
         batch: with both images of an update next to each other.
         shape: of the table.
     """
-    absent = batch.column("_absent")
+    # Columns of the user's may have names of ours: those stand before.
+    head = {name: at for at, name in reversed(list(enumerate(batch.schema.names)))}
+    absent = batch.column(head["_absent"])
     if absent.null_count == len(absent):
         return batch
     lists: _Lists = absent.to_pylist()
-    kinds = batch.column("_change_type").to_pylist()
-    certain = not is_mariadb(batch.column("_gtid"))
+    kinds = batch.column(head["_change_type"]).to_pylist()
+    certain = not is_mariadb(batch.column(head["_gtid"]))
     nulls = {c.name for c in shape.columns if c.nullable and c.type_code in _WITHOUT_LITERALS}
     hashes = {column.name for column in shape.columns if is_hash(column)}
     filled: dict[str, list[int]] = {}
@@ -80,14 +82,14 @@ def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
     columns = list(batch.columns)
     indexes = list(range(batch.num_rows))
     for name, rows in filled.items():
-        at = batch.schema.get_field_index(name)
+        at = len(columns) - 1 - batch.schema.names[::-1].index(name)
         source = indexes.copy()
         for row in rows:
             source[row] = row - 1
         columns[at] = columns[at].take(pa.array(source, pa.int32()))
-    number = batch.schema.get_field_index("_lossless")
+    number = head["_lossless"]
     columns[number] = _lossless(columns[number], filled)
-    columns[batch.schema.get_field_index("_absent")] = pa.array(lists, absent.type)
+    columns[head["_absent"]] = pa.array(lists, absent.type)
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from replica_client.rows.runs import (
     EventRuns,
 )
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
+from replica_client.schema.reserved_names import check_names
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -86,7 +87,13 @@ class BatchBuilder:
         schema: of the batches.
         rows: the columns.
         runs: the change columns.
+        has_user_names: whether the table's columns stand next to ours in what is given.
+
+    Raises:
+        ConfigError: a column has the name of one of ours.
     """
+
+    has_user_names: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -103,6 +110,14 @@ class BatchBuilder:
         self.decoder = RowImageDecoder(shape, options, columns) if decoder is None else decoder
         taken = frozenset(self.decoder.column_names)
         wanted = [column for column in shape.columns if column.name in taken]
+        if self.has_user_names:
+            check_names(
+                "batches",
+                f"{shape.database}.{shape.table}",
+                (column.name for column in wanted),
+                "record batches have",
+                "leave it out (columns), or exclude the table",
+            )
         self._types: list[pa.DataType] = []
         sinks = []
         for column in wanted:

@@ -21,6 +21,7 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
+from replica_client.schema.reserved_names import check_names
 
 CHANGE_COLUMNS = (
     *("_change_type", "_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset"),
@@ -73,6 +74,7 @@ class CsvLines:
                 f"{where}: the columns of {'.'.join(table)} changed; go on in another file: with"
                 " --position-file the next run begins there"
             )
+        check_names("batches", ".".join(table), columns, "the change columns have", "take --json")
         self._table, self._columns = table, columns
         return ",".join(map(csv_cell, (*CHANGE_COLUMNS, *columns)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +46,8 @@ _ORDER = [("_commit_version", "ascending"), *_EVENT_ORDER[1:]]
 class EnvelopeBuilder(BatchBuilder):
     """Collects the changes of one table and shape for the envelope."""
 
+    has_user_names: ClassVar[bool] = False
+
     def finish(self) -> pa.RecordBatch:
         """The changes as a batch of the envelope."""
         return envelope_batch(super().finish(), self.shape)
@@ -54,7 +56,7 @@ class EnvelopeBuilder(BatchBuilder):
 def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
     """The changes of a table's batch in the envelope."""
     images = json_images(batch, shape)
-    kept = batch.select(["_change_type", *_POSITION])
+    kept = batch.select([batch.schema.names.index(n) for n in ("_change_type", *_POSITION)])
     if images.rows is not None:
         kept = kept.take(images.rows)
     count = kept.num_rows

@@ -55,7 +55,8 @@ class Filters:
         """The rows of a batch that are given."""
         if self.done is None and self.wanted is None:
             return batch
-        gtids = batch.column("_gtid")
+        # A column of the user's that is called so stands after ours.
+        gtids = batch.column(batch.schema.names.index("_gtid"))
         if pa.types.is_dictionary(gtids.type):
             gtids = gtids.cast(pa.string())
         known = pc.unique(gtids)
