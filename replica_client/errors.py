@@ -11,7 +11,7 @@
     │   ├── PacketSequenceError
     │   ├── PacketTooLargeError
     │   └── UnexpectedPacketError
-    ├── StreamStateError            a stream is not open yet, or closed; also a RuntimeError
+    ├── StreamStateError            a stream is not open yet, or was closed
     ├── ServerError                 the server answered with an ERR packet
     │   ├── AccessDeniedError       wrong password, missing privilege
     │   ├── BinlogDisabledError     the server writes no binlog
