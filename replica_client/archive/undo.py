@@ -24,13 +24,13 @@ from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import HASH_NAME
-from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table
+from replica_client.schema.quoting import SPEAKS_UTF8, mysql_name, mysql_names, mysql_table
 from replica_client.schema.shape import ColumnShape, TableShape
 
 Direction = Literal["undo", "redo"]
 
 SESSION: Final = (
-    "SET NAMES utf8mb4",
+    SPEAKS_UTF8,
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",
     "SET SESSION foreign_key_checks = 0",

@@ -166,10 +166,9 @@ class Catalog:
             with self._writing:
                 if number < self._written:
                     return
-                temporary = self.directory / f".{INDEX_NAME}.tmp"
-                with naming(temporary):
-                    path = self.directory / INDEX_NAME
-                    replace_file(path, data, mode=0o666, temporary=temporary)
+                path = self.directory / INDEX_NAME
+                with naming(path):
+                    replace_file(path, data, mode=0o666)
                 self._written = number
 
         return write

@@ -83,7 +83,9 @@ class LocalCopy:
         self._dirty = False
         with naming(self.path):
             is_new = not self.path.exists()
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self._handle = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640
+            )
         if is_new:
             sync_directory(directory)
 

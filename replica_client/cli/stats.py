@@ -77,4 +77,4 @@ def _write(found: ArchiveStatistics, lines: Lines) -> None:
     for statement in found.statements:
         text = " ".join(statement.text.split())[:120]
         where = f"{statement.file}:{statement.position}"
-        lines.data(f"  {where}  {clock(statement.time)}  {text}")
+        lines.line(f"  {where}  {clock(statement.time)}  {text}")

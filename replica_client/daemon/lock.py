@@ -23,7 +23,9 @@ class StateLock:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(
-                directory / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+                directory / "daemon.lock",
+                os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
             )
         except OSError as error:
             raise ConfigError(

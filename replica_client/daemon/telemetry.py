@@ -12,11 +12,14 @@ import logging
 import math
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import httpx
+import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -27,9 +30,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, Tracer
 from prometheus_client.core import Metric
+from requests.adapters import HTTPAdapter
 
 from replica_client._version import __version__
 from replica_client.daemon.metrics import service_metrics
+from replica_client.sinks.bounded_http import SHORT_ANSWER, BoundedTransport
 
 if TYPE_CHECKING:
     from replica_client.daemon.observation import Pending
@@ -62,16 +67,21 @@ class Telemetry:
                 "service.instance.id": f"{socket.gethostname()}:{os.getpid()}",
             }
         )
+        self._session = _bounded_session()
         # Values are taken on the loop, where they change, and sent from a thread: the reader has no clock of its own.
         reader = PeriodicExportingMetricReader(
-            OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=_TIMEOUT),
+            OTLPMetricExporter(
+                endpoint=f"{base}/v1/metrics", timeout=_TIMEOUT, session=self._session
+            ),
             export_interval_millis=math.inf,
             export_timeout_millis=_TIMEOUT * 1000,
         )
         self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
         self._meter: Meter = self._meters.get_meter(_NAME, __version__)
         self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-        exporter = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=_TIMEOUT)
+        exporter = OTLPSpanExporter(
+            endpoint=f"{base}/v1/traces", timeout=_TIMEOUT, session=self._session
+        )
         self._traces.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._traces.get_tracer(_NAME, __version__)
         self._families: dict[str, Metric] = {}
@@ -142,7 +152,67 @@ class Telemetry:
         self._export()
         self._meters.shutdown(_TIMEOUT * 1000)
         self._traces.shutdown()
+        self._session.close()
 
 
 def _names(route: Route) -> dict[str, str]:
     return {"source": route.config.source.name, "sink": route.config.sink.name}
+
+
+class _BoundedAdapter(HTTPAdapter):
+    """Sends the SDK's requests with bounds: a collector is not trusted with memory and time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._transports: dict[tuple[Any, Any], BoundedTransport] = {}
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> requests.Response:
+        """See the base; proxies are those of the environment."""
+        transport = self._transports.get((verify, cert))
+        if transport is None:
+            context: Any = verify
+            if isinstance(verify, str) or cert:
+                context = ssl.create_default_context(
+                    cafile=verify if isinstance(verify, str) else None
+                )
+                if cert:
+                    context.load_cert_chain(*((cert,) if isinstance(cert, str) else cert))
+            transport = BoundedTransport(seconds=_TIMEOUT, limit=SHORT_ANSWER, verify=context)
+            self._transports[verify, cert] = transport
+        made = httpx.Request(
+            str(request.method),
+            str(request.url),
+            headers=dict(request.headers),
+            content=request.body,
+        )
+        try:
+            answer = transport.handle_request(made)
+        except httpx.TransportError as error:
+            raise requests.ConnectionError(f"{type(error).__name__}: {error}") from None
+        found = requests.Response()
+        found.status_code, found.reason = answer.status_code, answer.reason_phrase
+        found.headers.update(answer.headers)
+        found._content, found.url, found.request = answer.content, str(request.url), request
+        return found
+
+    def close(self) -> None:
+        """See the base."""
+        for one in self._transports.values():
+            one.close()
+        self._transports.clear()
+        super().close()
+
+
+def _bounded_session() -> requests.Session:
+    session, adapter = requests.Session(), _BoundedAdapter()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, adapter)
+    return session

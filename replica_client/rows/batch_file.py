@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -12,7 +13,7 @@ from replica_client.errors import ConfigError
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
-from replica_client.storage.durable import publish_file
+from replica_client.storage.durable import create_temporary, publish_file
 
 BatchFormat = Literal["parquet", "arrow"]
 
@@ -20,7 +21,7 @@ BatchFormat = Literal["parquet", "arrow"]
 class BatchFile:
     """Writes changes of one table, with the columns of its record batches.
 
-    A file appears under its name when it is whole: until :meth:`finish` it has the suffix ``.part``.
+    A file appears under its name when it is whole, at :meth:`finish`.
 
     Args:
         target: a path where nothing is, or a binary stream, which takes the Arrow stream format alone.
@@ -37,8 +38,8 @@ class BatchFile:
         if isinstance(target, Path):
             if target.exists():
                 raise ConfigError(f"{target}: this file exists; name a new one, or remove it")
-            self._part = target.with_name(target.name + ".part")
-            self._stream: IO[bytes] = self._part.open("wb")
+            descriptor, self._part = create_temporary(target)
+            self._stream: IO[bytes] = os.fdopen(descriptor, "wb")
         else:
             self._stream = target
         self._writer: Any = None

@@ -16,11 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Final
 
 from replica_client.errors import SchemaError
 
 # As information_schema escapes labels.
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r"})
+
+SPEAKS_UTF8: Final = "/*!999999\\C utf8mb4 */ SET NAMES utf8mb4"
+"""First statement of each script that people give to ``mysql`` or ``mariadb``.
+
+These clients cut a script into statements by the character set they were started with, not the session's. In gbk,
+sjis and cp932 the last byte of a letter and a backquote after it are one character: a name ends elsewhere, and what
+follows is a command of the client, such as ``\\!``, which runs a program. The command ``\\C`` sets the character set of
+the client; it obeys that inside such a comment, which servers and drivers pass over.
+"""
 
 Literal = int | float | Decimal | str | bytes | None
 """What :func:`mysql_value` can write."""

@@ -39,7 +39,9 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, DATA_MODE)
+        self._descriptor = os.open(
+            directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, DATA_MODE
+        )
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 DATA_MODE: Final = 0o640
 """Of files with rows or positions, before the umask: not for everybody on the machine."""
 
 TEMPORARY: Final = ".tmp"
 """What names of files end with that are not in place yet."""
+_LEFT_BEHIND: Final = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
+_LEFT_SECONDS: Final = 3600
+_MOST_SWEPT: Final = 10_000
+_SWEPT: Final[set[str]] = set()
 
 # What file systems say that cannot sync the names in a directory.
 _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
@@ -33,7 +41,7 @@ def write_durably(descriptor: int, data: bytes | bytearray | memoryview) -> None
 
 def sync_file(path: Path) -> None:
     """Let what others wrote into a file be on disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -52,6 +60,67 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
+    """Create the file that another one is written to before it takes its name, in the same directory.
+
+    Its name cannot be guessed, and nothing that is there is opened: whoever may write to the directory cannot put a
+    link in its place. What killed processes left behind an hour ago goes.
+
+    Args:
+        path: the name that it will have.
+        mode: before the umask.
+
+    Returns:
+        its descriptor, open for writing and reading, and its path.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    _sweep(path.parent)
+    end = f".{secrets.token_hex(8)}{TEMPORARY}"
+    name = os.fsdecode(os.fsencode(path.name)[: 254 - len(end)])
+    temporary = path.with_name(f".{name}{end}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(temporary, flags, mode), temporary
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what was left behind in a directory, once in the life of this process."""
+    key = os.fspath(directory)
+    if key in _SWEPT:
+        return
+    if len(_SWEPT) >= _MOST_SWEPT:
+        _SWEPT.clear()
+    _SWEPT.add(key)
+    before = time.time() - _LEFT_SECONDS
+    with contextlib.suppress(OSError), os.scandir(directory) as found:
+        for one in found:
+            if (
+                _LEFT_BEHIND.fullmatch(one.name)
+                and one.stat(follow_symlinks=False).st_mtime < before
+            ):
+                with contextlib.suppress(OSError):
+                    os.unlink(one.path)
+
+
+@contextlib.contextmanager
+def new_file(path: Path, mode: int = DATA_MODE) -> Iterator[BinaryIO]:
+    """A stream to write to, which becomes a file at the end; none appears after an error.
+
+    Raises:
+        OSError: it cannot be created, synced or renamed.
+    """
+    descriptor, temporary = create_temporary(path, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+        publish_file(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
 def publish_file(temporary: Path, path: Path) -> None:
     """Give a file that was written under a temporary name its own, so that a crash leaves it whole or not at all.
 
@@ -63,16 +132,13 @@ def publish_file(temporary: Path, path: Path) -> None:
     sync_directory(path.parent)
 
 
-def replace_file(
-    path: Path, data: bytes, *, mode: int = DATA_MODE, temporary: Path | None = None
-) -> os.stat_result:
+def replace_file(path: Path, data: bytes, *, mode: int = DATA_MODE) -> os.stat_result:
     """Write a file so that after a crash it is the old or the new one, wholly.
 
     Args:
         path: the file; its directory must be there.
         data: all that is to be in it.
         mode: of a new file, before the umask.
-        temporary: where it is written first, in the same directory; default: the name with ``.tmp``.
 
     Returns:
         what the system says of the new file.
@@ -80,10 +146,8 @@ def replace_file(
     Raises:
         OSError: it cannot be written; the old one is whole.
     """
-    temporary = temporary or path.with_name(path.name + TEMPORARY)
+    descriptor, temporary = create_temporary(path, mode)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, mode)
         try:
             write_durably(descriptor, data)
             found = os.fstat(descriptor)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +11,7 @@ import pyarrow.parquet as pq
 
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.errors import ConfigError
-from replica_client.storage.durable import publish_file
+from replica_client.storage.durable import new_file
 
 FileForm = Literal["parquet", "arrow"]
 
@@ -39,30 +37,15 @@ def write_state(state: TableState, target: str, form: FileForm) -> int:
             raise ConfigError(f"--{form} -: only an Arrow stream goes to standard output")
         with pa.ipc.new_stream(sys.stdout.buffer, state.schema) as stream:
             return _written(state, stream)
-    with new_file(Path(target)) as part:
-        if form == "parquet":
-            with pq.ParquetWriter(part, state.schema, compression="zstd") as writer:
-                return _written(state, writer)
-        with pa.ipc.new_stream(str(part), state.schema) as writer:
-            return _written(state, writer)
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """A path to write to, which becomes the other one at the end.
-
-    Raises:
-        ConfigError: something is there.
-    """
+    path = Path(target)
     if path.exists():
         raise ConfigError(f"{path}: this file exists; name a new one, or remove it")
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    try:
-        yield part
-        publish_file(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with new_file(path) as stream:
+        if form == "parquet":
+            with pq.ParquetWriter(stream, state.schema, compression="zstd") as writer:
+                return _written(state, writer)
+        with pa.ipc.new_stream(stream, state.schema) as writer:
+            return _written(state, writer)
 
 
 def _written(state: TableState, writer: pq.ParquetWriter | pa.ipc.RecordBatchStreamWriter) -> int:

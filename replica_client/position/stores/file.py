@@ -144,13 +144,12 @@ class FilePositionStore:
         """Write the whole."""
         self._written = None
         target = self._target()
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         short, name, texts = split_growing(state)
         file, stored = self._state_file(), None
         if name:
             stored = file.save(texts)
         data = encode_checkpoint(position, short, {name: stored} if stored else None)
-        found = replace_file(target, data, temporary=temporary)
+        found = replace_file(target, data)
         file.saved(stored)
         identity = found.st_dev, found.st_ino
         self._written = _Written(target, identity, len(data), len(data))

@@ -27,7 +27,7 @@ from replica_client.errors import (
     StorageConflictError,
 )
 from replica_client.server.relay.epochs import END_NAME, UUID_NAME, Epochs
-from replica_client.storage.durable import replace_file
+from replica_client.storage.durable import new_file, replace_file
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.object_store import PART_SIZE, ObjectStore
 
@@ -124,10 +124,8 @@ class RelayArchive:
             entries = json.loads((path / INDEX_NAME).read_bytes())["files"]
             if entries:
                 name = str(entries[-1]["name"])
-                temporary = path / f".{name}.tmp"
-                with temporary.open("wb") as target:
+                with new_file(path / name) as target:
                     self._copy(number, name, target)
-                temporary.rename(path / name)
         if epochs:
             _LOG.info("went on with the archive %s: %d files", self._store.url, len(self.sizes))
 

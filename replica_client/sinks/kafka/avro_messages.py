@@ -7,11 +7,13 @@ What has no schema (a message of an outbox) is an Avro string, as Debezium's out
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple
 
+import httpx
 import msgspec
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -21,12 +23,16 @@ from fastavro import parse_schema
 from fastavro.validation import ValidationError, validate
 
 from replica_client.errors import SinkError
+from replica_client.sinks.authorities import trusting
+from replica_client.sinks.bounded_http import BoundedTransport
 from replica_client.sinks.formats.avro_schema import AvroType, avro_schema
 from replica_client.sinks.formats.avro_values import AbsentFieldError, AvroReader, avro_reader
 from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.kafka.registry_options import RegistryOptions, registry_properties
 
 _STRING: Final = "string"
+_ANSWER_SIZE: Final = 16 << 20
+"""Bytes of an answer of the registry, at most."""
 _RETRIABLE: Final = frozenset((408, 429))
 
 
@@ -36,6 +42,41 @@ class _Writer(NamedTuple):
     read: AvroReader | None
     context: SerializationContext
     is_json: bool
+
+
+class _BoundedSession:
+    """What the registry's client sends its requests with: its own has no bounds for answers.
+
+    Args:
+        own: the client's session, of httpx or of its successor.
+        options: of the registry.
+    """
+
+    def __init__(self, own: Any, options: RegistryOptions) -> None:
+        self._module = importlib.import_module(type(own).__module__.partition(".")[0])
+        ca = options.ca
+        transport = BoundedTransport(
+            seconds=options.timeout,
+            limit=_ANSWER_SIZE,
+            verify=trusting(ca, "sink kafka: registry: ca") if ca else True,
+        )
+        given = (options.username, options.password)
+        self._client = httpx.Client(transport=transport, auth=given if any(given) else None)
+
+    def request(self, method: str, **given: Any) -> Any:
+        """Send a request; the answer and errors are of the client's own module."""
+        try:
+            answer = self._client.request(method, **given)
+        except httpx.TransportError as error:
+            kind = getattr(self._module, type(error).__name__, self._module.TransportError)
+            raise kind(str(error)) from None
+        return self._module.Response(
+            answer.status_code, headers=list(answer.headers.items()), content=answer.content
+        )
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
 
 
 class AvroMessages:
@@ -142,7 +183,11 @@ class AvroMessages:
     def _connected(self) -> SchemaRegistryClient:
         if self._client is None:
             with self._errors():
-                self._client = SchemaRegistryClient(registry_properties(self._options))
+                client = SchemaRegistryClient(registry_properties(self._options))
+                rest: Any = client._rest_client
+                own, rest.session = rest.session, _BoundedSession(rest.session, self._options)
+                own.close()
+                self._client = client
         return self._client
 
     @contextmanager

@@ -20,7 +20,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         password: likewise; may be ``file:…``.
         ca: file with the certificates of authorities that are trusted.
         register: register schemas; otherwise they must be there.
-        timeout: seconds without an answer after which the registry counts as away.
+        timeout: seconds that a request may take as a whole.
     """
 
     url: str

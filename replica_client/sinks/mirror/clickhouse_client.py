@@ -13,6 +13,7 @@ import msgspec
 
 from replica_client.errors import SinkError
 from replica_client.sinks.authorities import trusting
+from replica_client.sinks.bounded_http import BoundedTransport
 from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
 from replica_client.sinks.mirror.clickhouse_types import quoted, value_decoder
 
@@ -55,7 +56,8 @@ class ClickhouseClient:
     def __init__(self, options: ClickhouseOptions, session: str) -> None:
         verify = trusting(options.ca, "sink clickhouse: ca") if options.ca else True
         headers = {"X-ClickHouse-User": options.user, "X-ClickHouse-Key": options.password}
-        self._http = httpx.Client(headers=headers, timeout=options.timeout, verify=verify)
+        transport = BoundedTransport(seconds=options.timeout, verify=verify)
+        self._http = httpx.Client(headers=headers, transport=transport)
         self._url = options.url
         self._session, self._numbers = session, count()
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_client.sinks.schema_change_batches import SCHEMA_CHANGES
-from replica_client.storage.durable import DATA_MODE, TEMPORARY, replace_file, sync_directory
+from replica_client.storage.durable import create_temporary, replace_file, sync_directory
 from replica_client.storage.file_names import file_name
 
 _PLAIN: Final = " ,;=+@()[]{}!$&'^~"
@@ -124,8 +124,8 @@ class SegmentWriter:
         directory = self._directory / table_directory(*name, ignores_case=self._ignores_case)
         path = directory / self._day / f"{self._time}-{self._number:08d}-{number:03d}.parquet"
         count = len(self._made) + len(self._open)
-        temporary = self._directory / "_open" / f"{self._number:08d}-{count:05d}{TEMPORARY}"
-        return _File(name, path, temporary, schema, self._compression, long)
+        waiting = self._directory / "_open" / f"{self._number:08d}-{count:05d}"
+        return _File(name, path, waiting, schema, self._compression, long)
 
     def _finish(self, file: _File) -> None:
         file.finish()
@@ -184,19 +184,18 @@ class _File:
         self,
         name: tuple[str, str],
         path: Path,
-        temporary: Path,
+        waiting: Path,
         schema: pa.Schema,
         compression: str,
         long: frozenset[str],
     ) -> None:
-        self.name, self.path, self.temporary, self.schema = name, path, temporary, schema
+        self.name, self.path, self.schema = name, path, schema
         self.long = long
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
-        self._stream = os.fdopen(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, DATA_MODE), "wb"
-        )
+        descriptor, self.temporary = create_temporary(waiting)
+        self._stream = os.fdopen(descriptor, "wb")
         short: bool | list[str] = True
         if long:
             short = [column for column in schema.names if column not in long]

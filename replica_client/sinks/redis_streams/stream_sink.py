@@ -248,8 +248,13 @@ class RedisSink:
 
 
 def _client(options: RedisOptions) -> Redis:
+    given: dict[str, Any] = {}
+    if urlsplit(options.url).scheme == "rediss":
+        # redis-py before 6 does not compare the name of a certificate. The URL may say otherwise.
+        given["ssl_check_hostname"] = True
     return Redis.from_url(
         options.url,
+        **given,
         socket_timeout=options.timeout,
         socket_connect_timeout=options.timeout,
         # A MULTI/EXEC whose answer is lost must not be sent again.

@@ -31,7 +31,8 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         events: that a request has at most; a transaction of more takes several requests.
         join: a request may have events of several transactions. It is faster where these are small, and portions differ
             when they come again: no ``Idempotency-Key`` is sent.
-        timeout: seconds without an answer after which a request is sent again.
+        timeout: seconds that a request may take as a whole, from the connection to the end of the answer; after that it
+            is sent again.
         retries: how often a request is sent again, before the sink closes and begins anew.
         longest_wait: seconds that ``Retry-After`` may ask for; with more the sink closes and begins anew.
         ca: file with certificates of authorities; ``""``: those of certifi.

@@ -7,6 +7,8 @@ Requests are sent one after the other, in order.
 lost, has the same key and the same lines. A receiver that keeps the key together with what it made of the request,
 in one transaction, and answers 2xx to a key that it has, sees each change once.
 
+Of an answer the status and ``Retry-After`` count; at most 16 KiB of its body are read.
+
 Answers: 2xx takes the request. 408, 409, 425, 429, 5xx and a broken connection send it again, after ``Retry-After`` or
 a growing pause. Everything else, redirects too, stops the sink with an error.
 """
@@ -25,8 +27,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from replica_client import __version__
+from replica_client.codec.printable import printable
 from replica_client.errors import SinkError
 from replica_client.sinks.authorities import trusting
+from replica_client.sinks.bounded_http import exchange
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.cloud_events import BATCH
 from replica_client.sinks.formats.line_format import chosen_message_format
@@ -114,13 +118,16 @@ class WebhookSink(EventSink):
                 "webhook-signature": signature(self._key, name, now, body),
             }
         try:
-            answer = await self._client.post(self._options.url, content=body, headers=headers)
+            request = self._client.build_request(
+                "POST", self._options.url, content=body, headers=headers
+            )
+            answer = await exchange(self._client, request, seconds=self._options.timeout)
         except httpx.TransportError as error:
             return f"{type(error).__name__}: {error}"[:300], None
         status = answer.status_code
         if 200 <= status < 300:
             return "", None
-        why = f"the receiver answers {status} {answer.reason_phrase}".rstrip()
+        why = f"the receiver answers {status} {printable(answer.reason_phrase)[:100]}".rstrip()
         if status in _AGAIN or status >= 500:
             return why, retry_after(answer.headers.get("Retry-After", ""))
         raise SinkError(f"{self._where}: {why} to the events {name} to {last}")

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from replica_client.errors import ConfigError
+from replica_client.storage.durable import replace_file
 
 _ARGUMENT = "--add-modules=jdk.incubator.vector"
 _LAUNCHER = """#!/bin/sh
@@ -71,11 +72,9 @@ def _with_launcher(jdk: Path) -> Path:
 def _launcher_below(home: Path, text: str) -> Path:
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.stat(launcher.parent).st_uid != os.getuid():
-        raise PermissionError(f"{launcher.parent} belongs to another user")
+    for directory in (home.parent, home, launcher.parent):
+        if os.lstat(directory).st_uid != os.getuid():
+            raise PermissionError(f"{directory} belongs to another user")
     if not launcher.exists() or launcher.read_text() != text:
-        with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
-            file.write(text)
-        os.chmod(file.name, stat.S_IRWXU)
-        os.replace(file.name, launcher)
+        replace_file(launcher, text.encode(), mode=stat.S_IRWXU)
     return home

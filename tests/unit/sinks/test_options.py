@@ -185,3 +185,18 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(ConfigError, match=r"install replica-client\[redis\]"):
         make_sink("redis", {"url": "redis://h"})
+
+
+@pytest.mark.parametrize(
+    ("url", "checked"),
+    [
+        ("rediss://h/0", True),
+        ("rediss://h/0?ssl_check_hostname=false", False),
+        ("redis://h/0", None),
+        ("unix:///s?db=0", None),
+    ],
+)
+def test_redis_compares_the_name_of_a_certificate(url: str, checked: bool | None) -> None:
+    stream_sink = pytest.importorskip("replica_client.sinks.redis_streams.stream_sink")
+    client = stream_sink._client(stream_sink.RedisOptions(url=url))
+    assert client.connection_pool.connection_kwargs.get("ssl_check_hostname") == checked

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from replica_client.storage import durable
-from replica_client.storage.durable import replace_file, sync_directory, sync_file, write_all
+from replica_client.storage.durable import (
+    create_temporary,
+    new_file,
+    replace_file,
+    sync_directory,
+    sync_file,
+    write_all,
+)
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -38,7 +45,7 @@ def test_what_fails_leaves_the_old_file(
 
     monkeypatch.setattr(durable.os, name, fail)
     with pytest.raises(OSError, match="No space left"):
-        replace_file(path, b"new", temporary=tmp_path / ".new")
+        replace_file(path, b"new")
     monkeypatch.undo()
     assert path.read_bytes() == b"old"
     assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
@@ -77,6 +84,59 @@ def test_a_directory_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.M
     sync_directory(tmp_path)
     with pytest.raises(OSError, match="said by the file system"):
         sync_directory(tmp_path)
+
+
+def test_a_link_that_waits_is_neither_followed_nor_replaced(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    place = tmp_path / "outputs"
+    place.mkdir()
+    path = place / "binlog.000002.rcindex"
+    for name in (".tmp", ".part"):
+        (place / (path.name + name)).symlink_to(victim)
+        (place / f".{path.name}{name}").symlink_to(victim)
+        (place / f".{path.name}.{os.getpid()}{name}").symlink_to(victim)
+    replace_file(path, b"index")
+    with new_file(place / "other") as stream:
+        stream.write(b"other")
+    assert victim.read_bytes() == b"mine"
+    assert (path.read_bytes(), (place / "other").read_bytes()) == (b"index", b"other")
+    assert not path.is_symlink()
+
+
+def test_a_name_that_was_guessed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    monkeypatch.setattr(durable.secrets, "token_hex", lambda size: "0" * 2 * size)
+    (tmp_path / ".x.0000000000000000.tmp").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        replace_file(tmp_path / "x", b"new")
+    assert victim.read_bytes() == b"mine"
+
+
+def test_a_stream_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), new_file(tmp_path / "x") as stream:
+        stream.write(b"half" * (1 // 0))
+    assert list(tmp_path.iterdir()) == []
+    long = tmp_path / ("é" * 127)
+    replace_file(long, b"whole")
+    assert long.read_bytes() == b"whole"
+
+
+def test_what_killed_processes_left_goes_after_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "_SWEPT", set())
+    old, young = (create_temporary(tmp_path / "x")[1] for _ in range(2))
+    mine = tmp_path / "notes.0123456789abcdef.tmp"
+    mine.touch()
+    for one in (old, mine):
+        os.utime(one, (0, 0))
+    durable._SWEPT.clear()
+    replace_file(tmp_path / "y", b"")
+    assert sorted(tmp_path.iterdir()) == sorted([young, mine, tmp_path / "y"])
 
 
 def test_files_of_others(tmp_path: Path) -> None:
