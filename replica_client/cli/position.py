@@ -11,7 +11,7 @@ from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Column, Lines
-from replica_client.errors import ConfigError, PositionFormatError
+from replica_client.errors import ConfigError, PositionFormatError, ReplicaClientError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.difference import difference
 from replica_client.position.losses import LOSSES_KEY
@@ -64,8 +64,21 @@ def show(
     with _stores().keepers(store, table) as found:
         if not found:
             raise ConfigError(f"{store}: no positions are kept there")
+        failed = 0
         for name, keeper in found.items():
-            checkpoint = keeper.load()
+            try:
+                checkpoint = keeper.load()
+            except (ReplicaClientError, OSError) as error:
+                # The others are shown.
+                if len(found) == 1:
+                    raise
+                failed += 1
+                text = " ".join(str(error).split())
+                if json:
+                    lines.json({"name": name, "error": text})
+                else:
+                    lines.row((name, f"unavailable: {text}"))
+                continue
             position = None if checkpoint is None else checkpoint.position
             if json:
                 lines.json(
@@ -80,6 +93,9 @@ def show(
                 lines.row((name, "none" if position is None else position))
             if checkpoint is not None:
                 print_losses(checkpoint.state, lines, json=json)
+        if failed:
+            lines.flush()
+            raise FaultFoundError(f"{failed} of {len(found)} positions cannot be read; see above")
 
 
 @app.command("set", epilog=STORES)
@@ -116,6 +132,35 @@ def set_position(
         keeper.save(Checkpoint(wanted, state))
     old = "none" if before is None else str(before.position)
     Lines().line(f"{name}: {old} -> {wanted}")
+
+
+@app.command("take-over")
+def take_over(
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="The service's configuration file.")
+    ],
+    sink: Annotated[
+        str, typer.Option("--sink", metavar="SOURCE.SINK", help="The sink that takes over.")
+    ],
+    number: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="ID", help="Identity of the other, where there are several."
+        ),
+    ] = "",
+) -> None:
+    """Let a sink take the place of another owner: its tables and its position, at the next start.
+
+    The service of this configuration must not run; stop the other one for good.
+    """
+    if not config.endswith(".toml"):
+        raise ConfigError(f"{config}: a service's configuration file (.toml) is needed")
+    with _stores().keepers(config, _TABLE) as found:
+        names = [one for one in found if sink in (one, one.partition(".")[2])]
+        if len(names) != 1:
+            raise ConfigError(f"--sink {sink}: name one of {', '.join(found)}")
+        other = found[names[0]].take_over(number)
+    Lines().line(f"{names[0]}: takes over from {other} (since {other.since}) at the next start")
 
 
 @app.command(epilog=STORES)

@@ -43,6 +43,7 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[daemon]``.
 
     Attributes:
+        name: of the service, by which a destination knows who writes it; the file's name by default.
         state: directory of positions and dead letters; one daemon at a time may use it.
         listen: address and port of the status page, ``""`` for none.
         log_level: of our messages.
@@ -54,6 +55,7 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
         otlp_seconds: between two exports of metrics.
     """
 
+    name: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$")] = ""
     state: str = "state"
     listen: str = "127.0.0.1:9190"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -178,6 +180,7 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         on_poison: what a change does that can never be written: stop, or go to the dead letters.
         dead_letters: file of the dead letters; in the state directory by default.
         retry_seconds: the longest wait between two tries.
+        commit_timeout: seconds in which a commit must be done; then the sink is opened again.
     """
 
     name: Name
@@ -194,11 +197,12 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
     on_poison: Literal["stop", "dead-letter"] = "stop"
     dead_letters: str = ""
     retry_seconds: Annotated[float, Meta(gt=0)] = 30.0
+    commit_timeout: Annotated[float, Meta(gt=0)] = 300.0
 
 
 COMMON_SINK_KEYS = frozenset(SinkTable.__struct_fields__)
 HOT_SINK_KEYS = frozenset(
-    ("batch_rows", "batch_bytes", "batch_seconds", "on_poison", "retry_seconds")
+    ("batch_rows", "batch_bytes", "batch_seconds", "on_poison", "retry_seconds", "commit_timeout")
 )
 """What a running sink takes over without being opened anew."""
 
@@ -261,6 +265,11 @@ class DaemonConfig:
     def directory(self) -> Path:
         """What relative paths are relative to."""
         return self.file.parent
+
+    @property
+    def service(self) -> str:
+        """The name of the service."""
+        return self.daemon.name or self.file.stem
 
     @property
     def state(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.group_tally import GroupTally
 from replica_client.daemon.observation import Observation
 from replica_client.daemon.row_counts import RowCounter
-from replica_client.errors import BinlogDecodeError
+from replica_client.errors import BinlogDecodeError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.readers.transaction_group import TransactionGroup
-from replica_client.sinks.protocol import GroupSink, Sink
+from replica_client.sinks.protocol import AbortableSink, GroupSink, Sink
 
 if TYPE_CHECKING:
     # Not imported by those that copy nothing: a start is to be quick.
@@ -47,6 +47,7 @@ class BatchLimits:
         bytes: of their events.
         seconds: how long a change waits until it is committed; one that comes later than that behind a commit is
             committed at once.
+        commit_seconds: how long a commit may take.
         adaptive: commit sooner than that where commits are cheap, so that changes do not wait for nothing.
     """
 
@@ -54,6 +55,7 @@ class BatchLimits:
     bytes: int
     seconds: float
     adaptive: bool = False
+    commit_seconds: float = 300.0
 
 
 def limits_of(config: RouteConfig) -> BatchLimits:
@@ -65,6 +67,7 @@ def limits_of(config: RouteConfig) -> BatchLimits:
         bytes_of("batch_bytes", sink.batch_bytes),
         seconds,
         adaptive=sink.batch_seconds is None,
+        commit_seconds=sink.commit_timeout,
     )
 
 
@@ -97,6 +100,8 @@ class Delivery:
         guard: called before each transaction is written; what it raises ends the run.
         signals: what a mirror is asked for; None: nothing can be.
         snapshot: writes rows of tables between transactions; None: nothing does.
+        fence: called before each commit: raises where another process took over.
+        remember: is told each committed position.
         whole_log: whether every transaction of the source is given, so that a position between two
             may be saved before the first one came; not so while a start by time passes over some.
     """
@@ -114,6 +119,8 @@ class Delivery:
         guard: Callable[[], None] | None = None,
         signals: MirrorSignals | None = None,
         snapshot: RunningSnapshot | None = None,
+        fence: Callable[[], None] | None = None,
+        remember: Callable[[Position], Awaitable[None]] | None = None,
     ) -> None:
         self.limits = limits
         self._stream, self._sink = stream, sink
@@ -125,6 +132,7 @@ class Delivery:
         self._whole_log = whole_log
         self._guard, self._signals = guard, signals
         self._snapshot = snapshot
+        self._fence, self._remember = fence, remember
         self._turn = asyncio.Lock()
         self._written = asyncio.Event()
         self._in_hand = False
@@ -218,11 +226,12 @@ class Delivery:
         end = tally.end(at, max(1, limits.rows - self._rows), max(1, limits.bytes - self._bytes))
         some = group.transactions[at:end]
         rows, size = tally.rows[end] - tally.rows[at], tally.sizes[end] - tally.sizes[at]
-        if self._write_some is not None:
-            await self._write_some(some, size)
-        else:
-            for transaction in some:
-                await self._sink.write(transaction)
+        with self._asking():
+            if self._write_some is not None:
+                await self._write_some(some, size)
+            else:
+                for transaction in some:
+                    await self._sink.write(transaction)
         if self._snapshot is not None and not self._snapshot.rests:
             # A reading began meanwhile. It is written between two turns at the earliest.
             for transaction in some:
@@ -254,7 +263,8 @@ class Delivery:
         if self._snapshot is not None:
             self._snapshot.see(transaction)
             transaction = self._snapshot.shown(transaction)
-        await self._sink.write(transaction)
+        with self._asking():
+            await self._sink.write(transaction)
         rows, size = self._tally(transaction)
         self._observation.wrote(transaction, rows, size)
         self._parted = not transaction.complete
@@ -353,10 +363,35 @@ class Delivery:
             # What comes is written meanwhile: look again whether that was all.
             await asyncio.sleep(min(due - now, _POLL_SECONDS) if limits.adaptive else due - now)
 
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Show how long the sink takes to answer."""
+        self._observation.busy_since = self._loop.time()
+        try:
+            yield
+        finally:
+            self._observation.busy_since = None
+
     async def _commit(self, position: Position) -> None:
+        with self._asking():
+            await self._do_commit(position)
+
+    async def _do_commit(self, position: Position) -> None:
         begun = self._loop.time()
         checkpoint = Checkpoint(position, self._stream.state(position))
-        await self._sink.commit(checkpoint)
+        if self._fence is not None:
+            await asyncio.to_thread(self._fence)
+        try:
+            async with asyncio.timeout(self.limits.commit_seconds):
+                await self._sink.commit(checkpoint)
+        except TimeoutError as error:
+            if isinstance(self._sink, AbortableSink):
+                self._sink.abort()
+            raise SinkError(
+                f"a commit was not done within {self.limits.commit_seconds:g} s (commit_timeout): see whether the "
+                "sink's server hangs",
+                retriable=True,
+            ) from error
         await self._stream.acknowledge(position)
         await self._stream.flush()
         self._saved, self._last = position, None
@@ -366,6 +401,8 @@ class Delivery:
         spent = self._committed_at - begun
         self._commit_seconds += (spent - self._commit_seconds) / (4 if self._commit_seconds else 1)
         self._observation.did_commit(position, spent)
+        if self._remember is not None:
+            await self._remember(position)
         if self._snapshot is not None:
             self._snapshot.committed()
 

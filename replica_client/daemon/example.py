@@ -12,6 +12,7 @@ EXAMPLE: Final = """\
 # SIGHUP reads it again; [store], and the keys of [daemon] but for log_… and stop_timeout, need a restart.
 
 [daemon]
+# name = ""                     # of the service: destinations keep it with what it writes; the file's by default
 state = "state"                 # directory of positions and dead letters; one daemon at a time uses it
 listen = "127.0.0.1:9190"       # status page, /metrics, /healthz, /readyz; "" for none
 # log_level = "info"            # debug, info, warning, error
@@ -92,4 +93,5 @@ path = "changes"                # a directory: changes-000001.jsonl, …
 # on_poison = "stop"            # a change that can never be written; "dead-letter": into a file
 # dead_letters = "state/shop.lines.dead-letters.jsonl"
 # retry_seconds = 30            # the longest wait between two tries
+# commit_timeout = 300          # seconds in which a commit must be done; then the sink is opened again
 """

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from replica_client.errors import PositionStoreError, ReplicaClientError, TransportError
+from replica_client.position.stores.ownership import Claim
 from replica_client.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
@@ -105,10 +106,17 @@ class MysqlPositionStore(SqlPositionStore):
         database: the server, and the database there.
         name: of the row.
         table: name of the table.
+        claim: the identity to write as; None: there is none.
     """
 
-    def __init__(self, database: MysqlDatabase, name: str, table: str = DEFAULT_TABLE) -> None:
-        super().__init__(database.run, name, database.location, "mysql", table)
+    def __init__(
+        self,
+        database: MysqlDatabase,
+        name: str,
+        table: str = DEFAULT_TABLE,
+        claim: Claim | None = None,
+    ) -> None:
+        super().__init__(database.run, name, database.location, "mysql", table, claim)
         self.database = database
 
     def close(self) -> None:

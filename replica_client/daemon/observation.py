@@ -18,6 +18,8 @@ from replica_client.schema.history import SchemaChange
 from replica_client.transport.dump import DumpStream
 
 _KEPT = 50
+ANSWER_SECONDS = 30.0
+"""Seconds without an answer of the sink after which it counts as unavailable."""
 _MAX_TEXT = 500
 
 
@@ -34,6 +36,8 @@ class RouteState(StrEnum):
     """Something is away; the next try comes by itself."""
     FAILED = "failed"
     """An operator is needed; it is tried again now and then."""
+    STANDBY = "standby"
+    """Another process writes; this one takes over when that ends."""
     STOPPED = "stopped"
 
 
@@ -92,6 +96,9 @@ class Observation:
         copying: how far the first copies are, empty when none is made.
         snapshot_tables: tables of which a first copy is not done; None: none is made.
         copied_rows: rows of first copies.
+        oldest: when the oldest change was committed on the source that is not committed in the sink, in seconds since
+            1970, as far as it was read in this run or an earlier one; 0: none.
+        busy_since: monotonic seconds since which the sink has not answered; None: nothing was asked of it.
         commit_seen: is told what each commit made durable, and how many seconds that took.
         failure_seen: is told the text of each error.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
@@ -119,6 +126,9 @@ class Observation:
         self.copied_rows = 0
         self.committed: Position | None = None
         self.committed_at: float | None = None
+        self.oldest = 0.0
+        self.busy_since: float | None = None
+        self._failed_as: RouteState | None = None
         self.errors: deque[Remark] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
@@ -142,10 +152,48 @@ class Observation:
             self.record_error(error)
             if self.failure_seen is not None:
                 self.failure_seen(error[:_MAX_TEXT])
+        if self.state is RouteState.STANDBY and state is RouteState.OPENING_SINK:
+            return  # to look whether the other has ended
         if state is not self.state:
             self.state, self.since = state, self._wall()
-        if error or state not in _TRIES:
+        if state in (RouteState.RETRYING, RouteState.FAILED):
+            self._failed_as = state
+        elif state is RouteState.STANDBY:
+            self._failed_as = None
+        if error or not (state in _TRIES or (state is RouteState.STREAMING and self._failed_as)):
             self.error = error[:_MAX_TEXT]
+
+    def recall(self, position: Position | None, oldest: float, committed_at: float) -> None:
+        """Take over what an earlier run knew.
+
+        Args:
+            position: that was committed.
+            oldest: see :attr:`oldest`.
+            committed_at: when the position was committed, in seconds since 1970; 0: not known.
+        """
+        if position is None:
+            return
+        self.committed, self.oldest = position, oldest
+        if committed_at:
+            self._level_at = self._clock() - max(0.0, self._wall() - committed_at)
+
+    def saw(self, committed: float) -> None:
+        """A change that was committed on the source at a time is to be committed in the sink."""
+        self.oldest = self.oldest or committed
+
+    def _unanswered(self) -> float:
+        """Return for how many seconds the sink has not answered."""
+        return 0.0 if self.busy_since is None else self._clock() - self.busy_since
+
+    def _settled(self) -> bool:
+        """Return whether nothing is left of a failure: all that the source has is committed."""
+        if self._failed_as is None:
+            return True
+        if self.oldest or self.queued or self.end is None or not self._has(self.end):
+            return False
+        self._failed_as = None
+        self.error = ""
+        return True
 
     def record_error(self, text: str) -> None:
         """Keep an error for people."""
@@ -186,6 +234,7 @@ class Observation:
         pending = self.pending
         pending.newest = committed_on_source(transaction)
         pending.oldest = pending.oldest or pending.newest
+        self.saw(pending.oldest)
         pending.transactions += transaction.complete
         pending.rows += rows
         pending.bytes += size
@@ -198,6 +247,7 @@ class Observation:
         """The sink took some ordinary transactions together."""
         pending = self.pending
         pending.oldest = pending.oldest or committed_on_source(transactions[0])
+        self.saw(pending.oldest)
         pending.newest = committed_on_source(transactions[-1])
         pending.transactions += len(transactions)
         pending.rows += rows
@@ -231,6 +281,10 @@ class Observation:
         self.commits += 1
         self.commit_seconds += seconds
         self.committed, self.committed_at = position, self._wall()
+        self.oldest = 0.0
+        if self._failed_as is not None and pending.transactions:
+            self._failed_as = None
+            self.error = ""
         if pending.newest:
             # What the source committed before that is in the sink, though a look may never find nothing on its way.
             age = max(0.0, self._source_now() - pending.newest)
@@ -244,8 +298,14 @@ class Observation:
     def shown_state(self) -> RouteState:
         """The state, with what the stream does by itself."""
         stream = self.stream
-        if self.state is RouteState.STREAMING and (stream is None or stream.dump is None):
+        if self.state is not RouteState.STREAMING:
+            return self.state
+        if stream is None or stream.dump is None:
             return RouteState.RECONNECTING
+        if self._unanswered() > ANSWER_SECONDS:
+            return RouteState.RETRYING
+        if not self._settled() and self._failed_as is not None:
+            return self._failed_as
         return self.state
 
     @property
@@ -254,6 +314,8 @@ class Observation:
         stream = self.stream
         if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
             return str(stream.loss)[:_MAX_TEXT]
+        if self.state is RouteState.STREAMING and self._unanswered() > ANSWER_SECONDS:
+            return f"the sink has not answered for {self._unanswered():.0f} s; see whether its server hangs"
         return self.error
 
     @property
@@ -290,12 +352,21 @@ class Observation:
         What is on its way to a process that gets no processor waits nowhere here; the last look at the source tells
         of it.
         """
-        streams = self.shown_state is RouteState.STREAMING and not self.pending.oldest
+        streams = self.shown_state is RouteState.STREAMING and not self._oldest
         return streams and not self.queued and (self.end is None or self._has(self.end))
 
     def _source_now(self) -> float:
         """Seconds since 1970 by the source's clock, or by ours while that is not known."""
         return self._wall() if self.source_offset is None else self._clock() + self.source_offset
+
+    @property
+    def _oldest(self) -> float:
+        return self.oldest or self.pending.oldest
+
+    def _has_committed_all(self) -> bool:
+        """Return whether the source had nothing after the committed position at the last look."""
+        end, committed = self.end, self.committed
+        return end is not None and committed is not None and _nothing_between(end, committed)
 
     def lag_seconds(self) -> float:
         """How old the oldest change of the source is that is not committed in the sink.
@@ -304,18 +375,32 @@ class Observation:
         moves nothing. While there is no connection: at most so old.
         """
         now = self._clock()
-        if self.pending.oldest:
-            return max(0.0, self._source_now() - self.pending.oldest)
+        if self._oldest:
+            return max(0.0, self._source_now() - self._oldest)
         if self.is_level:
             self._level_at = now
             return 0.0
-        if self.shown_state is RouteState.STREAMING and not self.queued:
+        if self._has_committed_all():
+            return 0.0
+        if (
+            self.state is RouteState.STREAMING
+            and not self._failed_as
+            and not self.queued
+            and self.stream
+        ):
             # Of what is on its way it is known that it was there at a look.
-            seen = next(
-                one for one in (self._waits_for, self.end) if one is not None and not self._has(one)
-            )
-            return max(0.0, now - seen.began)
+            looks = (self._waits_for, self.end)
+            seen = next((one for one in looks if one is not None and not self._has(one)), None)
+            if seen is not None:
+                return max(0.0, now - seen.began)
         return max(0.0, now - self._level_at)
+
+
+def _nothing_between(end: SourceEnd, position: Position) -> bool:
+    try:
+        return not end.is_ahead_of(position)
+    except ReplicaClientError:
+        return False
 
 
 def committed_on_source(transaction: Transaction) -> float:

@@ -21,13 +21,16 @@ from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.lock import StateLock
+from replica_client.daemon.memory import RouteMemory
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.daemon.stores import SUFFIX, Stores
 from replica_client.errors import ConfigError
-from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.stores.base import Checkpoint, LeasedStore, PositionStore
 from replica_client.position.stores.object import position_file
-from replica_client.position.stores.sql_table import DEFAULT_TABLE
+from replica_client.position.stores.ownership import OwnedSink, Owner
+from replica_client.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
 from replica_client.position.stores.sqlite import SqlitePositionStore
+from replica_client.sinks.protocol import ReadSink, Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.files import files_in
 from replica_client.storage.location import location
@@ -70,35 +73,109 @@ class RouteKeeper:
 
     def load(self) -> Checkpoint | None:
         """See :class:`Keeper`."""
-        return asyncio.run(self._with_sink(None))
+        return asyncio.run(self._read())
 
     def save(self, checkpoint: Checkpoint) -> None:
         """See :class:`Keeper`."""
         lock = StateLock(self.config.state)  # not under a running daemon
         try:
-            asyncio.run(self._with_sink(checkpoint))
+            asyncio.run(self._write(checkpoint))
         finally:
             lock.release()
 
-    async def _with_sink(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+    def _sink(self, memory: RouteMemory) -> Sink:
         sink = make_sink(self.route.sink.type, resolved(self.route.options, self.config.directory))
-        if not sink.holds_position:
-            return await asyncio.to_thread(self._with_store, checkpoint)
+        if isinstance(sink, OwnedSink):
+            sink.claim(memory.claim())
+        return sink
+
+    async def _read(self) -> Checkpoint | None:
+        """Read the position beside a service that runs: nothing is changed or taken over."""
+        memory = RouteMemory(self.config, self.route, read_only=True)
+        sink = self._sink(memory)
         try:
-            found = await sink.open()
-            if checkpoint is not None:
-                await sink.commit(checkpoint)
-            return found
+            if not sink.holds_position:
+                return await asyncio.to_thread(self._read_store, memory)
+            if isinstance(sink, ReadSink):
+                return await sink.saved()
+            raise ConfigError(
+                f"{self.route.name}: the position of a sink of type {self.route.sink.type} is on the status page only"
+            )
         finally:
             await sink.close()
 
-    def _with_store(self, checkpoint: Checkpoint | None) -> Checkpoint | None:
+    def take_over(self, number: str = "") -> Owner:
+        """Let this sink take the place of another owner at its next start.
+
+        Args:
+            number: identity of the other, or the beginning of it; where it is empty, there must be one only that meets.
+
+        Returns:
+            the other.
+
+        Raises:
+            ConfigError: there is none, or there are several.
+        """
+        lock = StateLock(self.config.state)  # not under a running service
+        try:
+            return asyncio.run(self._take_over(number))
+        finally:
+            lock.release()
+
+    async def _take_over(self, number: str) -> Owner:
+        memory = RouteMemory(self.config, self.route)
+        sink = self._sink(memory)
+        try:
+            owners = await sink.owners() if isinstance(sink, ReadSink) else ()
+        finally:
+            await sink.close()
+        others = [
+            one
+            for one in owners
+            if one.id != memory.owner.id
+            and (one.id.startswith(number) if number else one.meets(memory.owner))
+        ]
+        if len(others) != 1:
+            names = "; ".join(f"{one.id}: {one} since {one.since}" for one in others or owners)
+            raise ConfigError(
+                f"{self.route.name}: name one owner to take over from with --from: {names}"
+                if names
+                else f"{self.route.name}: the destination has no other owner"
+            )
+        memory.take_over(others[0].id)
+        return others[0]
+
+    def _read_store(self, memory: RouteMemory) -> Checkpoint | None:
         stores = Stores(self.config)
         try:
             store = stores.store(self.route.name)
-            if checkpoint is not None:
-                store.save(checkpoint.position, checkpoint.state)
+            if isinstance(store, SqlPositionStore):
+                return store.read(memory.claim())
             return store.load_checkpoint()
+        finally:
+            stores.close()
+
+    async def _write(self, checkpoint: Checkpoint) -> None:
+        memory = RouteMemory(self.config, self.route)
+        sink = self._sink(memory)
+        try:
+            if sink.holds_position:
+                await sink.open()
+                await sink.commit(checkpoint)
+            else:
+                await asyncio.to_thread(self._write_store, memory, checkpoint)
+            memory.did_commit(checkpoint.position, 0.0)
+        finally:
+            await sink.close()
+
+    def _write_store(self, memory: RouteMemory, checkpoint: Checkpoint) -> None:
+        stores = Stores(self.config)
+        try:
+            store = stores.store(self.route.name, memory.claim())
+            store.load_checkpoint()  # takes the lease, where there is one
+            store.save(checkpoint.position, checkpoint.state)
+            if isinstance(store, LeasedStore):
+                store.release()
         finally:
             stores.close()
 

@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from replica_client.daemon.configuration import RouteConfig
+from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import Delivery, limits_of
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
+from replica_client.daemon.memory import RouteMemory
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.passing_errors import is_passing
@@ -30,7 +31,7 @@ from replica_client.daemon.source_access import (
     stream_options,
     transformer_of,
 )
-from replica_client.daemon.stores import GivenPosition
+from replica_client.daemon.stores import GivenPosition, KnownStart
 from replica_client.errors import (
     ColumnDecodeError,
     ConfigError,
@@ -39,7 +40,10 @@ from replica_client.errors import (
     SinkError,
     TransportError,
 )
-from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.position import Position
+from replica_client.position.stores.base import Checkpoint, LeasedStore, PositionStore
+from replica_client.position.stores.in_memory import MemoryPositionStore
+from replica_client.position.stores.ownership import Claim, OwnedSink, StandbyError
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transforms.transformer import Transformer
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("replica_client.daemon")
 _FIRST_DELAY = 0.2
 _FAILED_DELAY = 5.0
+_STANDBY_DELAY = 1.0
 _COPIES_AT_ONCE = 3
 _COPY_DELAY = 300.0
 _Result = TypeVar("_Result")
@@ -79,9 +84,8 @@ class Route:
 
     Args:
         config: what and where to.
-        directory: what relative paths are relative to.
+        service: the configuration that it is of.
         store: for the position, where the sink does not keep it.
-        state: directory of dead letters.
 
     Attributes:
         observation: what it does.
@@ -90,15 +94,17 @@ class Route:
     def __init__(
         self,
         config: RouteConfig,
-        directory: Path,
-        store: Callable[[str], PositionStore],
-        state: Path,
+        service: DaemonConfig,
+        store: Callable[[str, Claim], PositionStore],
     ) -> None:
         self.config = config
         self.observation = Observation()
-        self._directory = directory
+        self._service = service
+        self._directory = service.directory
         self._store = store
-        self._state = state
+        self._state = service.state
+        self._memory: RouteMemory | None = None
+        self._claim: Claim | None = None
         self._stop = asyncio.Event()
         self._again = asyncio.Event()
         self._letters: DeadLetters | None = None
@@ -162,6 +168,8 @@ class Route:
         if self._hides and not self._may_show(error):
             text = f"{type(error).__name__}: {WITHHELD}"
         self._failures = 0 if committed else self._failures + 1
+        if isinstance(error, StandbyError):
+            return self._stand_by(text)
         if isinstance(error, CopyNeededError) and self.config.sink.snapshot:
             return self._copy_again(error, text)
         if self._accuse(error):
@@ -172,6 +180,8 @@ class Route:
         first = _FIRST_DELAY if passing else _FAILED_DELAY
         bound = min(first * 2 ** min(self._failures, 30), self.config.sink.retry_seconds)
         delay = random.uniform(bound / 2, bound)
+        if self._memory is not None and self._memory.oldest != self.observation.oldest:
+            self._memory.failed(self.observation.oldest)
         self.observation.retries += 1
         self.observation.enter(RouteState.RETRYING if passing else RouteState.FAILED, text)
         _LOG.log(
@@ -182,6 +192,13 @@ class Route:
             delay,
         )
         return delay
+
+    def _stand_by(self, text: str) -> float:
+        """Wait for another process to end; returns seconds until the next look."""
+        if self.observation.state is not RouteState.STANDBY:
+            _LOG.warning("%s: %s", self.name, text)
+        self.observation.enter(RouteState.STANDBY, text)
+        return _STANDBY_DELAY
 
     @property
     def transforms(self) -> tuple[str, ...]:
@@ -238,27 +255,40 @@ class Route:
                 sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
         options = self._stream_options(sink)
+        memory, claim = await asyncio.to_thread(self._remembered, sink)
+        hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
+        if memory.is_new and not self.config.sink.snapshot:
+            await self._until_stopped(self._keep_start(memory, hosts, options))
         if self._letters is None:
             self._letters = await asyncio.to_thread(
                 DeadLetters, self.dead_letters, self._count_letters
             )
+        store: PositionStore | None = None
         try:
             checkpoint = await self._until_stopped(sink.open())
+            memory.took_over()
             if checkpoint is not None:
                 observation.committed = checkpoint.position  # shown also while the source is away
-            hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
+            elif sink.holds_position and not self.config.sink.snapshot:
+                memory.check(f"sink {self.config.sink.type}")
+                checkpoint = memory.first
             if self.config.sink.snapshot and isinstance(sink, CopyingSink):
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
-            store = GivenPosition(checkpoint) if sink.holds_position else self._store(self.name)
+            store = GivenPosition(checkpoint)
+            if not sink.holds_position:
+                kept = await asyncio.to_thread(self._store, self.name, claim)
+                store = KnownStart(kept, memory.first, memory.known)
             observation.enter(RouteState.CONNECTING)
             stream = SourceStream(hosts, options, store)
-            await self._follow(stream, sink, hosts)
+            await self._follow(stream, sink, hosts, store)
         except _StoppedError:
             return
         finally:
             observation.copying, observation.snapshot_tables = "", None
             observation.attach(None)
             self._delivery = None
+            if store is not None and isinstance(store, LeasedStore):
+                await asyncio.to_thread(store.release)
             await sink.close()
 
     async def _copy(
@@ -399,7 +429,9 @@ class Route:
         guard()
         return guard
 
-    async def _follow(self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]) -> None:
+    async def _follow(
+        self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions], store: PositionStore
+    ) -> None:
         try:
             await self._until_stopped(stream.__aenter__())
         finally:
@@ -424,12 +456,54 @@ class Route:
                 guard=guard,
                 signals=self._signals(sink),
                 snapshot=snapshot,
+                fence=store.check_lease if isinstance(store, LeasedStore) else None,
+                remember=self._remember,
             )
             self.observation.enter(RouteState.STREAMING)
             _LOG.info("%s: follows from %s", self.name, stream.position)
             await self._delivery.run(self._stop, stream.acknowledged)
         finally:
             await stream.__aexit__(None, None, None)
+
+    def _remembered(self, sink: Sink) -> tuple[RouteMemory, Claim]:
+        """Return what is known of earlier runs, and tell the sink who it is."""
+        if self._memory is None:
+            self._memory = memory = RouteMemory(self._service, self.config)
+            self.observation.recall(memory.committed, memory.oldest, memory.committed_clock)
+        memory = self._memory
+        if self._claim is None or self._claim.owner != memory.owner:
+            selection = selection_of(self.config, mirror=is_mirror(sink))
+            routed = self._transform is not None
+
+            def wants(name: TableName) -> bool:
+                return selection.wants(*name)
+
+            # Behind transforms tables have other names.
+            self._claim = memory.claim(wants, lambda name: routed or wants(name))
+        if isinstance(sink, OwnedSink):
+            sink.claim(self._claim)
+        return memory, self._claim
+
+    async def _keep_start(
+        self, memory: RouteMemory, hosts: list[ConnectOptions], options: StreamOptions
+    ) -> None:
+        """Keep where the first run begins, before the sink is reachable."""
+        if isinstance(options.start, Position):
+            return  # it says so itself
+        self.observation.enter(RouteState.CONNECTING)
+        store = MemoryPositionStore()
+        async with SourceStream(hosts, replace(options, semi_sync=False), store) as stream:
+            found = store.load_checkpoint()
+            if found is None:
+                found = Checkpoint(stream.position, stream.state(stream.position))
+        await asyncio.to_thread(memory.began, found)
+        self.observation.enter(RouteState.OPENING_SINK)
+
+    async def _remember(self, position: Position, *, now: bool = False) -> None:
+        """Keep how far the sink is, in the state directory."""
+        memory = self._memory
+        if memory is not None and (now or memory.is_due):
+            await asyncio.to_thread(memory.did_commit, position, self.observation.oldest)
 
     async def _until_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """The result of something that may take long; raises _StoppedError when a stop comes first."""

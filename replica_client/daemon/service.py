@@ -38,7 +38,7 @@ _CANCEL_SECONDS = 5.0
 _BEGINNING = (RouteState.STARTING, RouteState.OPENING_SINK, RouteState.CONNECTING)
 _PAGE_AFTER_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
-_NEEDS_RESTART = ("state", "listen", "sample_seconds", "otlp", "otlp_seconds")
+_NEEDS_RESTART = ("name", "state", "listen", "sample_seconds", "otlp", "otlp_seconds")
 
 
 class Service:
@@ -224,7 +224,7 @@ class Service:
         return lambda: hosts_of(source, self.config.directory)
 
     def _start(self, config: RouteConfig) -> None:
-        route = Route(config, self.config.directory, self._stores.store, self.config.state)
+        route = Route(config, self.config, self._stores.store)
         self._histories[route.name] = History(route.observation)
         telemetry = self._telemetry
         if telemetry is not None:

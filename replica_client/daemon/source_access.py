@@ -10,7 +10,7 @@ from pathlib import Path
 
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.daemon.external_values import resolve, resolved
-from replica_client.daemon.mirrors import without_servers_own
+from replica_client.daemon.mirrors import patterns, without_servers_own
 from replica_client.daemon.relay_configuration import RelaySourceTable
 from replica_client.errors import ConfigError
 from replica_client.readers.assembler import AssemblyOptions
@@ -89,6 +89,23 @@ def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
         ConfigError: a transform is wrong, or a reference leads nowhere.
     """
     return Transformer.of([resolved(one, directory) for one in source.transforms])
+
+
+def patterns_of(route: RouteConfig) -> tuple[list[str] | None, list[str]]:
+    """Return the patterns of wanted tables, None for all, and of unwanted ones."""
+    source, sink = route.source, route.sink
+    tables = source.tables if sink.tables is None else sink.tables
+    exclude = source.exclude if sink.exclude is None else sink.exclude
+    return (None if tables is None else patterns(tables)), patterns(exclude)
+
+
+def address_of(source: SourceTable, directory: Path) -> str:
+    """Return the hosts of a source, without user and password.
+
+    Raises:
+        ConfigError: the URL is none, or a reference leads nowhere.
+    """
+    return ",".join(host.address for host in _hosts(source, directory))
 
 
 def signal_table(source: SourceTable) -> TableName | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,17 @@ from replica_client.daemon.configuration import DaemonConfig, StoreTable
 from replica_client.daemon.external_values import resolve
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.errors import ConfigError, PositionStoreError
-from replica_client.position.stores.base import Checkpoint, PositionStore
+from replica_client.position.position import Position
+from replica_client.position.stores.base import (
+    Checkpoint,
+    HeldStore,
+    LeasedStore,
+    PositionStore,
+)
 from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.position.stores.object import position_file
+from replica_client.position.stores.ownership import Claim
+from replica_client.readers.live.stream_progress import START_TIME_KEY
 from replica_client.storage.location import ObjectUrl, local_path, location
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.hosts import parse_hosts
@@ -47,8 +56,12 @@ class Stores:
         elif table.type == "mysql":
             self._mysql = MysqlDatabase(lambda: store_options(table, config.directory))
 
-    def store(self, name: str) -> PositionStore:
-        """The store of a route.
+    def store(self, name: str, claim: Claim | None = None) -> PositionStore:
+        """Return the store of a route.
+
+        Args:
+            name: of the route.
+            claim: the identity to write as; None: it is read only.
 
         Raises:
             PositionStoreError: its directory cannot be made.
@@ -58,9 +71,9 @@ class Stores:
         if self._sqlite is not None:
             from replica_client.position.stores.sqlite import SqlitePositionStore
 
-            return SqlitePositionStore(self._sqlite, name, table.table)
+            return SqlitePositionStore(self._sqlite, name, table.table, claim)
         if self._mysql is not None:
-            return MysqlPositionStore(self._mysql, name, table.table)
+            return MysqlPositionStore(self._mysql, name, table.table, claim)
         directory = self._config.state
         if table.path:
             where = location(table.path)
@@ -90,6 +103,55 @@ class GivenPosition(MemoryPositionStore):
     def __init__(self, checkpoint: Checkpoint | None) -> None:
         super().__init__()
         self._checkpoint = checkpoint
+
+
+class KnownStart:
+    """A store that gives a checkpoint where the one that it stands for has none.
+
+    Args:
+        store: where positions are saved.
+        start: where the stream begins then; None: as its options say.
+        lost: is called where the store has none; may raise.
+    """
+
+    def __init__(
+        self, store: PositionStore, start: Checkpoint | None, lost: Callable[[], Checkpoint | None]
+    ) -> None:
+        self._store, self._start, self._lost = store, start, lost
+        self.path = getattr(store, "path", None)
+
+    def load(self) -> Position | None:
+        """Return the saved position."""
+        checkpoint = self.load_checkpoint()
+        return None if checkpoint is None else checkpoint.position
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """Return the saved checkpoint, or the start."""
+        found = self._store.load_checkpoint() or self._lost()
+        if found is None and self._start is not None:
+            found = self._start
+            if START_TIME_KEY not in found.state:
+                self._store.save(found.position, found.state)
+        return found
+
+    def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
+        """Save a position and its state."""
+        self._store.save(position, state)
+
+    def check_lease(self) -> None:
+        """Check that this process may save; see :class:`~replica_client.position.stores.sql_table.SqlPositionStore`."""
+        if isinstance(self._store, LeasedStore):
+            self._store.check_lease()
+
+    def hold(self) -> None:
+        """Keep other processes from the store; see :class:`~replica_client.position.stores.base.HeldStore`."""
+        if isinstance(self._store, HeldStore):
+            self._store.hold()
+
+    def release(self) -> None:
+        """Let other processes have it."""
+        if isinstance(self._store, HeldStore | LeasedStore):
+            self._store.release()
 
 
 def store_options(table: StoreTable, directory: Path) -> ConnectOptions:

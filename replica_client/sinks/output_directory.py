@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from replica_client.errors import SinkError
+from replica_client.position.stores.ownership import Claim, Owner, StandbyError
 from replica_client.storage.durable import DATA_MODE
 
 
@@ -26,6 +30,40 @@ def check_writable(directory: Path) -> None:
         raise SinkError(
             f"{directory}: files cannot be made in {found}; give this user the right to"
         )
+
+
+def owners_of_file(saved: Mapping[str, Any] | None, where: str) -> list[Owner]:
+    """Return the owner that was kept with a checkpoint, in a list.
+
+    Raises:
+        SinkError: it is damaged.
+    """
+    text = "" if saved is None else str(saved.get("owner", ""))
+    try:
+        return [Owner.from_json(json.loads(text))] if text else []
+    except ValueError as error:
+        raise SinkError(f"{where}: {error}") from error
+
+
+def check_file_owner(claim: Claim | None, saved: Mapping[str, Any] | None, where: str) -> str:
+    """Return the owner to keep with a checkpoint, as JSON text; refuse that of another one.
+
+    Args:
+        claim: the identity to write as; None: there is none.
+        saved: what was kept with the checkpoint; None: there is none.
+        where: the files, for messages.
+
+    Raises:
+        ForeignOwnerError: another identity writes there.
+    """
+    if claim is None:
+        return "" if saved is None else str(saved.get("owner", ""))
+    known = owners_of_file(saved, where)
+    mine = claim.resolve(known)
+    for other in known:
+        if other.id not in (mine.id, claim.takes_over):
+            raise claim.foreign(where, other)
+    return json.dumps(mine.to_json())
 
 
 class DirectoryLock:
@@ -48,9 +86,8 @@ class DirectoryLock:
             self.release()
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise SinkError(
-                f"{directory}: another process writes there; stop it, or give each its own directory",
-                retriable=True,
+            raise StandbyError(
+                f"{directory}: another process writes there; this one waits until it ends (give each its own directory)"
             ) from None
 
     def release(self) -> None:

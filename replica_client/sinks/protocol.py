@@ -36,6 +36,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import Owner
 from replica_client.readers.transaction import Transaction
 
 
@@ -111,6 +112,36 @@ class ProbedSink(Sink, Protocol):
         Raises:
             SinkError: it cannot; says why and what to do.
         """
+        ...
+
+
+@runtime_checkable
+class ReadSink(Sink, Protocol):
+    """A sink whose position can be read while another process writes."""
+
+    async def owners(self) -> Sequence[Owner]:
+        """Read the identities that write there. The sink is not open; nothing is made, changed or taken over.
+
+        Raises:
+            SinkError: they cannot be read now.
+        """
+        ...
+
+    async def saved(self) -> Checkpoint | None:
+        """Read the checkpoint of the last commit. The sink is not open; nothing is made, changed or taken over.
+
+        Raises:
+            SinkError: it cannot be read now.
+        """
+        ...
+
+
+@runtime_checkable
+class AbortableSink(Sink, Protocol):
+    """A sink whose calls may hang in a thread, where a task that is cancelled does not end them."""
+
+    def abort(self) -> None:
+        """Break the connection, so that the call that hangs fails. Called from the event loop; does not block."""
         ...
 
 

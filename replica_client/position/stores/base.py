@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.position import Position
@@ -42,4 +42,38 @@ class PositionStore(Protocol):
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
         """Save a position and its state; when this returns, both survive a crash."""
+        ...
+
+
+@runtime_checkable
+class HeldStore(Protocol):
+    """A store that one process at a time may use."""
+
+    def hold(self) -> None:
+        """Keep other processes from it.
+
+        Raises:
+            PositionStoreError: another process has it.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let other processes have it."""
+        ...
+
+
+@runtime_checkable
+class LeasedStore(Protocol):
+    """A store whose position is written by the holder of a lease."""
+
+    def check_lease(self) -> None:
+        """Check that this process may save.
+
+        Raises:
+            SinkError: another process took the lease over.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give the lease back."""
         ...

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,6 +88,40 @@ class FilePositionStore:
         self._state: StateFile | None = None
         self._saved = SavedState({}, {})
         self._written: _Written | None = None
+        self._lock = -1
+
+    def hold(self) -> None:
+        """Keep other processes from the file, until :meth:`release` or the end of this process.
+
+        Raises:
+            PositionStoreError: another stream or process uses it.
+        """
+        if self._lock >= 0:
+            return
+        target = self._target()
+        path = target.with_name(f".{target.name}.lock")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise self._failed("use", error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise PositionStoreError(
+                    f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
+                ) from None
+            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                return  # a file system without locks
+            raise self._failed("lock", error) from error
+        self._lock = descriptor
+
+    def release(self) -> None:
+        """Let other processes have the file."""
+        descriptor, self._lock = self._lock, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     @property
     def path(self) -> Path:

@@ -14,8 +14,10 @@ that counts them, and those that no checkpoint counts any more are removed after
 from __future__ import annotations
 
 import contextlib
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -24,11 +26,20 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.document import decode_checkpoint, encode_checkpoint
 from replica_client.position.stores.growing import GrowingRows, rows_of, split_growing
+from replica_client.position.stores.ownership import (
+    Claim,
+    Heart,
+    Lease,
+    Owner,
+    StandbyError,
+    fenced,
+)
 
 DEFAULT_TABLE: Final = "replica_client_positions"
 MAX_NAME_LENGTH: Final = 190
 MAX_TABLE_LENGTH: Final = 63
 _STATE: Final = "_state"
+_OWNERS: Final = "_owners"
 _ROWS_AT_ONCE: Final = 32
 
 Run = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
@@ -47,6 +58,7 @@ class SqlPositionStore:
         location: the database, for messages.
         dialect: how the database writes parameters and types.
         table: name of the table.
+        claim: the identity to write as; None: there is none, and the row is this one's alone.
     """
 
     def __init__(
@@ -56,6 +68,7 @@ class SqlPositionStore:
         location: str,
         dialect: Literal["sqlite", "mysql"],
         table: str = DEFAULT_TABLE,
+        claim: Claim | None = None,
     ) -> None:
         if not _TABLE.fullmatch(table):
             raise PositionStoreError(f"table {table!r}: a name has letters, digits and _ only")
@@ -70,6 +83,10 @@ class SqlPositionStore:
         self._state_table = f"{table[: MAX_TABLE_LENGTH - len(_STATE)]}{_STATE}"
         self._rows = GrowingRows()
         self._loaded = self._made = self._made_state = False
+        self._claim = claim
+        self._owners_table = f"{table[: MAX_TABLE_LENGTH - len(_OWNERS)]}{_OWNERS}"
+        self._lease = ""
+        self._heart: Heart | None = None
 
     def load(self) -> Position | None:
         """The saved position, None when there is none yet.
@@ -87,6 +104,11 @@ class SqlPositionStore:
             PositionStoreError: the database cannot be read, or holds no position there.
         """
         self._make_table()
+        if self._claim is not None and not self._lease:
+            self._take_lease(self._claim)
+        return self._load_row()
+
+    def _load_row(self) -> Checkpoint | None:
         rows = self._run(
             f"SELECT checkpoint FROM {self._table} WHERE name = {self._mark}", (self._name,)
         )
@@ -118,10 +140,19 @@ class SqlPositionStore:
         text = encode_checkpoint(position, short, stored).decode("ascii")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         mark = self._mark
-        self._run(
-            f"REPLACE INTO {self._table} (name, checkpoint, saved_at) VALUES ({mark}, {mark}, {mark})",
-            (self._name, text, now),
-        )
+        if self._lease:
+            # One statement compares the lease and saves.
+            self._run(
+                f"REPLACE INTO {self._table} (name, checkpoint, saved_at) SELECT {mark}, {mark}, {mark} "
+                f"FROM {self._owners_table} WHERE name = {mark} AND lease = {mark}",
+                (self._name, text, now, self._name, self._lease),
+            )
+            self.check_lease()
+        else:
+            self._run(
+                f"REPLACE INTO {self._table} (name, checkpoint, saved_at) VALUES ({mark}, {mark}, {mark})",
+                (self._name, text, now),
+            )
         self._rows.saved(plan)
         if self._rows.wants_removal(plan):
             self._run(
@@ -159,6 +190,116 @@ class SqlPositionStore:
         self._rows.loaded(first, texts)
         self._made_state = True
         return texts
+
+    def read(self, claim: Claim) -> Checkpoint | None:
+        """Return the checkpoint of an identity, for readers: nothing is made, changed or taken over.
+
+        Raises:
+            PositionStoreError: the database cannot be read, or holds no position there.
+        """
+        with contextlib.suppress(PositionStoreError):  # of an older release: there are no owners
+            self._row(claim)
+        return self._load_row()
+
+    # The identity of the writer, and its lease.
+
+    def check_lease(self) -> None:
+        """Check that this process may save.
+
+        Raises:
+            StandbyError: another process took the lease over.
+        """
+        if not self._lease:
+            return
+        found = self._run(
+            f"SELECT lease FROM {self._owners_table} WHERE name = {self._mark}", (self._name,)
+        )
+        if not found or str(found[0][0]) != self._lease:
+            raise fenced(f"position {self._name} in {self._location}")
+
+    def release(self) -> None:
+        """Give the lease back."""
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.stop()
+        lease, self._lease = Lease.from_text(self._lease), ""
+        if lease is not None:
+            with contextlib.suppress(PositionStoreError):
+                mark = self._mark
+                self._run(
+                    f"UPDATE {self._owners_table} SET lease = {mark} WHERE name = {mark} AND lease = {mark}",
+                    (replace(lease, holder="").to_text(), self._name, lease.to_text()),
+                )
+
+    def _take_lease(self, claim: Claim) -> None:
+        mark, table = self._mark, self._owners_table
+        self._run(
+            f"CREATE TABLE IF NOT EXISTS {table} (name VARCHAR({MAX_NAME_LENGTH}) PRIMARY KEY, "
+            "owner VARCHAR(64) NOT NULL, identity LONGTEXT NOT NULL, lease VARCHAR(600) NOT NULL, "
+            "beat VARCHAR(64) NOT NULL)" + self._options,
+            (),
+        )
+        row = self._row(claim)
+        text, beat = ("", "") if row is None else (str(row[0]), str(row[1]))
+        try:
+            taken = claim.take(Lease.from_text(text), beat).to_text()
+        except ValueError as error:
+            raise PositionStoreError(f"table {table} of {self._location}: {error}") from error
+        identity = json.dumps(claim.owner.to_json())
+        if row is None:
+            with contextlib.suppress(PositionStoreError):  # another process was faster
+                self._run(
+                    f"INSERT INTO {table} (name, owner, identity, lease, beat) VALUES ({mark}, {mark}, {mark}, "
+                    f"{mark}, '')",
+                    (self._name, claim.owner.id, identity, taken),
+                )
+        else:
+            self._run(
+                f"UPDATE {table} SET owner = {mark}, identity = {mark}, lease = {mark} WHERE name = {mark} AND "
+                f"lease = {mark}",
+                (claim.owner.id, identity, taken, self._name, text),
+            )
+        self._lease = taken
+        try:
+            self.check_lease()
+        except StandbyError:
+            self._lease = ""
+            raise
+        self._heart = Heart(self._beats)
+
+    def _row(self, claim: Claim) -> Sequence[Any] | None:
+        """Return lease and beat of the row that this identity's position has; another owner's row is left alone."""
+        plain = self._name
+        for name in (plain, f"{plain[: MAX_NAME_LENGTH - 34]}@{claim.owner.id}"):
+            self._name = name
+            rows = self._run(
+                f"SELECT lease, beat, identity FROM {self._owners_table} WHERE name = {self._mark}",
+                (name,),
+            )
+            if not rows:
+                return None
+            try:
+                found = Owner.from_json(json.loads(rows[0][2]))
+            except ValueError as error:
+                raise PositionStoreError(
+                    f"table {self._owners_table} of {self._location}: {error}"
+                ) from error
+            if found.id in (claim.owner.id, claim.takes_over) or found.is_alike(claim.owner):
+                claim.resolve([found])
+                return rows[0]
+        return None
+
+    @contextlib.contextmanager
+    def _beats(self) -> Iterator[Callable[[str], None]]:
+        mark, lease = self._mark, self._lease
+
+        def beat(text: str) -> None:
+            self._run(
+                f"UPDATE {self._owners_table} SET beat = {mark} WHERE name = {mark} AND lease = {mark}",
+                (text, self._name, lease),
+            )
+
+        yield beat
 
     def _make_state_table(self) -> None:
         self._run(

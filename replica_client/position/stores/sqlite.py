@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from replica_client.errors import PositionStoreError
+from replica_client.position.stores.ownership import Claim
 from replica_client.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
 from replica_client.storage.location import local_path
 
@@ -78,6 +79,7 @@ class SqlitePositionStore(SqlPositionStore):
         database: the database, or its path.
         name: of the row.
         table: name of the table.
+        claim: the identity to write as; None: there is none.
     """
 
     def __init__(
@@ -85,10 +87,11 @@ class SqlitePositionStore(SqlPositionStore):
         database: SqliteDatabase | str | os.PathLike[str],
         name: str,
         table: str = DEFAULT_TABLE,
+        claim: Claim | None = None,
     ) -> None:
         if not isinstance(database, SqliteDatabase):
             database = SqliteDatabase(database)
-        super().__init__(database.run, name, str(database.path), "sqlite", table)
+        super().__init__(database.run, name, str(database.path), "sqlite", table, claim)
         self.database = database
 
     def close(self) -> None:

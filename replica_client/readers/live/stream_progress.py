@@ -9,7 +9,7 @@ from typing import Final
 
 from replica_client.errors import PositionStoreError
 from replica_client.position.position import Position
-from replica_client.position.stores.base import PositionStore
+from replica_client.position.stores.base import HeldStore, PositionStore
 from replica_client.position.stores.saving import PositionSaver
 from replica_client.readers.inside import (
     Acknowledged,
@@ -101,6 +101,8 @@ class StreamProgress:
         """
         if self._store is None:
             return None
+        if isinstance(self._store, HeldStore):
+            await asyncio.to_thread(self._store.hold)
         checkpoint = await asyncio.to_thread(self._store.load_checkpoint)
         self.unpinned = checkpoint is None
         if checkpoint is None:
@@ -174,6 +176,9 @@ class StreamProgress:
             if not failed:
                 raise
             _LOG.error("the position that was acknowledged last is not saved: %s", error)
+        finally:
+            if isinstance(self._store, HeldStore):
+                await asyncio.to_thread(self._store.release)
 
     async def pin(self, start: Position | None, server: ServerInfo) -> None:
         """Save where the stream starts, if nothing was saved before: a later run starts there, too.

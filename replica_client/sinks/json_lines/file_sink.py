@@ -19,12 +19,18 @@ import msgspec
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import Claim, Owner
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.checkpoint_file import CheckpointFile
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
-from replica_client.sinks.output_directory import DirectoryLock, check_writable
+from replica_client.sinks.output_directory import (
+    DirectoryLock,
+    check_file_owner,
+    check_writable,
+    owners_of_file,
+)
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.sink_options import check_least, check_path, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
@@ -90,6 +96,22 @@ class FileSink:
         self._lock: DirectoryLock | None = None
         self._checkpoints = CheckpointFile(self._directory, options.name)
         self._file: _OpenFile | None = None
+        self._claim: Claim | None = None
+        self._owner = ""
+
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        found = await self._worker.run(self._checkpoints.load)
+        return owners_of_file(None if found is None else found[1], str(self._directory))
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        found = await self._worker.run(self._checkpoints.load)
+        return None if found is None else found[0]
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
@@ -135,6 +157,10 @@ class FileSink:
     def _open(self) -> Checkpoint | None:
         with os_errors(str(self._directory)):
             self._directory.mkdir(parents=True, exist_ok=True)
+            found = self._checkpoints.load()
+            self._owner = check_file_owner(
+                self._claim, None if found is None else found[1], str(self._checkpoints.path)
+            )
             self._lock = DirectoryLock(self._directory)
             found = self._checkpoints.load()
             number, length, begun, checkpoint = 1, 0, time.time(), None
@@ -171,6 +197,7 @@ class FileSink:
     def _commit(self, checkpoint: Checkpoint) -> None:
         file = self._opened()
         with os_errors(str(file.path)):
+            file.check_in_place()
             file.sync()
             if self._is_full(file):
                 # The next file is named before it is there; this one is closed for good.
@@ -179,7 +206,13 @@ class FileSink:
                     self._path(file.number + 1), file.number + 1, 0, time.time()
                 )
             self._checkpoints.save(
-                checkpoint, {"file": file.number, "length": file.length, "begun": file.begun}
+                checkpoint,
+                {
+                    "file": file.number,
+                    "length": file.length,
+                    "begun": file.begun,
+                    "owner": self._owner,
+                },
             )
 
     def _is_full(self, file: _OpenFile) -> bool:
@@ -240,6 +273,28 @@ class _OpenFile:
         write_all(self._descriptor, data)
         self.length += len(data)
         self._dirty = True
+
+    def check_in_place(self) -> None:
+        """Check that the file still has its name, and all that was written.
+
+        Raises:
+            SinkError: it was removed, replaced or cut.
+        """
+        ours = os.fstat(self._descriptor)
+        try:
+            named = os.stat(self.path)
+        except FileNotFoundError:
+            named = None
+        if named is None or (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino):
+            raise SinkError(
+                f"{self.path} was removed or replaced while it was written: what it had is lost; bring it back, or "
+                "start over in an empty directory (rotate_bytes and rotate_seconds close files)"
+            )
+        if ours.st_size != self.length:
+            raise SinkError(
+                f"{self.path} has {ours.st_size} bytes, of which {self.length} were written: it was cut or written by "
+                "another process; bring it back, or start over in an empty directory"
+            )
 
     def sync(self) -> None:
         if self._dirty:

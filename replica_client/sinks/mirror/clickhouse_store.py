@@ -34,6 +34,8 @@ class ClickhouseDatabase(ClickhouseRows):
         session: the name of this writer, by which its queries begin.
     """
 
+    leases = shared = False
+
     def __init__(self, client: ClickhouseClient, where: str, prefix: str, session: str) -> None:
         super().__init__(client, prefix + OWN_DATABASE, session)
         self.where, self._prefix = where, prefix
@@ -114,6 +116,14 @@ class ClickhouseDatabase(ClickhouseRows):
             elif not name.startswith(("made_", "scratch_", "pending_", "_replica_client_rebuilt")):
                 continue
             self.change(f"DROP TABLE IF EXISTS {table} {_DROP}")
+
+    @property
+    def is_made(self) -> bool:
+        """See the base."""
+        found = self._one(
+            f"SELECT count() FROM system.tables WHERE database = {literal(self._own)} AND name = 'state'"
+        )
+        return int(found) > 0
 
     # Transactions.
 

@@ -28,6 +28,8 @@ class DuckdbDatabase(DuckdbRows):
         release: the file is closed after each commit.
     """
 
+    leases = False
+
     def __init__(self, file: DuckdbFile, where: str, *, release: bool) -> None:
         self.where = where
         self.names = duckdb_names()
@@ -53,6 +55,16 @@ class DuckdbDatabase(DuckdbRows):
         ):
             self.change(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
         self.commit()
+
+    @property
+    def is_made(self) -> bool:
+        """See the base."""
+        return bool(
+            self._one(
+                "SELECT count(*) FROM information_schema.tables WHERE table_name = '_replica_client_state' AND "
+                "table_catalog = current_database()"
+            )
+        )
 
     @property
     def in_transaction(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Protocol
 
 from replica_client.errors import SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import Owner
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.system_errors import os_errors
@@ -64,6 +66,12 @@ class FileMirrorSink(TableMirrorSink):
         raise NotImplementedError
 
     # What all do.
+
+    def _owners(self) -> Sequence[Owner]:
+        return super()._owners() if self._path.exists() else ()
+
+    def _saved(self) -> Checkpoint | None:
+        return super()._saved() if self._path.exists() else None
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""

@@ -30,6 +30,10 @@ class MirrorDatabase(ABC):
         mark: what stands for a value in a statement.
         conflict: error of a row whose key is there, raised by what adds rows.
         rebuilt: a table as SQL that takes another one's place later.
+        locking: what a query has at its end whose rows stay locked until the transaction ends.
+        shared: whether several owners can write it, each its own tables.
+        leases: whether another connection can write beats; otherwise no other process can have the database open, or
+            the process that opens it last writes.
     """
 
     where: str
@@ -40,10 +44,35 @@ class MirrorDatabase(ABC):
     mark = "?"
     conflict: type[Exception]
     rebuilt = "_replica_client_rebuilt"
+    locking = ""
+    leases = True
+    shared = True
 
     @abstractmethod
     def prepare(self) -> None:
         """Make the mirror's own tables where they are not."""
+
+    @property
+    @abstractmethod
+    def is_made(self) -> bool:
+        """Whether the mirror's own tables are there."""
+
+    @property
+    def session(self) -> str:
+        """The session with the server, as :meth:`end_session` takes it; empty without one."""
+        return ""
+
+    def end_session(self, session: str) -> None:
+        """End another session, with its transaction and its locks, where it is still there."""
+        del session
+
+    def abort(self) -> None:
+        """Break the connection, from another thread."""
+        return
+
+    def lock_owners(self) -> None:
+        """Let no other transaction claim an identity until this one ends, where beginning one does not do that."""
+        return
 
     @property
     @abstractmethod

@@ -30,6 +30,7 @@ async def create_table(store: MysqlStore, model: TableModel, position: str) -> N
         SinkError: there is one that is not the mirror's.
     """
     name = (model.database, model.name)
+    await store.check_owner(name)
     await store.create_database(model.database)
     ours = await store.is_ours(name)
     if ours is False:

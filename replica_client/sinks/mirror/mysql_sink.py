@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -9,8 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from replica_client.errors import ConfigError, ServerError, SinkError
+from replica_client.errors import ConfigError, ServerError, SinkError, TransportError
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import BEAT_SECONDS, Claim, Owner
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
 from replica_client.sinks.mirror.collector import (
@@ -35,6 +40,7 @@ from replica_client.sinks.worker import Batches, Worker
 from replica_client.tables.table_copy import TableCopy, TableName
 from replica_client.transport.url import parse_url
 
+_LOG = logging.getLogger("replica_client")
 _NO_SUCH_TABLE = 1146
 
 
@@ -95,26 +101,53 @@ class MysqlSink:
         self._store: MysqlStore | None = None
         self._collector: Collector | None = None
         self._may_repeat = True
+        self._claim: Claim | None = None
+        self._beats: asyncio.Task[None] | None = None
+
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        async with server_errors(self._where):
+            store = await self._session()
+            try:
+                return await store.owners()
+            finally:
+                await store.close()
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        async with server_errors(self._where):
+            store = await self._session()
+            try:
+                return await store.saved()
+            finally:
+                await store.close()
+
+    async def _session(self) -> MysqlStore:
+        options = self._options
+        return await MysqlStore.open(
+            self._connect,
+            prefix=options.database_prefix,
+            state=options.state_database,
+            claim=self._claim,
+        )
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
-        options = self._options
         async with server_errors(self._where):
-            store = await MysqlStore.open(
-                self._connect, prefix=options.database_prefix, state=options.state_database
-            )
-            await store.close()
+            await (await self._session()).close()
 
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         options = self._options
         async with server_errors(self._where):
-            store = self._store = await MysqlStore.open(
-                self._connect,
-                prefix=options.database_prefix,
-                state=options.state_database,
-            )
+            store = self._store = await self._session()
             checkpoint = await store.prepare()
+        if self._claim is not None:
+            self._beats = asyncio.create_task(self._beat(store))
         self._collector = Collector(
             store.tables,
             mysql_encoder,
@@ -147,8 +180,38 @@ class MysqlSink:
         self._batches.clear()
         self._worker.stop()
         store, self._store, self._collector = self._store, None, None
+        beats, self._beats = self._beats, None
+        if beats is not None:
+            beats.cancel()
+            await asyncio.gather(beats, return_exceptions=True)
         if store is not None:
-            await store.close()
+            try:
+                if beats is not None:
+                    with contextlib.suppress(SinkError, ServerError, TransportError, TimeoutError):
+                        async with asyncio.timeout(BEAT_SECONDS):
+                            await store.give_back()
+            finally:
+                await store.close()
+
+    async def _beat(self, store: MysqlStore) -> None:
+        """Write beats until it is cancelled."""
+        other: MysqlStore | None = None
+        try:
+            while True:
+                try:
+                    if other is None:
+                        other = await self._session()
+                    await store.write_beat(other, secrets.token_hex(8))
+                except (SinkError, ServerError, TransportError, OSError) as error:
+                    # The sink says what is wrong with the server; the lease is not renewed meanwhile.
+                    _LOG.debug("no beat is written: %s", error)
+                    if other is not None:
+                        await other.close()
+                    other = None
+                await asyncio.sleep(BEAT_SECONDS)
+        finally:
+            if other is not None:
+                await other.close()
 
     # First copies.
 

@@ -11,10 +11,12 @@ to the place of the source's statement, so that one that was done already is not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from replica_client.errors import (
@@ -27,6 +29,20 @@ from replica_client.errors import (
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
+from replica_client.position.stores.ownership import (
+    BEAT,
+    LEASE,
+    OWNED_BY,
+    OWNER,
+    POSITION,
+    Claim,
+    Lease,
+    Owner,
+    fenced,
+    is_checkpoint,
+    owners_of,
+    unknown_owner,
+)
 from replica_client.schema.model import TableModel
 from replica_client.schema.quoting import before_arguments, mysql_name, mysql_table, mysql_text
 from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder
@@ -52,6 +68,7 @@ _SESSION = (
     "unique_checks = 1, autocommit = 1"
 )
 _MOST_ROWS = 500
+_DOCUMENTS = (("mirror_tables", "definition"), ("mirror_copies", "copy"))
 _DUPLICATE = 1062
 # Lock wait, deadlock, full disk or table, read-only, shutdown, too many connections.
 _MAY_PASS = frozenset((1205, 1213, 1021, 1114, 3675, 1290, 1836, 1053, 1040, 1203, 1135, 1037))
@@ -66,6 +83,7 @@ class MysqlStore:
         prefix: of database names.
         state: database of the mirror's own tables.
         names: those of another session of the same mirror; None: they are read.
+        claim: the identity to write as; None: there is none, and the mirror is this one's alone.
 
     Attributes:
         target: as given.
@@ -83,14 +101,19 @@ class MysqlStore:
         prefix: str,
         state: str,
         names: StoredNames | None = None,
+        claim: Claim | None = None,
     ) -> None:
+        self._claim = claim
+        self._key, self._token = "owner", secrets.token_hex(8)
+        self._own_prefix = ""
+        self._foreign: dict[TableName, Owner] = {}
         self._connection = connection
         self.target = target
         self._prefix = prefix
+        self._state_name = state
         self._state_database = mysql_name(state)
         self.names = names or mysql_names(ignores_case=target.ignores_case)
         self.mark = f"replica_client {state} "
-        self._owner = secrets.token_hex(8)
         self._state = GrowingKeys()
         self._in_transaction = False
         self._packet = 1 << 20
@@ -100,7 +123,13 @@ class MysqlStore:
 
     @classmethod
     async def open(
-        cls, options: ConnectOptions, *, prefix: str, state: str, names: StoredNames | None = None
+        cls,
+        options: ConnectOptions,
+        *,
+        prefix: str,
+        state: str,
+        names: StoredNames | None = None,
+        claim: Claim | None = None,
     ) -> MysqlStore:
         """Connect, and ask what the server has."""
         connection = await SourceConnection.open(options)
@@ -132,7 +161,7 @@ class MysqlStore:
             frozenset(str(row[0]) for row in collations),
             ignores_case=int(rows[0][1]) != 0,
         )
-        store = cls(connection, target, prefix=prefix, state=state, names=names)
+        store = cls(connection, target, prefix=prefix, state=state, names=names, claim=claim)
         store._packet = int(rows[0][0])
         return store
 
@@ -159,37 +188,214 @@ class MysqlStore:
             f"name VARCHAR(64) {text}, copy LONGTEXT {text}, PRIMARY KEY (database_name, name)) "
             "ENGINE=InnoDB"
         )
-        await self._put("owner", self._owner)
         try:
-            for database, name, definition in await run(
-                f"SELECT database_name, name, definition FROM {own}.mirror_tables"
-            ):
-                members = json.loads(definition)
-                stored = members.pop(STORED_AS, None)
-                if stored is not None:
-                    self.names.set((database, name), str(stored))
-                self.tables[database, name] = TableModel.from_json(database, name, members)
-            for database, name, copy in await run(
-                f"SELECT database_name, name, copy FROM {own}.mirror_copies"
-            ):
-                members = json.loads(copy)
-                if (stored := members.get(STORED_AS)) is not None:
-                    self.names.set((database, name), str(stored))
-                self.copies[database, name] = TableCopy.from_json(database, name, members)
-            for one in (*self.tables, *self.copies):
-                self.names.name(one)
-            position = await self._get("position")
-            if position is None:
-                return None
-            parts = await run(
-                f"SELECT name, value FROM {own}.mirror_state WHERE name LIKE '{GrowingKeys.PREFIX}%'"
-            )
-            state = self._state.read(
-                await self._get(GrowingKeys.KEY), {str(name): str(value) for name, value in parts}
-            )
-            return Checkpoint(Position.from_json(position), state)
+            if self._claim is None:
+                await self._put(self._key, self._token)
+            else:
+                await self._claim_identity(self._claim)
+            return await self._read()
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(f"{own} is no mirror of this release: {error}") from error
+
+    async def owners(self) -> list[Owner]:
+        """Return the identities that write there, for readers."""
+        try:
+            return owners_of(await self._records()) if await self._is_made() else []
+        except ValueError as error:
+            raise SinkError(
+                f"{self._state_database} is no mirror of this release: {error}"
+            ) from error
+
+    async def _is_made(self) -> bool:
+        return bool(
+            await self.run(
+                "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'mirror_state'",
+                (self._state_name,),
+            )
+        )
+
+    async def saved(self) -> Checkpoint | None:
+        """Return the position that is saved, for readers: nothing is made, taken over or changed."""
+        try:
+            if not await self._is_made():
+                return None
+            records = await self._records()
+            if self._claim is not None:
+                self._own_prefix = f"{self._claim.resolve(owners_of(records)).id}/"
+                if f"{self._own_prefix}{POSITION}" not in records and POSITION in records:
+                    self._own_prefix = ""
+            return self._checkpoint(records)
+        except (PositionFormatError, ValueError) as error:
+            raise SinkError(
+                f"{self._state_database} is no mirror of this release: {error}"
+            ) from error
+
+    async def _records(self) -> dict[str, str]:
+        return {
+            str(name): str(value)
+            for name, value in await self.run(
+                f"SELECT name, value FROM {self._state_database}.mirror_state"
+            )
+        }
+
+    async def _documents(self, table: str, column: str) -> list[tuple[TableName, dict[str, Any]]]:
+        rows = await self.run(
+            f"SELECT database_name, name, {column} FROM {self._state_database}.{table}"
+        )
+        return [((str(one[0]), str(one[1])), json.loads(one[2])) for one in rows]
+
+    async def _claim_identity(self, claim: Claim) -> None:
+        """Take the lease of the identity in one transaction, and make it known."""
+        lock = f"replica_client.{self._state_name}"[:64]
+        ((got,),) = await self.run("SELECT GET_LOCK(%s, 10)", (lock,))
+        if got != 1:
+            raise SinkError("another process opens this mirror", retriable=True)
+        try:
+            records = await self._records()
+            owner = claim.resolve(owners_of(records))
+            ((session,),) = await self.run("SELECT CONNECTION_ID()")
+            ended = []
+            for number in (owner.id, claim.takes_over):
+                lease = Lease.from_text(records.get(f"{LEASE}{number}"))
+                taken = claim.take(lease, records.get(f"{BEAT}{number}", ""), str(session))
+                if lease is not None and lease.session not in ("", str(session)):
+                    ended.append(lease.session)
+                if number == owner.id:
+                    self._key, self._token = f"{LEASE}{number}", taken.to_text()
+            for one in ended:
+                await self._end_session(one)
+            self._own_prefix = f"{owner.id}/"
+            await self.run("START TRANSACTION")
+            await self._rekey(claim, owner, records)
+            await self._put(self._key, self._token)
+            await self._put(f"{OWNER}{owner.id}", json.dumps(owner.to_json()))
+            await self.run("COMMIT")
+        finally:
+            await self.run("DO RELEASE_LOCK(%s)", (lock,))
+
+    async def _end_session(self, session: str) -> None:
+        """End the session of a process that lost its lease, with its transaction and its locks."""
+        # A number is given again: only a session of this user is ended.
+        found = await self.run(
+            "SELECT 1 FROM information_schema.processlist WHERE id = %s AND "
+            "user = SUBSTRING_INDEX(USER(), '@', 1)",
+            (int(session),),
+        )
+        if found:
+            with contextlib.suppress(ServerError):  # it ended meanwhile
+                await self.run(f"KILL {int(session)}")
+
+    async def _rekey(self, claim: Claim, owner: Owner, records: Mapping[str, str]) -> None:
+        """Take over what an older release left, or what an operator gave to this identity."""
+        own = self._state_database
+        if claim.takes_over and f"{OWNER}{claim.takes_over}" in records:
+            old = f"{claim.takes_over}/"
+            for name in (OWNER, LEASE, BEAT):
+                await self._take(f"{name}{claim.takes_over}")
+        elif POSITION in records and await self._fits(claim):
+            old = ""
+            # Who still runs as an older release sees that another one writes.
+            await self._put("owner", secrets.token_hex(8))
+        else:
+            return
+        moved = {
+            name: value
+            for name, value in records.items()
+            if name.startswith(old) and is_checkpoint(name.removeprefix(old))
+        }
+        if f"{self._own_prefix}{POSITION}" not in records:
+            for name, value in moved.items():
+                await self._put(f"{self._own_prefix}{name.removeprefix(old)}", value)
+        for name in moved:
+            await self._take(name)
+        for table, column in _DOCUMENTS:
+            for place, members in await self._documents(table, column):
+                if members.get(OWNED_BY, "") == old.removesuffix("/"):
+                    members[OWNED_BY] = owner.id
+                    await self.run(
+                        f"REPLACE INTO {before_arguments(own)}.{table} VALUES (%s, %s, %s)",
+                        (*place, json.dumps(members)),
+                    )
+
+    async def _fits(self, claim: Claim) -> bool:
+        """Return whether what an older release left can be this identity's."""
+        names = [
+            name
+            for table, column in _DOCUMENTS
+            for name, members in await self._documents(table, column)
+            if OWNED_BY not in members
+        ]
+        return not names or any(map(claim.fits, names))
+
+    async def _read(self) -> Checkpoint | None:
+        records = await self._records()
+        owners = {one.id: one for one in owners_of(records)}
+        mine = self._own_prefix.removesuffix("/")
+        for table, column in _DOCUMENTS:
+            for name, members in await self._documents(table, column):
+                owner, stored = members.pop(OWNED_BY, ""), members.pop(STORED_AS, None)
+                if stored is not None:
+                    self.names.set(name, str(stored))
+                if owner != mine:
+                    if self._claim is not None:
+                        self._foreign[name] = owners.get(owner) or unknown_owner(owner)
+                elif column == "copy":
+                    self.copies[name] = TableCopy.from_json(*name, members)
+                else:
+                    self.tables[name] = TableModel.from_json(*name, members)
+        for one in (*self.tables, *self.copies, *self._foreign):
+            self.names.name(one)
+        if self._claim is not None:
+            self._claim.check_tables(self._foreign)
+        return self._checkpoint(records)
+
+    def _checkpoint(self, records: Mapping[str, str]) -> Checkpoint | None:
+        prefix = self._own_prefix
+        mine = {
+            name.removeprefix(prefix): text
+            for name, text in records.items()
+            if name.startswith(prefix) and is_checkpoint(name.removeprefix(prefix))
+        }
+        if POSITION not in mine:
+            return None
+        state = self._state.read(mine.get(GrowingKeys.KEY), mine)
+        return Checkpoint(Position.from_json(mine[POSITION]), state)
+
+    async def check_owner(self, name: TableName) -> None:
+        """Refuse a table of another owner, also one that it made since this mirror was opened.
+
+        Raises:
+            ForeignOwnerError: it is another one's.
+        """
+        if self._claim is None or name in self.tables or name in self.copies:
+            return
+        own = before_arguments(self._state_database)
+        for table, column in _DOCUMENTS:
+            for (text,) in await self.run(
+                f"SELECT {column} FROM {own}.{table} WHERE database_name = %s AND name = %s", name
+            ):
+                owner = json.loads(text).get(OWNED_BY, "")
+                if owner != self._own_prefix.removesuffix("/"):
+                    owners = {one.id: one for one in owners_of(await self._records())}
+                    other = owners.get(owner) or unknown_owner(owner)
+                    raise self._claim.foreign(".".join(name), other)
+
+    async def write_beat(self, other: MysqlStore, text: str) -> None:
+        """Write a beat in a session that writes nothing else."""
+        await other._put(self._key.replace(LEASE, BEAT, 1), text)
+
+    async def give_back(self) -> None:
+        """Give the lease back, where it is still this process's."""
+        lease = Lease.from_text(self._token) if self._own_prefix else None
+        if lease is None:
+            return
+        if self._in_transaction:
+            await self.run("ROLLBACK")
+            self._in_transaction = False
+        await self.begin()
+        await self._put(self._key, replace(lease, holder="", session="").to_text())
+        await self.run("COMMIT")
+        self._in_transaction = False
 
     async def run(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement."""
@@ -209,6 +415,12 @@ class MysqlStore:
             (name, value),
         )
 
+    async def _take(self, name: str) -> None:
+        await self.run(
+            f"DELETE FROM {before_arguments(self._state_database)}.mirror_state WHERE name = %s",
+            (name,),
+        )
+
     async def begin(self) -> None:
         """Begin a transaction where none is.
 
@@ -219,21 +431,21 @@ class MysqlStore:
             return
         await self.run("START TRANSACTION")
         self._in_transaction = True
-        if await self._get("owner", lock=True) != self._owner:
+        if await self._get(self._key, lock=True) != self._token:
+            if self._claim is not None:
+                raise fenced(f"mirror {self._state_name}")
             raise SinkError("another process writes this mirror; stop one of them")
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """Commit rows and position together."""
         await self.begin()
-        await self._put("position", json.dumps(checkpoint.position.to_json()))
+        prefix = self._own_prefix
+        await self._put(f"{prefix}{POSITION}", json.dumps(checkpoint.position.to_json()))
         plan = self._state.plan(checkpoint.state)
         for key, value in plan.put.items():
-            await self._put(key, value)
+            await self._put(f"{prefix}{key}", value)
         for key in plan.gone:
-            await self.run(
-                f"DELETE FROM {before_arguments(self._state_database)}.mirror_state WHERE name = %s",
-                (key,),
-            )
+            await self._take(f"{prefix}{key}")
         passed = [one.name for one in self.copies.values() if one.is_passed(checkpoint.position)]
         for name in passed:
             await self.run(
@@ -317,8 +529,9 @@ class MysqlStore:
         self._unsaved.clear()
 
     def _with_name(self, name: TableName, value: dict[str, Any]) -> dict[str, Any]:
-        stored = self.names.kept(name)
-        return value if stored is None else {**value, STORED_AS: stored}
+        stored, owner = self.names.kept(name), self._own_prefix.removesuffix("/")
+        of_name = {} if stored is None else {STORED_AS: stored}
+        return {**value, **of_name, **({OWNED_BY: owner} if owner else {})}
 
     async def is_ours(self, name: TableName) -> bool | None:
         """Whether a table is the mirror's; None when there is none.
@@ -346,6 +559,7 @@ class MysqlStore:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
         for name in names:
+            await self.check_owner(name)
             await self._note(TableCopy(*name))
         await self._end_transaction()
 

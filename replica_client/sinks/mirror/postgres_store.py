@@ -6,7 +6,10 @@ are shortened to one with a digest; a column with such a name is refused.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -63,6 +66,7 @@ class PostgresDatabase(StatementDatabase):
     rebuilt = f"{_OWN}.rebuilt"
     mark = "%s"
     conflict = psycopg.errors.UniqueViolation
+    locking = " FOR UPDATE"
 
     def __init__(
         self,
@@ -81,9 +85,40 @@ class PostgresDatabase(StatementDatabase):
         if found is None or found[0] != "UTF8":
             raise SinkError(f"{self.where}: the encoding of the database must be UTF8")
         self.begin()
+        self.lock_owners()
         for statement in _SCHEMA:
             self._connection.execute(statement)
         self.commit()
+
+    @property
+    def is_made(self) -> bool:
+        """See the base."""
+        found = self._connection.execute("SELECT to_regclass(%s)", (self.state_table,)).fetchone()
+        return found is not None and found[0] is not None
+
+    @property
+    def session(self) -> str:
+        """See the base."""
+        return str(self._connection.info.backend_pid)
+
+    def end_session(self, session: str) -> None:
+        """See the base."""
+        # A number is given again: only a session of ours is ended.
+        self._connection.execute(
+            "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE pid = %s AND "
+            "application_name = 'replica_client' AND usename = current_user AND datname = current_database()",
+            (int(session),),
+        )
+
+    def abort(self) -> None:
+        """See the base."""
+        with contextlib.suppress(OSError, psycopg.Error):
+            with socket.socket(fileno=os.dup(self._connection.fileno())) as found:
+                found.shutdown(socket.SHUT_RDWR)
+
+    def lock_owners(self) -> None:
+        """See the base."""
+        self._connection.execute("SELECT pg_advisory_xact_lock(hashtext('replica_client'))")
 
     @property
     def in_transaction(self) -> bool:

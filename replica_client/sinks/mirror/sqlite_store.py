@@ -102,6 +102,11 @@ class SqliteDatabase(StatementDatabase):
         run("COMMIT")
 
     @property
+    def is_made(self) -> bool:
+        """See the base."""
+        return self.has(self.state_table)
+
+    @property
     def in_transaction(self) -> bool:
         """See the base."""
         return self._connection.in_transaction

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import Claim, Heart, Owner
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
 from replica_client.schema.model import ColumnModel
@@ -47,6 +48,8 @@ class TableMirrorSink:
         self._batches = Batches(in_thread(self._worker, self._take))
         self._store: TableStore | None = None
         self._collector: Collector | None = None
+        self._claim: Claim | None = None
+        self._heart: Heart | None = None
 
     # To override.
 
@@ -68,6 +71,26 @@ class TableMirrorSink:
 
     # What all do.
 
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        return await self._worker.run(self._owners)
+
+    def _owners(self) -> Sequence[Owner]:
+        with self._errors():
+            database = self._database()
+            try:
+                return TableStore(database, self._claim).owners()
+            finally:
+                database.close()
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        return await self._worker.run(self._saved)
+
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         return await self._worker.run(self._open)
@@ -84,6 +107,11 @@ class TableMirrorSink:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
         await self._worker.run(self._commit, checkpoint)
+
+    def abort(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.AbortableSink`."""
+        if self._store is not None:
+            self._store.abort()
 
     async def close(self) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -132,8 +160,11 @@ class TableMirrorSink:
 
     def _open(self) -> Checkpoint | None:
         with self._errors():
-            store = self._store = TableStore(self._database())
+            database = self._database()
+            store = self._store = TableStore(database, self._claim)
             checkpoint = store.prepare()
+            if self._claim is not None and database.leases:
+                self._heart = Heart(lambda: self._beats(store))
             self._collector = Collector(
                 store.tables,
                 self._encoder_of,
@@ -178,9 +209,33 @@ class TableMirrorSink:
 
     def _close(self) -> None:
         store, self._store, self._collector = self._store, None, None
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.stop()
         if store is not None:
-            with self._errors():
-                store.close()
+            try:
+                if heart is not None:
+                    with suppress(SinkError), self._errors():
+                        store.give_back()
+            finally:
+                with self._errors():
+                    store.close()
+
+    def _saved(self) -> Checkpoint | None:
+        with self._errors():
+            database = self._database()
+            try:
+                return TableStore(database, self._claim).saved()
+            finally:
+                database.close()
+
+    @contextmanager
+    def _beats(self, store: TableStore) -> Iterator[Callable[[str], None]]:
+        database = self._database()
+        try:
+            yield lambda text: store.write_beat(database, text)
+        finally:
+            database.close()
 
     def _opened(self) -> tuple[TableStore, Collector]:
         if self._store is None or self._collector is None:

@@ -11,13 +11,28 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
+from replica_client.position.stores.ownership import (
+    BEAT,
+    LEASE,
+    OWNED_BY,
+    OWNER,
+    POSITION,
+    Claim,
+    Lease,
+    Owner,
+    fenced,
+    is_checkpoint,
+    owners_of,
+    unknown_owner,
+)
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.stored_names import STORED_AS
@@ -31,15 +46,20 @@ class TableStore:
 
     Args:
         database: that holds it; closed with it.
+        claim: the identity to write as; None: there is none, and the mirror is this one's alone.
 
     Attributes:
         tables: the mirrored tables.
         copies: first copies that the stream has not passed.
     """
 
-    def __init__(self, database: MirrorDatabase) -> None:
+    def __init__(self, database: MirrorDatabase, claim: Claim | None = None) -> None:
         self._database = database
-        self._owner = secrets.token_hex(8)
+        self._claim = claim
+        # What the record of that name must still be in each transaction: the lease, or a token without an identity.
+        self._key, self._token = "owner", secrets.token_hex(8)
+        self._prefix = ""
+        self._foreign: dict[TableName, Owner] = {}
         self._state = GrowingKeys()
         self._names = database.names
         self.tables: dict[TableName, TableModel] = {}
@@ -52,34 +72,195 @@ class TableStore:
             SinkError: the database holds something else.
         """
         database = self._database
+        if not database.shared and self._claim is not None:
+            self._check_alone(self._claim)
         database.prepare()
-        database.begin()
-        self._put("owner", self._owner)
-        database.commit()
-        columns = "database, name"
         try:
-            for found in database.rows(
-                f"SELECT {columns}, definition FROM {database.tables_table}"
-            ):
-                name, members = (str(found[0]), str(found[1])), json.loads(found[2])
-                self._recall(name, members.pop(STORED_AS, None))
-                self.tables[name] = TableModel.from_json(*name, members)
-            for found in database.rows(f"SELECT {columns}, copy FROM {database.copies_table}"):
-                name, members = (str(found[0]), str(found[1])), json.loads(found[2])
-                self._recall(name, members.get(STORED_AS))
-                self.copies[name] = TableCopy.from_json(*name, members)
-            for one in (*self.tables, *self.copies):
-                self._names.name(one)
-            state: dict[str, str] = dict(
-                database.rows(f"SELECT name, value FROM {database.state_table}")
-            )
-            if "position" not in state:
-                return None
-            parts = {key: text for key, text in state.items() if key.startswith(GrowingKeys.PREFIX)}
-            states = self._state.read(state.get(GrowingKeys.KEY), parts)
-            return Checkpoint(Position.from_json(state["position"]), states)
+            self._take_over()
+            return self._read()
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(f"{database.where} is no mirror of this release: {error}") from error
+
+    def _check_alone(self, claim: Claim) -> None:
+        """Refuse a database of another owner before anything is done there.
+
+        Raises:
+            ForeignOwnerError: it is another one's.
+        """
+        if not self._database.is_made:
+            return
+        owners = owners_of(self._records())
+        mine = claim.resolve(owners).id
+        for other in owners:
+            if other.id not in (mine, claim.takes_over):
+                raise claim.foreign(self._database.where, other)
+
+    def owners(self) -> list[Owner]:
+        """Return the identities that write there, for readers."""
+        try:
+            return owners_of(self._records()) if self._database.is_made else []
+        except ValueError as error:
+            raise SinkError(
+                f"{self._database.where} is no mirror of this release: {error}"
+            ) from error
+
+    def saved(self) -> Checkpoint | None:
+        """Return the position that is saved, for readers: nothing is made, taken over or changed."""
+        try:
+            if not self._database.is_made:
+                return None
+            records = self._records()
+            if self._claim is not None:
+                self._prefix = f"{self._claim.resolve(owners_of(records)).id}/"
+                if f"{self._prefix}{POSITION}" not in records and POSITION in records:
+                    self._prefix = ""
+            return self._checkpoint(records)
+        except (SchemaError, PositionFormatError, ValueError) as error:
+            raise SinkError(
+                f"{self._database.where} is no mirror of this release: {error}"
+            ) from error
+
+    def _records(self) -> dict[str, str]:
+        database = self._database
+        return {
+            str(name): str(value)
+            for name, value in database.rows(f"SELECT name, value FROM {database.state_table}")
+        }
+
+    def _take_over(self) -> None:
+        """Take the lease of the identity in one transaction, and make it known."""
+        database, claim = self._database, self._claim
+        database.begin()
+        try:
+            if claim is not None:
+                database.lock_owners()
+                self._claim_identity(claim)
+            self._put(self._key, self._token)
+        except BaseException:
+            database.rollback()
+            raise
+        database.commit()
+
+    def _claim_identity(self, claim: Claim) -> None:
+        database, records = self._database, self._records()
+        owner = claim.resolve(owners_of(records))
+        for number in (owner.id, claim.takes_over):
+            lease = Lease.from_text(records.get(f"{LEASE}{number}"))
+            beat = records.get(f"{BEAT}{number}", "") if database.leases else secrets.token_hex(8)
+            if not database.leases:
+                lease = None if lease is None else replace(lease, holder="")
+            taken = claim.take(lease, beat, database.session)
+            if lease is not None and lease.session and lease.session != database.session:
+                database.end_session(lease.session)
+            if number == owner.id:
+                self._key, self._token = f"{LEASE}{number}", taken.to_text()
+        self._prefix = f"{owner.id}/"
+        self._rekey(claim, owner, records)
+        self._put(f"{OWNER}{owner.id}", json.dumps(owner.to_json()))
+
+    def _rekey(self, claim: Claim, owner: Owner, records: Mapping[str, str]) -> None:
+        """Take over what an older release left, or what an operator gave to this identity."""
+        if claim.takes_over and f"{OWNER}{claim.takes_over}" in records:
+            old = f"{claim.takes_over}/"
+            for name in (OWNER, LEASE, BEAT):
+                self._database.take(
+                    self._database.state_table, ("name",), (f"{name}{claim.takes_over}",)
+                )
+        elif POSITION in records and self._fits(claim):
+            old = ""
+            # Who still runs as an older release sees that another one writes.
+            self._put("owner", secrets.token_hex(8))
+        else:
+            return
+        moved = {
+            name: value
+            for name, value in records.items()
+            if name.startswith(old) and is_checkpoint(name.removeprefix(old))
+        }
+        if f"{self._prefix}{POSITION}" not in records:
+            for name, value in moved.items():
+                self._put(f"{self._prefix}{name.removeprefix(old)}", value)
+        for name in moved:
+            self._database.take(self._database.state_table, ("name",), (name,))
+        for table, column in self._documents():
+            for place, members in self._read_documents(table, column):
+                if members.get(OWNED_BY, "") == old.removesuffix("/"):
+                    members[OWNED_BY] = owner.id
+                    self._put_document(table, column, place, json.dumps(members))
+
+    def _fits(self, claim: Claim) -> bool:
+        """Return whether what an older release left can be this identity's."""
+        names = [
+            name
+            for table, column in self._documents()
+            for name, members in self._read_documents(table, column)
+            if OWNED_BY not in members
+        ]
+        return not names or any(map(claim.fits, names))
+
+    def _documents(self) -> tuple[tuple[str, str], ...]:
+        database = self._database
+        return (database.tables_table, "definition"), (database.copies_table, "copy")
+
+    def _read_documents(self, table: str, column: str) -> list[tuple[TableName, dict[str, Any]]]:
+        return [
+            ((str(found[0]), str(found[1])), json.loads(found[2]))
+            for found in self._database.rows(f"SELECT database, name, {column} FROM {table}")
+        ]
+
+    def _read(self) -> Checkpoint | None:
+        records = self._records()
+        owners = {one.id: one for one in owners_of(records)}
+        mine = self._prefix.removesuffix("/")
+        (tables, definition), (copies, copy) = self._documents()
+        for name, members in self._read_documents(tables, definition):
+            owner = members.pop(OWNED_BY, "")
+            self._recall(name, members.pop(STORED_AS, None))
+            if owner == mine:
+                self.tables[name] = TableModel.from_json(*name, members)
+            elif self._claim is not None:
+                self._foreign[name] = owners.get(owner) or unknown_owner(owner)
+            self._names.name(name)
+        for name, members in self._read_documents(copies, copy):
+            owner = members.pop(OWNED_BY, "")
+            self._recall(name, members.get(STORED_AS))
+            if owner == mine:
+                self.copies[name] = TableCopy.from_json(*name, members)
+            elif self._claim is not None:
+                self._foreign[name] = owners.get(owner) or unknown_owner(owner)
+            self._names.name(name)
+        if self._claim is not None:
+            self._claim.check_tables(self._foreign)
+        return self._checkpoint(records)
+
+    def _checkpoint(self, records: Mapping[str, str]) -> Checkpoint | None:
+        prefix = self._prefix
+        mine = {
+            name.removeprefix(prefix): text
+            for name, text in records.items()
+            if name.startswith(prefix) and is_checkpoint(name.removeprefix(prefix))
+        }
+        if POSITION not in mine:
+            return None
+        state = self._state.read(mine.get(GrowingKeys.KEY), mine)
+        return Checkpoint(Position.from_json(mine[POSITION]), state)
+
+    def write_beat(self, database: MirrorDatabase, text: str) -> None:
+        """Write a beat on a connection that writes nothing else."""
+        name = self._key.replace(LEASE, BEAT, 1)
+        database.put(database.state_table, ("name", "value"), (name, text))
+
+    def give_back(self) -> None:
+        """Give the lease back, where it is still this process's."""
+        lease = Lease.from_text(self._token) if self._claim is not None else None
+        if lease is None or not self._prefix:
+            return
+        database = self._database
+        if database.in_transaction:
+            database.rollback()
+        self.begin()
+        self._put(self._key, replace(lease, holder="", session="").to_text())
+        database.commit()
 
     def _recall(self, name: TableName, stored: str | None) -> None:
         """Take over how a table is called; mirrors of old have names that are not escaped."""
@@ -90,8 +271,9 @@ class TableStore:
             self._names.set(name, stored)
 
     def _with_name(self, name: TableName, value: dict[str, Any]) -> str:
-        stored = self._names.kept(name)
-        return json.dumps(value if stored is None else {**value, STORED_AS: stored})
+        stored, owner = self._names.kept(name), self._prefix.removesuffix("/")
+        of_name = {} if stored is None else {STORED_AS: stored}
+        return json.dumps({**value, **of_name, **({OWNED_BY: owner} if owner else {})})
 
     def _put(self, name: str, value: str) -> None:
         self._database.put(self._database.state_table, ("name", "value"), (name, value))
@@ -112,11 +294,14 @@ class TableStore:
         if database.in_transaction:
             return
         database.begin()
-        owner = database.rows(
-            f"SELECT value FROM {database.state_table} WHERE name = {database.mark}", ("owner",)
+        found = database.rows(
+            f"SELECT value FROM {database.state_table} WHERE name = {database.mark}{database.locking}",
+            (self._key,),
         )
-        if list(owner) != [(self._owner,)]:
+        if list(found) != [(self._token,)]:
             database.rollback()
+            if self._claim is not None:
+                raise fenced(database.where)
             raise SinkError(
                 f"{database.where}: another process writes this mirror; stop one of them"
             )
@@ -125,17 +310,21 @@ class TableStore:
         """Commit rows and position together."""
         self.begin()
         database = self._database
-        self._put("position", json.dumps(checkpoint.position.to_json()))
+        self._put(f"{self._prefix}{POSITION}", json.dumps(checkpoint.position.to_json()))
         plan = self._state.plan(checkpoint.state)
         for key, value in plan.put.items():
-            self._put(key, value)
+            self._put(f"{self._prefix}{key}", value)
         for key in plan.gone:
-            database.take(database.state_table, ("name",), (key,))
+            database.take(database.state_table, ("name",), (f"{self._prefix}{key}",))
         for copy in [one for one in self.copies.values() if one.is_passed(checkpoint.position)]:
             self._take_document(database.copies_table, copy.name)
             del self.copies[copy.name]
         database.commit()
         self._state.saved(plan)
+
+    def abort(self) -> None:
+        """Break the connection, from another thread."""
+        self._database.abort()
 
     def close(self) -> None:
         """Close; what is not committed goes."""
@@ -150,6 +339,7 @@ class TableStore:
             SinkError: there is one with rows.
         """
         name = (model.database, model.name)
+        self._check_owner(name)
         if name in self.tables:
             if not self.is_empty(model):
                 raise DivergedError(
@@ -158,6 +348,31 @@ class TableStore:
             self.drop(name)
         self._database.create(model)
         self._keep(model)
+
+    def _check_owner(self, name: TableName) -> None:
+        """Refuse a table of another owner, also one that it made since this mirror was opened.
+
+        Raises:
+            ForeignOwnerError: it is another one's.
+        """
+        if self._claim is None or name in self.tables or name in self.copies:
+            return
+        database = self._database
+        records: dict[str, str] | None = None
+        for table, column in self._documents():
+            for (text,) in list(
+                database.rows(
+                    f"SELECT {column} FROM {table} WHERE database = {database.mark} AND name = {database.mark}",
+                    name,
+                )
+            ):
+                owner = json.loads(text).get(OWNED_BY, "")
+                if owner != self._prefix.removesuffix("/"):
+                    records = self._records() if records is None else records
+                    owners = {one.id: one for one in owners_of(records)}
+                    raise self._claim.foreign(
+                        ".".join(name), owners.get(owner) or unknown_owner(owner)
+                    )
 
     def _keep(self, model: TableModel) -> None:
         name = (model.database, model.name)
@@ -182,6 +397,7 @@ class TableStore:
     def rename(self, name: TableName, model: TableModel) -> None:
         """Give a table the name of a definition, and keep the definition."""
         new = (model.database, model.name)
+        self._check_owner(new)
         if new != name:
             self._take_document(self._database.tables_table, name)
             self.tables.pop(name, None)
@@ -194,6 +410,7 @@ class TableStore:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         for name in names:
+            self._check_owner(name)
             self._note(TableCopy(*name))
         self._database.commit()
 

@@ -21,11 +21,17 @@ import pyarrow as pa
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import Claim, Owner
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaChange
 from replica_client.sinks.checkpoint_file import CheckpointFile
-from replica_client.sinks.output_directory import DirectoryLock, check_writable
+from replica_client.sinks.output_directory import (
+    DirectoryLock,
+    check_file_owner,
+    check_writable,
+    owners_of_file,
+)
 from replica_client.sinks.parquet.journal import Journal, read_journal
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
@@ -99,6 +105,22 @@ class ParquetSink:
         self._timer: asyncio.TimerHandle | None = None
         self._rolling: asyncio.Task[None] | None = None
         self._failure: SinkError | None = None
+        self._claim: Claim | None = None
+        self._owner = ""
+
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        found = await self._worker.run(self._checkpoints.load)
+        return owners_of_file(None if found is None else found[1], str(self._directory))
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        found = await self._worker.run(self._checkpoints.load)
+        return None if found is None else found[0]
 
     async def probe(self) -> None:
         """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
@@ -167,6 +189,10 @@ class ParquetSink:
     def _open(self) -> Checkpoint | None:
         with os_errors(str(self._directory)):
             (self._directory / "_open").mkdir(parents=True, exist_ok=True)
+            found = self._checkpoints.load()
+            self._owner = check_file_owner(
+                self._claim, None if found is None else found[1], str(self._directory)
+            )
             self._lock = DirectoryLock(self._directory)
             self._ignores_case = ignores_case(self._directory / "_open")
             found = self._checkpoints.load()
@@ -229,7 +255,12 @@ class ParquetSink:
                 self._publish()
 
     def _save(self, checkpoint: Checkpoint, length: int) -> None:
-        with_it = {"segment": self._segment, "length": length, "begun": self._begun}
+        with_it = {
+            "segment": self._segment,
+            "length": length,
+            "begun": self._begun,
+            "owner": self._owner,
+        }
         self._checkpoints.save(checkpoint, with_it)
         self._checkpoint = checkpoint
         self._committed = length

@@ -14,11 +14,15 @@ keys have the same hash tag.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
+import logging
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,11 +30,20 @@ import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
 from replica_client.errors import ConfigError, PositionFormatError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
+from replica_client.position.stores.ownership import (
+    BEAT_SECONDS,
+    Claim,
+    Lease,
+    Owner,
+    fenced,
+    unknown_owner,
+)
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.protocol import Guarantee
@@ -41,6 +54,7 @@ from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 
+_LOG = logging.getLogger("replica_client")
 _CHUNK_BYTES = 4 << 20
 _CLOCK = re.compile(rb'"ts(?:_ms|_us|_ns)?":[0-9]+')
 
@@ -111,6 +125,29 @@ class RedisSink:
         self._state = GrowingKeys()
         # What waits would not come again as it is: it is committed in one step.
         self._at_once = False
+        self._claim: Claim | None = None
+        self._lease = ""
+        self._beats: asyncio.Task[None] | None = None
+
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        with redis_errors(self._where):
+            async with _client(self._options) as client:
+                return await self._owners(client)
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        with redis_errors(self._where):
+            async with _client(self._options) as client:
+                if self._claim is not None:
+                    self._claim.resolve(await self._owners(client))
+                    await self._choose_key(client, self._claim)
+                saved: dict[Any, Any] = await client.hgetall(self._key)
+                return self._read(saved)
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
@@ -127,8 +164,80 @@ class RedisSink:
         options, self._at_once = self._options, False
         with redis_errors(self._where):
             client = self._client = _client(options)
+            if self._claim is not None:
+                await self._take_lease(client, self._claim)
             saved: dict[Any, Any] = await client.hgetall(self._key)
         return self._read(saved)
+
+    # The identity of the writer, and its lease. Which owners a stream has says a hash of its own.
+
+    async def _owners(self, client: Redis) -> list[Owner]:
+        found: dict[Any, Any] = await client.hgetall(f"{self._options.stream}:owners")
+        try:
+            return [Owner.from_json(json.loads(text)) for text in found.values()]
+        except ValueError as error:
+            raise SinkError(f"Redis at {self._where}: {error}") from error
+
+    async def _choose_key(self, client: Redis, claim: Claim, *, take: bool = False) -> None:
+        """Choose the key of the position: the plain one, or one with the identity where that is another owner's."""
+        self._key = self._options.position_key or f"{self._options.stream}:position"
+        key = f"{self._key}:owner"
+        if take and await client.get(key) == claim.takes_over.encode():
+            await client.set(key, claim.owner.id)
+        elif take:
+            await client.set(key, claim.owner.id, nx=True)
+        owner = _text(await client.get(key))
+        if owner not in ("", claim.owner.id, claim.takes_over):
+            if self._options.position_key:
+                others = {one.id: one for one in await self._owners(client)}
+                raise claim.foreign(self._key, others.get(owner) or unknown_owner(owner))
+            self._key = f"{self._key}:{claim.owner.id}"
+
+    async def _take_lease(self, client: Redis, claim: Claim) -> None:
+        owners = await self._owners(client)
+        mine = claim.resolve(owners)
+        claim.check_owners(owners, f"stream {self._options.stream}")
+        await self._choose_key(client, claim, take=True)
+        async with client.pipeline(transaction=True) as pipe:
+            await pipe.watch(f"{self._key}:lease", f"{self._options.stream}:owners")
+            text = _text(await pipe.get(f"{self._key}:lease"))
+            beat = _text(await pipe.get(f"{self._key}:beat"))
+            try:
+                taken = claim.take(Lease.from_text(text), beat)
+            except ValueError as error:
+                raise SinkError(f"Redis at {self._where}: {error}") from error
+            pipe.multi()  # type: ignore[no-untyped-call]
+            pipe.set(f"{self._key}:lease", taken.to_text())
+            if claim.takes_over:
+                pipe.hdel(f"{self._options.stream}:owners", claim.takes_over)
+            pipe.hset(f"{self._options.stream}:owners", mine.id, json.dumps(mine.to_json()))
+            await pipe.execute()
+        self._lease = taken.to_text()
+        self._beats = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Write beats until it is cancelled."""
+        async with _client(self._options) as client:
+            while True:
+                try:
+                    await client.set(f"{self._key}:beat", secrets.token_hex(8))
+                except (RedisError, OSError) as error:
+                    # The sink says what is wrong with Redis; the lease is not renewed meanwhile.
+                    _LOG.debug("no beat is written: %s", error)
+                await asyncio.sleep(BEAT_SECONDS)
+
+    async def _give_back(self, client: Redis) -> None:
+        """Give the lease back, where it is still this process's."""
+        lease = Lease.from_text(self._lease)
+        if lease is None:
+            return
+        async with client.pipeline(transaction=True) as pipe:
+            await pipe.watch(f"{self._key}:lease")
+            if _text(await pipe.get(f"{self._key}:lease")) != self._lease:
+                return
+            pipe.multi()  # type: ignore[no-untyped-call]
+            pipe.set(f"{self._key}:lease", replace(lease, holder="").to_text())
+            await pipe.execute()
 
     def _read(self, saved: Mapping[bytes, bytes]) -> Checkpoint | None:
         if not saved:
@@ -217,7 +326,8 @@ class RedisSink:
             trim = ["MAXLEN", "~", self._options.maxlen]
         with redis_errors(self._where):
             async with self._client.pipeline(transaction=True) as pipe:
-                await pipe.watch(self._key)
+                await pipe.watch(self._key, f"{self._key}:lease")
+                lease = _text(await pipe.get(f"{self._key}:lease"))
                 found = await pipe.hget(self._key, "version") or b""
                 if found != self._version:
                     raise SinkError(
@@ -225,6 +335,8 @@ class RedisSink:
                         "its last writes",
                         retriable=True,
                     )
+                if self._lease and lease != self._lease:
+                    raise fenced(f"Redis at {self._where}, {self._key}")
                 pipe.multi()  # type: ignore[no-untyped-call]
                 for line in lines:
                     pipe.execute_command("XADD", self._options.stream, *trim, "*", "value", line)
@@ -243,8 +355,20 @@ class RedisSink:
         await self._worker.run(self._spool.clear)
         self._worker.stop()
         client, self._client = self._client, None
+        beats, self._beats = self._beats, None
+        if beats is not None:
+            beats.cancel()
+            await asyncio.gather(beats, return_exceptions=True)
         if client is not None:
+            with contextlib.suppress(RedisError, OSError, TimeoutError):
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await self._give_back(client)
             await client.aclose()
+
+
+def _text(value: Any) -> str:
+    """Return a value of Redis as text, empty where there is none."""
+    return value.decode() if isinstance(value, bytes) else str(value or "")
 
 
 def _client(options: RedisOptions) -> Redis:

@@ -39,12 +39,15 @@ async def source() -> AsyncIterator[BinlogSource]:
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Disk]]:
+def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Disk]]:
     """`disk(name)`: what a sink of type memory with that name keeps."""
     monkeypatch.setitem(registry._OWN, "memory", "tests.unit.daemon.memory_sink:make")
 
     def make(name: str = "one", **options: Any) -> Disk:
         DISKS[name] = Disk(**options)
+        # Another disk is not one that lost what was committed there.
+        for memory in tmp_path.glob(f"**/*.{name}.memory.json"):
+            memory.unlink()
         return DISKS[name]
 
     yield make

@@ -245,7 +245,7 @@ class Stream:
 @pytest.mark.parametrize(
     "tried", [RouteState.OPENING_SINK, RouteState.COPYING, RouteState.CONNECTING]
 )
-def test_an_error_is_shown_until_the_route_streams(tried):
+def test_an_error_is_shown_until_a_commit_succeeded(tried):
     seen = Observation()
     seen.enter(tried)
     assert seen.shown_error == ""
@@ -254,7 +254,10 @@ def test_an_error_is_shown_until_the_route_streams(tried):
     assert seen.shown_error == "the disk is full"
     seen.attach(Stream())
     seen.enter(RouteState.STREAMING)
-    assert seen.shown_error == ""
+    assert (seen.shown_state, seen.shown_error) == (RouteState.RETRYING, "the disk is full")
+    seen.pending.transactions = 1
+    seen.did_commit(Position("b.1", 900), 0.01)
+    assert (seen.shown_state, seen.shown_error) == (RouteState.STREAMING, "")
     assert [one.text for one in seen.errors] == ["the disk is full"]
 
 

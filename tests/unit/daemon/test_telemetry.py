@@ -118,7 +118,8 @@ async def test_a_collector_that_is_away_stops_nothing(configure, disk, wanted) -
     try:
         for url in ("http://127.0.0.1:9", refusing.url):
             one = disk()
-            async with running(configure(daemon={"otlp": url, "otlp_seconds": 0.1})):
+            daemon = {"otlp": url, "otlp_seconds": 0.1, "state": url[-5:].strip("/:")}
+            async with running(configure(daemon=daemon)):
                 await until(partial(_is_level, one, wanted))
         assert refusing.requests
     finally:

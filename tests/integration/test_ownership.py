@@ -1,0 +1,275 @@
+"""Who owns a position and a table: two sinks and two services at one destination, lost state, take-over and fencing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.integration.daemon_process import DaemonProcess
+from tests.integration.postgres_server import PostgresServer
+from tests.integration.redis_server import RedisServer
+from tests.servers.local import LocalServer
+
+pytestmark = pytest.mark.timeout(300)
+
+ROWS = 15
+Read = Callable[[str], list[int]]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with tempfile.TemporaryDirectory() as directory:
+        server = PostgresServer(Path(directory))
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with tempfile.TemporaryDirectory() as directory:
+        server = RedisServer(Path(directory))
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def source(server: Callable[[str], LocalServer]) -> LocalServer:
+    found = server("mysql-9.7")
+    for statement in (
+        "DROP DATABASE IF EXISTS own",
+        "CREATE DATABASE own",
+        "CREATE TABLE own.a (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE own.b (id INT PRIMARY KEY, v INT)",
+    ):
+        found.execute(statement)
+    return found
+
+
+@contextmanager
+def service(
+    directory: Path, source: LocalServer, sinks: list[dict[str, Any]], **keys: Any
+) -> Iterator[DaemonProcess]:
+    directory.mkdir(exist_ok=True)
+    start = keys.pop("start", "latest")
+    given = {"url": source.url(), "start": start, "heartbeat": 1.0}
+    common = {"batch_seconds": 0.02, "retry_seconds": 1.0}
+    tables = [{**common, **sink} for sink in sinks]
+    process = DaemonProcess(directory, given, tables, **keys)
+    try:
+        yield process
+    finally:
+        if process.process is not None and process.process.poll() is None:
+            process.process.send_signal(signal.SIGCONT)
+        process.close()
+
+
+def streams(daemon: DaemonProcess) -> bool:
+    return all(route["state"] == "streaming" for route in daemon.status()["routes"])
+
+
+def state(daemon: DaemonProcess, at: int = 0) -> str:
+    return str(daemon.status()["routes"][at]["state"])
+
+
+def error(daemon: DaemonProcess, at: int = 0) -> str:
+    return str(daemon.status()["routes"][at]["error"])
+
+
+def fill(source: LocalServer, table: str, begin: int, count: int = ROWS) -> None:
+    for at in range(begin, begin + count):
+        source.execute(f"INSERT INTO own.{table} VALUES ({at}, {at})")
+
+
+@pytest.fixture(params=["postgres", "mysql", "sqlite", "duckdb", "redis"])
+def destination(
+    request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer
+) -> tuple[dict[str, Any], Read]:
+    """Keys of a sink, and what reads the numbers of a table there."""
+    kind = request.param
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres").url
+        with psycopg.connect(url, autocommit=True) as connection:
+            for schema in ("_replica_client", "own"):
+                connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+        def rows(table: str) -> list[int]:
+            with psycopg.connect(url) as one:
+                return [row[0] for row in one.execute(f"SELECT id FROM own.{table} ORDER BY id")]
+
+        return {"type": kind, "url": url}, rows
+    if kind == "mysql":
+        target = request.getfixturevalue("server")("mariadb-11.8")
+        for name in ("own", "replica_client"):
+            target.execute(f"DROP DATABASE IF EXISTS {name}")
+        return {"type": kind, "url": target.url("root")}, lambda table: [
+            int(row[0]) for row in target.query(f"SELECT id FROM own.{table} ORDER BY id")
+        ]
+    if kind == "redis":
+        with redis.client() as client:
+            client.flushall()
+
+        def entries(table: str) -> list[int]:
+            with redis.client() as one:
+                found = [json.loads(entry[1][b"value"]) for entry in one.xrange("replica_client")]
+            return sorted(
+                int(entry["after"]["id"]) for entry in found if entry.get("table") == table
+            )
+
+        return {"type": kind, "url": redis.url}, entries
+    path = tmp_path / f"mirror.{kind}"
+
+    def of_file(table: str) -> list[int]:
+        if kind == "sqlite":
+            with closing(sqlite3.connect(path)) as one:
+                return [row[0] for row in one.execute(f'SELECT id FROM "own.{table}" ORDER BY id')]
+        import duckdb
+
+        with closing(duckdb.connect(str(path))) as two:
+            return [
+                row[0] for row in two.execute(f"SELECT id FROM own.{table} ORDER BY id").fetchall()
+            ]
+
+    return {"type": kind, "path": str(path)}, of_file
+
+
+def test_two_sinks_with_tables_that_do_not_meet_share_a_destination(
+    destination, source: LocalServer, tmp_path: Path
+) -> None:
+    keys, rows = destination
+    if keys["type"] != "redis":
+        keys = {**keys, "unknown_tables": "create"}
+    sinks = [
+        {"name": "one", "tables": ["own.a"], **keys},
+        {"name": "two", "tables": ["own.b"], **keys},
+    ]
+    with service(tmp_path / "s", source, sinks) as daemon:
+        daemon.start()
+        daemon.until(streams)
+        for round_ in range(2):
+            fill(source, "a", round_ * ROWS)
+            fill(source, "b", round_ * ROWS)
+            daemon.until_level()
+            if not round_:
+                daemon.kill()
+                daemon.start()
+                daemon.until(streams)
+        assert "took" not in daemon.log.read_text()
+        assert daemon.stop() == 0
+    wanted = list(range(2 * ROWS))
+    assert (rows("a"), rows("b")) == (wanted, wanted)
+
+
+def test_a_second_service_waits_and_takes_over(
+    destination, source: LocalServer, tmp_path: Path
+) -> None:
+    """The first is killed, then the second is frozen and wakes: no row is lost or twice, and it writes nothing more."""
+    keys, rows = destination
+    if keys["type"] == "duckdb":
+        pytest.skip("a DuckDB file is open in one process: the second waits for it")
+    if keys["type"] != "redis":
+        keys = {**keys, "unknown_tables": "create"}
+    sinks = [{"name": "one", "tables": ["own.a"], **keys}]
+    with (
+        service(tmp_path / "1", source, sinks) as first,
+        service(tmp_path / "2", source, sinks) as second,
+    ):
+        first.start()
+        first.until(streams)
+        second.start()
+        second.until(lambda one: state(one) == "standby")
+        assert "standby" in second.get("/readyz")[1].decode()
+        assert second.get("/readyz")[0] == 503
+        fill(source, "a", 0)
+        first.until_level()
+        first.kill()
+        fill(source, "a", ROWS)
+        assert second.until(streams, 20) < 10
+        second.until_level()
+        assert rows("a") == list(range(2 * ROWS))
+        first.start()
+        first.until(lambda one: state(one) == "standby")
+        if keys["type"] == "sqlite":
+            return  # who is frozen while it writes keeps the file's lock
+        assert second.process is not None
+        second.process.send_signal(signal.SIGSTOP)
+        fill(source, "a", 2 * ROWS)
+        assert first.until(streams, 20) < 12
+        second.process.send_signal(signal.SIGCONT)
+        fill(source, "a", 3 * ROWS)
+        second.until(lambda one: state(one) == "standby")
+        first.until_level()
+    assert rows("a") == list(range(4 * ROWS))
+
+
+def test_a_foreign_owner_is_named_and_can_be_taken_over_from(
+    destination, source: LocalServer, tmp_path: Path
+) -> None:
+    keys, rows = destination
+    if keys["type"] != "redis":
+        keys = {**keys, "unknown_tables": "create"}
+    of_first = [{"name": "wh", "tables": ["own.a"], **keys}]
+    of_second = [{"name": "other", "tables": ["own.*"], **keys}]
+    with service(tmp_path / "1", source, of_first, daemon={"name": "shop-eu"}) as first:
+        first.start()
+        first.until(streams)
+        fill(source, "a", 0)
+        first.until_level()
+        first.kill()
+    with service(tmp_path / "2", source, of_second) as second:
+        second.start()
+        second.until(lambda one: state(one) == "failed")
+        text = error(second)
+        assert "`wh` of service `shop-eu`" in text and "take-over" in text, text
+        second.stop()
+        fill(source, "a", ROWS)
+        done = subprocess.run(
+            [sys.executable, "-m", "replica_client", "position", "take-over", str(second.config)]
+            + ["--sink", "source.other"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "shop-eu" in done.stdout
+        second.start()
+        second.until(streams)
+        second.until_level()
+        second.stop()
+    assert rows("a") == list(range(2 * ROWS))
+
+
+def test_a_position_is_shown_without_being_taken(
+    destination, source: LocalServer, tmp_path: Path
+) -> None:
+    keys, rows = destination
+    if keys["type"] != "redis":
+        keys = {**keys, "unknown_tables": "create"}
+    with service(tmp_path / "1", source, [{"name": "one", "tables": ["own.*"], **keys}]) as daemon:
+        daemon.start()
+        daemon.until(streams)
+        fill(source, "a", 0)
+        daemon.until_level()
+        if keys["type"] == "duckdb":
+            daemon.stop()
+        command = [sys.executable, "-m", "replica_client", "position", "show", str(daemon.config)]
+        for _ in range(3):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert "binlog." in done.stdout
+        if keys["type"] == "duckdb":
+            return
+        fill(source, "a", ROWS)
+        daemon.until_level()
+        assert daemon.route("one")["retries"] == 0
+    assert rows("a") == list(range(2 * ROWS))
