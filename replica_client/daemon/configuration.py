@@ -114,6 +114,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         on_statement: what a change logged as a statement does.
         on_unknown_table: what a table does whose columns are not known; an error by default.
         full_rows: refuse row images that lack columns.
+        invalid_text: what becomes of bytes that are no text of their character set, in the stream and in
+            copies: ``strict`` is an error, ``replace`` puts U+FFFD there, ``bytes`` gives the value as bytes.
         record_losses: kinds of losses that are counted with the position instead of stopping the
             source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
             or all.
@@ -146,6 +148,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     on_statement: Literal["error", "deliver"] = "error"
     on_unknown_table: Literal["error", "positional"] | None = None
     full_rows: bool = False
+    invalid_text: Literal["strict", "replace", "bytes"] = "strict"
     record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""

@@ -50,6 +50,7 @@ start = "earliest"              # of the first run: earliest, latest, FILE:OFFSE
 # on_statement = "error"        # a change logged as a statement; "deliver" passes it on as text
 # on_unknown_table = "error"    # a table whose columns are not known; "positional": col_1, col_2 …
 # full_rows = false             # true: refuse row images that lack columns (binlog_row_image is not FULL)
+# invalid_text = "strict"       # bytes that are no text of their character set: an error; "replace": U+FFFD; "bytes"
 # record_losses = []            # losses that are counted with the position instead of stopping: statement,
                                 # undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare, or all
 # poll = 10                     # seconds between two looks at where the source's binlog ends

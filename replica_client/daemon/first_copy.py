@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from replica_client.binlog.values.strings import TextPolicy
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ReplicaClientError, ServerError
 from replica_client.position.position import Position
@@ -68,6 +69,7 @@ class FirstCopies:
         locking: see :data:`~replica_client.snapshot.Locking`.
         tell: is told how far it is, after each chunk.
         transform: what is done to definitions and rows; copies have the names behind it.
+        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class FirstCopies:
         locking: Locking,
         tell: Callable[[CopyProgress, int], None],
         transform: Transformer | None = None,
+        invalid_text: TextPolicy = "strict",
     ) -> None:
         self._name = name
         self._hosts = hosts
@@ -88,6 +91,7 @@ class FirstCopies:
         self._sink = sink
         self._chunk_rows = chunk_rows
         self._locking = locking
+        self._invalid_text = invalid_text
         self._tell = tell
         self._transform = transform
         # The source's names by those behind the transform; several, where they become one table.
@@ -220,7 +224,9 @@ class FirstCopies:
             plan = self._transform.plan(model.database, model.name)
         async for part in key_ranges(connection, model, self._chunk_rows, after=after):
             rows = copy.rows
-            async with reading(connection, model, part, locking=self._locking) as chunk:
+            async with reading(
+                connection, model, part, locking=self._locking, invalid_text=self._invalid_text
+            ) as chunk:
                 async for some in chunk.rows():
                     rows += len(some)
                     shown = some if plan is None else plan.rows(model, some)

@@ -314,6 +314,7 @@ class Route:
             locking=sink_config.snapshot_locking,
             tell=tell,
             transform=self._transform,
+            invalid_text=self.config.source.invalid_text,
         )
         observation.enter(RouteState.COPYING)
         try:
@@ -372,6 +373,7 @@ class Route:
             config.snapshot_locking,
             self._transform,
             raw_filters=self.config.source.signal_raw_filters,
+            invalid_text=self.config.source.invalid_text,
         )
         requests = SnapshotRequests(self._state, self.name)
         return RunningSnapshot(

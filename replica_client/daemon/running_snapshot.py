@@ -409,7 +409,7 @@ class RunningSnapshot:
         if view.key is None:
             self.flowing.clear()
         try:
-            chunk = await read_snapshot_chunk(connection, view, one, part, plan.locking, defined)
+            chunk = await read_snapshot_chunk(connection, view, one, part, plan, defined)
             chunk = replace(chunk, base=base)
             if chunk.rows is not None and chunk.rows.ends and (one.blocking or not one.request):
                 others = [other for other in self.progress.left[1:] if other.request == one.request]

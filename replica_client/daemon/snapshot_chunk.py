@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from replica_client.binlog.values.strings import TextPolicy
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.changed_keys import Key
 from replica_client.daemon.first_copy import server_name
@@ -46,6 +47,7 @@ class SnapshotPlan:
         locking: see :data:`~replica_client.snapshot.Locking`.
         transform: what is done to definitions and rows.
         raw_filters: who writes signals may choose rows with SQL of their own.
+        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
     """
 
     route: str
@@ -56,6 +58,7 @@ class SnapshotPlan:
     locking: Locking = "never"
     transform: Transformer | None = None
     raw_filters: bool = False
+    invalid_text: TextPolicy = "strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ async def read_snapshot_chunk(
     view: SnapshotView,
     one: TableProgress,
     part: KeyRange,
-    locking: Locking,
+    plan: SnapshotPlan,
     defined: LogPosition,
 ) -> SnapshotChunk:
     """Read a range of a table whose definition was read behind :func:`before_definition`.
@@ -124,7 +127,13 @@ async def read_snapshot_chunk(
     wanted = _Filter(view, one.filter) if one.filter else None
     await limit_statements(connection, one)
     async with reading(
-        connection, view.model, part, locking=locking, where=_where(view, one), ordered=True
+        connection,
+        view.model,
+        part,
+        locking=plan.locking,
+        where=_where(view, one),
+        ordered=True,
+        invalid_text=plan.invalid_text,
     ) as chunk:
         async for some in chunk.rows():
             found = view.rows(some)

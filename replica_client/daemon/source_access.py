@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+from replica_client.binlog.options import DecodeOptions
 from replica_client.daemon.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.daemon.external_values import resolve, resolved
 from replica_client.daemon.mirrors import patterns, without_servers_own
@@ -154,4 +155,5 @@ def stream_options(
             record_losses=source.record_losses,
         ),
         transform=transform,
+        decode=DecodeOptions(invalid_text=source.invalid_text),
     )

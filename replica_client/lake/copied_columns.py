@@ -18,6 +18,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.text_columns import TextColumns
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.snapshot.column_selects import sent_as_bytes
 
 Value = Callable[[int, bytes], Any]
 """Makes the value of a column, by its number, of the bytes that the server sent."""
@@ -55,6 +56,8 @@ def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
 def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array | None:
     """The column cast by Arrow; None where that is not exact."""
     kind, wanted = model.kind, column.type
+    if sent_as_bytes(model):
+        return None
     if pa.types.is_binary(wanted):
         return texts if kind in BINARY_KINDS or kind in _PLAIN_TEXTS else None
     try:

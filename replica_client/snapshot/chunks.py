@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from replica_client.binlog.values.strings import TextPolicy
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.position.position import Position
 from replica_client.rows.row import Row, row_class
@@ -69,11 +70,15 @@ class ChunkReading:
         *,
         where: str = "",
         ordered: bool = False,
+        invalid_text: TextPolicy = "strict",
     ) -> None:
         self.window = window
         self._connection = connection
         self._table = table
-        self._ways = [selected(column) for column in table.columns if not column.hidden]
+        name = f"{table.database}.{table.name}"
+        self._ways = [
+            selected(column, invalid_text, name) for column in table.columns if not column.hidden
+        ]
         names = ", ".join(way.expression for way in self._ways)
         self._sql = f"SELECT {names} FROM {table_name(table)}{condition(table, part, where)}"
         if ordered and table.primary_key:
@@ -147,6 +152,7 @@ async def reading(
     locking: Locking = "never",
     where: str = "",
     ordered: bool = False,
+    invalid_text: TextPolicy = "strict",
 ) -> AsyncIterator[ChunkReading]:
     """Read a range of a table in one state of it.
 
@@ -162,6 +168,7 @@ async def reading(
         locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
         where: condition in SQL of the rows that are wanted.
         ordered: the rows come in the order of the primary key.
+        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
 
     Raises:
         ServerError: the source refuses, e.g. because the table is gone.
@@ -169,7 +176,15 @@ async def reading(
     """
     window = await begin_between(connection, locking)
     window = replace(window, named=await _named(connection, table))
-    yield ChunkReading(connection, table, part or KeyRange(), window, where=where, ordered=ordered)
+    yield ChunkReading(
+        connection,
+        table,
+        part or KeyRange(),
+        window,
+        where=where,
+        ordered=ordered,
+        invalid_text=invalid_text,
+    )
     await connection.query("ROLLBACK")
 
 

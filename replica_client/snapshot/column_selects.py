@@ -7,7 +7,7 @@ digits or refuse zero dates, and ENUM and SET are told by their labels only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import (
@@ -19,13 +19,16 @@ from replica_client.binlog.values.enum_set import (
 )
 from replica_client.binlog.values.geometry import decode_geometry
 from replica_client.binlog.values.numbers import decode_float, encode_float
+from replica_client.binlog.values.strings import TextPolicy, char_function, text_function
 from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.binlog.values.vector import decode_vector
+from replica_client.codec.charsets import text_decoder
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import MalformedPacketError
+from replica_client.errors import ColumnDecodeError, MalformedPacketError
 from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.rows.raw_json import RawJson
-from replica_client.schema.model import ColumnModel
+from replica_client.schema.character_sets import representative_id
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.schema.quoting import mysql_name
 
 _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
@@ -58,9 +61,64 @@ class SelectedColumn:
     convert: Callable[[Any], Any] | None = None
 
 
-def selected(column: ColumnModel) -> SelectedColumn:
-    """How a column is selected."""
+def sent_as_bytes(column: ColumnModel) -> bool:
+    """Whether a column of text is sent as bytes of its own character set.
+
+    A server that converts text for the connection writes ``?`` for bytes that its character set does not have. The
+    stream has a rule for them (``invalid_text``), which needs the bytes.
+    """
+    charset = column.charset
+    if column.kind not in TEXT_KINDS or column.kind in ("enum", "set") or charset is None:
+        return False
+    return charset != "binary" and _lacks_characters(charset)
+
+
+@cache
+def _lacks_characters(charset: str) -> bool:
+    """Whether some bytes are no text in a character set whose text a server converts."""
+    if charset.startswith("utf8"):
+        return False
+    decode = text_decoder(representative_id(charset), "strict")
+    try:
+        for byte in range(256):
+            decode(bytes((byte,)))
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _decoded(column: ColumnModel, table: str, policy: TextPolicy) -> Callable[[Any], Any]:
+    """Text by the stream's rule."""
+    assert column.charset is not None
+    function = char_function if column.kind == "char" else text_function
+    decode = function(representative_id(column.charset), policy)
+    assert decode is not None
+
+    def text(value: Any) -> Any:
+        try:
+            return decode(value)
+        except UnicodeDecodeError as error:
+            raise ColumnDecodeError(
+                f"{table} column {column.name}, in a copy: {error}; invalid_text 'replace' puts U+FFFD there, "
+                "'bytes' gives its bytes"
+            ) from None
+
+    return text
+
+
+def selected(
+    column: ColumnModel, invalid_text: TextPolicy = "strict", table: str = ""
+) -> SelectedColumn:
+    """Return how a column is selected.
+
+    Args:
+        column: its definition.
+        invalid_text: see :class:`~replica_client.binlog.options.DecodeOptions`.
+        table: ``database.table``, for errors.
+    """
     name, kind = mysql_name(column.name), column.kind
+    if sent_as_bytes(column):
+        return SelectedColumn(f"CAST({name} AS BINARY)", _decoded(column, table, invalid_text))
     if kind in _INTEGERS:
         return SelectedColumn(f"{name} + 0" if kind == "year" else name, int)
     if kind == "bit":

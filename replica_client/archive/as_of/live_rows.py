@@ -121,7 +121,12 @@ class LiveRows:
             is_mariadb = connection.server.is_mariadb
             flavor = ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL
             self.shape = shape_of(self.model, flavor)
-            async with reading(connection, self.model, locking=self._locking) as found:
+            async with reading(
+                connection,
+                self.model,
+                locking=self._locking,
+                invalid_text=self._decode.invalid_text,
+            ) as found:
                 self.window = found.window
                 yield None
                 builder = BatchBuilder(self.shape, None, self._decode)
