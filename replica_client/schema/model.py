@@ -150,6 +150,13 @@ class ColumnModel:
         return column
 
 
+SEQUENCE_COLUMNS: Final = (
+    *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment"),
+    *("cache_size", "cycle_option", "cycle_count"),
+)
+"""The columns of a sequence of MariaDB."""
+
+
 @dataclass(frozen=True)
 class TableModel:
     """A table as it is defined.
@@ -179,6 +186,11 @@ class TableModel:
     def needs_charset(self) -> bool:
         """Whether a text column's character set is not known."""
         return any(column.needs_charset for column in self.columns)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a sequence of MariaDB, whose one row the binlog replaces by an INSERT without its old row."""
+        return not self.primary_key and self.column_names == SEQUENCE_COLUMNS
 
     def with_charset(self, charset: str) -> Self:
         """The same table with a character set where none is known."""
