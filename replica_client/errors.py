@@ -62,11 +62,65 @@ Bytes from a peer can raise only :class:`ProtocolError` or :class:`ServerError` 
 
 from __future__ import annotations
 
-from typing import Self
+import re
+from typing import Final, Self
+
+HIDDEN: Final = "***"
+# The user of a URL, and of what lacks its scheme; what follows up to the last @ of the word is the password. A file's
+# position with a GTID behind @ has this form, too.
+_ACCOUNT: Final = re.compile(
+    r"(?:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,40}:/{1,3}[^\s:/@?#\"'`\0]{0,200}:"
+    r"|(?<![^\s\"'`(=,/\0])[^\s:/@?#\"'`\0]{0,200}:(?!/))"
+    r"(?![0-9]+@(?:[0-9a-f]{8}-|[0-9]+-[0-9]+-))(?P<secret>[^\s\0]{1,1000}@)",
+    re.IGNORECASE,
+)
+_PARAMETER: Final = re.compile(
+    r"(?<![\w.%-])(?!unverified_password\b)[\w.%-]{0,60}"
+    r"(?:passw(?:or)?d|pwd|secret|token|credentials?|access_?key|api_?key|account_?key|sas|signature|passphrase)"
+    r"[\w.%-]{0,40}(?:\s{0,3}=\s{0,3}|[\"']\s{0,3}[:=]\s{0,3})"
+    r"(?P<secret>'(?:[^'\\]|\\.)*'?|\"(?:[^\"\\]|\\.)*\"?|[^\s&\0]+)",
+    re.IGNORECASE,
+)
+# What a value is when it is none: where it lies, or a place for one.
+_NO_SECRET: Final = re.compile(r"[\"']?(?:file:|env:|\$|<|…|\.\.\.|\*\*\*)", re.IGNORECASE)
+_END: Final = ":;,.)'\"]}"
+
+
+def secret_spans(text: str) -> list[tuple[int, int]]:
+    """Return where passwords lie in a text that may hold paths, URLs, DSNs and JDBC strings, or what was meant as one.
+
+    They are the password of an account before a host (``user:password@host``, with any characters but blanks), and the
+    values of parameters whose names say that they are secret. A word is taken for a password rather than shown.
+    """
+    found = []
+    for match in _ACCOUNT.finditer(text):
+        found.append((match.start("secret"), match.end("secret") - 1))
+    for match in _PARAMETER.finditer(text):
+        start, end = match.span("secret")
+        if _NO_SECRET.match(text, start):
+            continue
+        if text[start] not in "'\"":
+            end = start + (len(text[start:end].rstrip(_END)) or end - start)
+        found.append((start, end))
+    found.sort()
+    return found
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with :data:`HIDDEN` in place of each password; see :func:`secret_spans`."""
+    parts, at = [], 0
+    for start, end in secret_spans(text):
+        if end > at:
+            parts += [text[at:start], HIDDEN] if start >= at else []
+            at = end
+    return "".join((*parts, text[at:])) if at else text
 
 
 class ReplicaClientError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package; its text shows no password of a URL or DSN."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(without_secrets(one) if isinstance(one, str) else one for one in args))
 
 
 class ConfigError(ReplicaClientError):

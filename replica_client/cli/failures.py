@@ -18,6 +18,7 @@ from replica_client.errors import (
     TlsError,
     TruncatedEventError,
     UnknownBinlogError,
+    without_secrets,
 )
 
 DONE: Final = 0
@@ -88,7 +89,11 @@ def exit_status(error: BaseException) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What happened, where, and what to do."""
+    """Return what happened, where, and what to do, without passwords."""
+    return without_secrets(_one_line(error))
+
+
+def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         text = f"{os.fspath(error.filename)!s}: " if error.filename is not None else ""
         text += error.strerror

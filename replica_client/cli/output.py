@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replica_client.codec.printable import printable
+from replica_client.codec.printable import escaped_json, printable
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.errors import without_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def message(text: str) -> None:
     """Say something to the user, on standard error, without control characters."""
-    lines = (wrapped(printable(line)) for line in text.split("\n"))
+    lines = (wrapped(printable(line)) for line in without_secrets(text).split("\n"))
     print("\n".join(lines), file=sys.stderr)  # noqa: T201
 
 
@@ -145,7 +146,7 @@ class Lines:
 
     def json(self, value: Any) -> None:
         """Write one JSON object."""
-        self.data(json.dumps(value, ensure_ascii=False))
+        self.data(escaped_json(json.dumps(value, ensure_ascii=False)))
 
     def heading(self) -> None:
         """Write the table's heading."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from replica_client.errors import secret_spans
 
 _PROCESS = Path("/proc/self")
 # Fields 48 and 49 of proc_pid_stat(5), counted behind the program's name, which may hold blanks.
 _ARG_START, _ARG_END = 45, 46
-_SECRETS = re.compile(
-    rb"[a-z+]+://[^:@/\0]*:(?P<credentials>[^\0]*)@|[?&][\w-]*password=(?P<option>[^&\0]*)",
-    re.IGNORECASE,
-)
 
 
 def secrets_in(command_line: bytes) -> Iterator[tuple[int, int]]:
     """Where passwords begin and end in NUL-ended arguments: those in URLs, and in their options."""
-    for match in _SECRETS.finditer(command_line):
-        yield match.span(match.lastgroup or 0)
+    yield from secret_spans(command_line.decode("latin-1"))
 
 
 def hide_passwords() -> None:

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_STEERING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON with escapes for what steers a terminal, and JSON leaves alone: DEL, C1, line ends, directions."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
 
 def printable(text: str) -> str:
     """The text with control characters as escapes, so that a value cannot steer the terminal."""

@@ -6,9 +6,10 @@ import json
 import logging
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from replica_client.codec.printable import printable
+from replica_client.codec.printable import escaped_json, printable
+from replica_client.errors import without_secrets
 
 LOGGER = "replica_client"
 ROUTE: ContextVar[str] = ContextVar("route", default="")
@@ -36,11 +37,11 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
         }
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+            entry["exception"] = without_secrets(self.formatException(record.exc_info))
+        return escaped_json(json.dumps(entry, ensure_ascii=False))
 
 
 class LineFormatter(logging.Formatter):
@@ -48,8 +49,12 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The record's line."""
-        record.message = printable(record.message)
+        record.message = printable(without_secrets(record.message))
         return super().formatMessage(record)
+
+    def formatException(self, given: Any) -> str:
+        """The traceback."""
+        return without_secrets(super().formatException(given))
 
 
 def set_up(level: str, layout: Literal["text", "json"]) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.source_watch import SourceEnd
-from replica_client.errors import ReplicaClientError
+from replica_client.errors import ReplicaClientError, without_secrets
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
 from replica_client.readers.live.source_stream import SourceStream
@@ -197,6 +197,7 @@ class Observation:
 
     def record_error(self, text: str) -> None:
         """Keep an error for people."""
+        text = without_secrets(text)
         if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
             self.errors.append(Remark(self._wall(), text[:_MAX_TEXT]))
 

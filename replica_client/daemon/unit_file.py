@@ -52,6 +52,12 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 LockPersonality=yes
+ProtectProc=invisible
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+# CPython and the libraries of the sinks make no code while they run; remove this for one of your own that does.
+MemoryDenyWriteExecute=yes
 {writable}
 [Install]
 WantedBy=multi-user.target
