@@ -1,4 +1,4 @@
-"""What can be copied to mend what the doctor found: statements, and lines of a configuration file."""
+"""Statements and configuration lines to copy for the findings of the doctor."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def to_copy(findings: Iterable[Finding]) -> Iterator[str]:
 def _lines(
     findings: Iterable[Finding], listed: Iterable[tuple[str, ...]], comment: str, end: str
 ) -> Iterator[str]:
-    seen: set[str] = set()
+    # A line that a note recommends and a problem needs is no comment.
+    needed: dict[str, bool] = {}
     for finding, lines in zip(findings, listed, strict=True):
-        mark = comment if finding.severity is Severity.NOTE else ""
         for line in lines:
-            if line not in seen:
-                seen.add(line)
-                yield f"{mark}{line}{end}"
+            needed[line] = needed.get(line, False) or finding.severity is not Severity.NOTE
+    for line, is_needed in needed.items():
+        yield f"{'' if is_needed else comment}{line}{end}"

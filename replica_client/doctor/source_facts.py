@@ -106,6 +106,7 @@ class SourceFacts:
         needs_tls: the login would fail without a server that has our account in its cache.
         user: that we logged in as.
         unlogged: schema, table and name of generated columns that the server no longer logs (MariaDB 11.8.9).
+        granted: SHOW GRANTS.
         account: what the server takes it for, as its statements name it: `` `repl`@`%` ``.
     """
 
@@ -126,6 +127,22 @@ class SourceFacts:
     user: str = ""
     account: str = ""
     unlogged: Answer = Answer()
+    granted: Answer = Answer()
+
+    @property
+    def may_select(self) -> bool:
+        """Whether this account sees tables, or has a privilege by which it would see them."""
+        if self.tables.rows and int(self.tables.rows[0][0]):
+            return True
+        privileges = (
+            str(row[0]).upper().removeprefix("GRANT ").partition(" ON ")[0]
+            for row in self.granted.rows
+        )
+        return any(
+            name.strip().partition("(")[0].strip() in ("SELECT", "ALL PRIVILEGES", "ALL")
+            for listed in privileges
+            for name in listed.split(",")
+        )
 
     def variable(self, name: str) -> str:
         """A variable in upper case; empty when the server has none of that name."""
@@ -177,6 +194,7 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
         user=options.user,
         account=_account(await _ask(connection, "SELECT CURRENT_USER()")),
         unlogged=unlogged,
+        granted=await _ask(connection, "SHOW GRANTS"),
     )
 
 

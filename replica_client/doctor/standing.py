@@ -35,6 +35,7 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
         yield ok("replication_slave", f"{who} can read the binlog: tried")
     if not facts.is_on("log_bin"):
         return
+    yield _select(facts, who)
     name = "BINLOG MONITOR" if _has_binlog_monitor(facts) else "REPLICATION CLIENT"
     if facts.files.refusal:
         yield warning(
@@ -45,6 +46,25 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
         )
     else:
         yield ok("replication_client", f"{who} can ask where the binlog is")
+
+
+def _select(facts: SourceFacts, who: str) -> Finding:
+    if facts.may_select:
+        return ok("select", f"{who} can read table definitions")
+    remedy = f"GRANT SELECT ON *.* TO {facts.user}, or on the tables to follow"
+    if facts.variable("binlog_row_metadata") == "FULL":
+        return note(
+            "select",
+            f"{who} sees no table: what the binlog leaves out cannot be asked, and no table can be copied",
+            remedy,
+            grants(facts, "SELECT"),
+        )
+    return problem(
+        "select",
+        f"{who} sees no table, and the binlog has no column names: following ends at the first row",
+        f"{remedy}; or SET GLOBAL binlog_row_metadata = FULL",
+        grants(facts, "SELECT"),
+    )
 
 
 def _has_binlog_monitor(facts: SourceFacts) -> bool:

@@ -29,7 +29,7 @@ CHECKS = {
     "version", "tls", "binlog", "binlog_format", "binlog_row_image", "binlog_row_metadata",
     "binlog_checksum", "compression", "partial_json", "encryption", "gtids", "sync_binlog",
     "replica_updates", "clock", "charsets", "primary_keys", "replication_slave",
-    "replication_client", "events", "server_id", "retention",
+    "replication_client", "select", "events", "server_id", "retention",
 }  # fmt: skip
 every_server = pytest.mark.parametrize("name", NAMES)
 
@@ -160,6 +160,32 @@ def test_privileges(fresh_server, name: str) -> None:
     assert wanted in found["replication_client"].remedy
     position = Position("binlog.000001", 4)
     assert "not known" in look(server, "bare", position=position)["position"].text
+
+
+@every_server
+def test_an_account_that_sees_no_table(fresh_server, name: str) -> None:
+    """It can be followed where the binlog has the names, else not; each of the remedies makes it so."""
+    server = fresh_server(name)
+    server.execute("CREATE DATABASE x")
+    server.execute("CREATE TABLE x.t (id INT PRIMARY KEY)")
+    server.execute("CREATE USER few@'%' IDENTIFIED BY 'secret'")
+    server.execute("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO few@'%'")
+    has_full = server.version >= ((10, 5) if server.flavor == "mariadb" else (8, 0))
+    if has_full:
+        server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    found = look(server, "few")["select"]
+    assert found.severity is Severity.PROBLEM
+    assert "GRANT SELECT" in found.remedy
+    assert found.statements
+    if has_full:
+        server.execute("SET GLOBAL binlog_row_metadata = FULL")
+        assert look(server, "few")["select"].severity is Severity.NOTE
+        server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    for privilege in ("SELECT ON x.*", "SELECT ON x.t", "SELECT (id) ON x.t", "SELECT ON *.*"):
+        server.execute(f"GRANT {privilege} TO few@'%'")
+        assert look(server, "few")["select"].severity is Severity.OK, privilege
+        server.execute(f"REVOKE {privilege} FROM few@'%'")
+        assert look(server, "few")["select"].severity is Severity.PROBLEM, privilege
 
 
 @every_server
@@ -389,6 +415,9 @@ def test_nothing_is_copied_where_nothing_is_missing() -> None:
         list(to_copy([Finding("a", Severity.OK, "fine"), Finding("b", Severity.NOTE, "x")])) == []
     )
     note = Finding("c", Severity.NOTE, "x", "y", ("SET a",), ("a = 1",))
+    same = Finding("d", Severity.PROBLEM, "x", "y", ("SET a",), ("a = 1",))
+    for both in ([note, same], [same, note]):
+        assert {"SET a;", "a = 1"} <= set(to_copy(both))
     assert list(to_copy([note, note])) == [
         "-- On the source, as an administrator:",
         "-- SET a;",
