@@ -16,6 +16,7 @@ from replica_client.schema.ddl.columns_after import (
     with_defaults,
     with_system_period,
 )
+from replica_client.schema.ddl.create import sequence_columns
 from replica_client.schema.ddl.lexer import NotUnderstoodError
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
@@ -118,31 +119,6 @@ class Catalog(Protocol):
     def databases(self) -> list[str]:
         """The databases of which something is known."""
         ...
-
-
-_BIG = ColumnModel("", "bigint", nullable=False)
-_SEQUENCE = tuple(
-    replace(_BIG, name=name)
-    for name in (
-        *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment"),
-        "cache_size",
-    )
-)
-_SEQUENCE_COLUMNS = (
-    *_SEQUENCE[:5],
-    replace(_SEQUENCE[5], unsigned=True),
-    ColumnModel("cycle_option", "tinyint", unsigned=True, nullable=False),
-    replace(_BIG, name="cycle_count"),
-)
-
-
-def _sequence_columns(meaning: CreateSequence) -> tuple[ColumnModel, ...]:
-    """Return the columns of a sequence; four of them have its type (MariaDB 11.5)."""
-    typed = [
-        replace(column, kind=meaning.kind, unsigned=meaning.unsigned)
-        for column in _SEQUENCE_COLUMNS[:4]
-    ]
-    return (*typed, *_SEQUENCE_COLUMNS[4:])
 
 
 _COLUMN_SIZE = 256
@@ -251,7 +227,7 @@ class _Applier:
     def _created(self, meaning: CreateTable | CreateLike | CreateSequence) -> TableState:
         database, name = meaning.table
         if isinstance(meaning, CreateSequence):
-            return TableModel(database, name, _sequence_columns(meaning))
+            return TableModel(database, name, sequence_columns(meaning))
         if isinstance(meaning, CreateLike):
             if self._is_like_temporary(meaning):
                 raise NotUnderstoodError("it is made like a temporary table")

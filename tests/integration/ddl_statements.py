@@ -16,18 +16,17 @@ from typing import Any
 import pymysql
 
 from replica_client import open_binlog
-from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
-from replica_client.errors import EncodeError
+from replica_client.errors import ReplicaClientError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
-from replica_client.schema.catalog import Absent, TableState, Unverified
-from replica_client.schema.character_sets import charset_name, representative_id
+from replica_client.schema.catalog import TableState, Unverified
+from replica_client.schema.character_sets import charset_name
 from replica_client.schema.history import SchemaHistory
-from replica_client.schema.model import ColumnModel, TableModel
 from tests.servers.server import Server
+from tests.unit.schema.tables import MOST_LABELS, Answer, compare
 
-_SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+_SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _GEOMETRIES = frozenset(
     (
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
@@ -35,10 +34,10 @@ _GEOMETRIES = frozenset(
     )
 )
 _SIZED = ("char", "varchar", "binary", "varbinary")
-_MOST_LABELS = 70
-
-Answer = dict[str, Any]
-"""A table as the server lists it: ``columns``, ``key`` and ``charset``."""
+_ALTERED = re.compile(
+    r"\s*ALTER\s+(?:\w+\s+)?TABLE\s+(?:IF\s+EXISTS\s+)?((?:`[^`]+`|[\w$]+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+))?)",
+    re.IGNORECASE,
+)
 
 
 def quoted(name: str) -> str:
@@ -155,9 +154,9 @@ class Subject:
 
     def clear(self) -> None:
         """Drop all databases that are not the server's own."""
-        for (name,) in self._ask(
-            f"SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN {_SYSTEM}"
-        ):
+        for (name,) in self._ask("SHOW DATABASES"):
+            if name in _SYSTEM:
+                continue
             try:
                 self.server.execute(f"DROP DATABASE {quoted(name)}")
             except pymysql.err.MySQLError:
@@ -170,7 +169,7 @@ class Subject:
             error = self._take(session, sql)
             if error is None:
                 break
-            repairs = repairing(error) if repair else ()
+            repairs = repairing(error, text) if repair else ()
             made = [self._take(session, one) is None for one in repairs]
             if not any(made):
                 break
@@ -198,51 +197,67 @@ class Subject:
     def tables(self) -> dict[str, Answer]:
         """The server's answer for every table."""
         found: dict[str, Answer] = {}
-        for database, name, collation in self._ask(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COLLATION FROM information_schema.TABLES WHERE"
-            f" TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') AND TABLE_SCHEMA NOT IN {_SYSTEM}"
-        ):
-            charset = charset_name((collation or "").split("_")[0])
-            found[f"{database}.{name}"] = {"charset": charset, "columns": [], "key": []}
-        for row in self._ask(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_MAXIMUM_LENGTH,"
-            " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, IS_NULLABLE, CHARACTER_SET_NAME, EXTRA"
-            f" FROM information_schema.COLUMNS WHERE TABLE_SCHEMA NOT IN {_SYSTEM}"
-            " ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
-        ):
-            if f"{row[0]}.{row[1]}" in found:
-                found[f"{row[0]}.{row[1]}"]["columns"].append(_column(row[2:]))
-        for database, name, column, prefix in self._ask(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
-            f" WHERE INDEX_NAME = 'PRIMARY' AND TABLE_SCHEMA NOT IN {_SYSTEM} ORDER BY 1, 2, SEQ_IN_INDEX"
-        ):
-            if f"{database}.{name}" in found:
-                found[f"{database}.{name}"]["key"].append([column, int(prefix or 0)])
+        for (database,) in self._ask("SHOW DATABASES"):
+            if database not in _SYSTEM:
+                found.update(self._tables_of(database))
         for table, answer in found.items():
             for column in answer["columns"]:
                 if column["kind"] in ("enum", "set"):
                     column["labels"] = self._labels(table, column)
         return found
 
+    def _tables_of(self, database: str) -> dict[str, Answer]:
+        """The server's answer for the tables of a database; an equality keeps it from opening all others."""
+        found: dict[str, Answer] = {}
+        for name, collation in self._ask(
+            "SELECT TABLE_NAME, TABLE_COLLATION FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+            " AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')",
+            database,
+        ):
+            charset = charset_name((collation or "").split("_")[0])
+            found[name] = {"charset": charset, "columns": [], "key": []}
+        if not found:
+            return found
+        for name, *row in self._ask(
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_MAXIMUM_LENGTH,"
+            " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, IS_NULLABLE, CHARACTER_SET_NAME, EXTRA"
+            " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION",
+            database,
+        ):
+            if name in found:
+                found[name]["columns"].append(_column(row))
+        for name, column, prefix in self._ask(
+            "SELECT TABLE_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
+            " WHERE INDEX_NAME = 'PRIMARY' AND TABLE_SCHEMA = %s ORDER BY 1, SEQ_IN_INDEX",
+            database,
+        ):
+            if name in found:
+                found[name]["key"].append([column, int(prefix or 0)])
+        return {f"{database}.{name}": answer for name, answer in found.items()}
+
     def _labels(self, table: str, column: Answer) -> list[str] | None:
         """The bytes of a column's labels in hexadecimal; None where no row can be put into the table."""
         database, _, name = table.partition(".")
         path, one = f"{quoted(database)}.{quoted(name)}", quoted(column["name"])
-        found: list[str] = []
+        numbers = [at + 1 if column["kind"] == "enum" else 1 << at for at in range(MOST_LABELS)]
+        numbers = [number for number in numbers if number < 1 << 64]
+        found: dict[int, str] = {}
         try:
             self._ask("START TRANSACTION")
-            for at in range(_MOST_LABELS):
-                value = at + 1 if column["kind"] == "enum" else 1 << at
-                if value >= 1 << 64:
-                    break
+            # Together, where no unique key is in the way; else one after the other.
+            for some in (numbers, *([number] for number in numbers)):
                 self._ask(f"DELETE FROM {path}")
-                self._ask(f"INSERT IGNORE INTO {path} ({one}) VALUES ({value})")
-                rows = self._ask(f"SELECT HEX({one}), {one} + 0 FROM {path} LIMIT 1")
-                if not rows:
+                values = ", ".join(f"({number})" for number in some)
+                self._ask(f"INSERT IGNORE INTO {path} ({one}) VALUES {values}")
+                rows = self._ask(f"SELECT HEX({one}), {one} + 0 FROM {path}")
+                if not rows and len(some) == 1:
                     return None
-                if rows[0][1] is None or int(rows[0][1]) != value:
+                got = {int(number): text for text, number in rows if number is not None}
+                if len(some) == 1 and some[0] not in got:
                     break
-                found.append(rows[0][0])
+                found |= {number: got[number] for number in some if number in got}
+                if len(rows) == len(numbers):
+                    break
         except pymysql.err.MySQLError:
             return None
         finally:
@@ -251,21 +266,38 @@ class Subject:
                 self._ask(f"DELETE FROM {path}")
             except pymysql.err.MySQLError:
                 self._asking.rollback()
-        return found
+        return [found[number] for number in numbers if number in found]
 
 
-def repairing(error: Exception) -> tuple[str, ...]:
-    """Statements that make what an error says is not there."""
+def repairing(error: Exception, sql: str) -> tuple[str, ...]:
+    """Statements that make what an error says is not there, or drop what is in the way."""
     number, text = (*error.args, "", "")[:2]
-    names = [quoted(name) for name in re.findall(r"'([^']+)'", str(text))]
-    if number == 1146 and names:
-        path = ".".join(quoted(part) for part in names[0].strip("`").split("."))
+    names = re.findall(r"'([^']+)'", str(text))
+    if not names:
+        return ()
+    path = ".".join(map(quoted, names[0].split(".")))
+    if number == 1146:
         return (f"CREATE TABLE {path} (repair_id INT)",)
-    if number == 1049 and names:
-        return (f"CREATE DATABASE {names[0]}",)
-    if number == 1050 and names:
-        return (f"DROP TABLE {names[0]}",)
-    return ()
+    if number == 1049:
+        return (f"CREATE DATABASE {path}",)
+    if number in (1050, 1051):
+        return (f"DROP TABLE {path}",) if number == 1050 else ()
+    if number == 1007:
+        return (f"DROP DATABASE {path}",)
+    altered = _ALTERED.match(sql)
+    if altered is None or number not in (1054, 1072, 1091, 1176, 1060, 1061):
+        return ()
+    one = quoted(names[0].split(".")[-1])
+    if number == 1060:
+        return (f"ALTER TABLE {altered[1]} DROP COLUMN {one}",)
+    if number == 1061:
+        return (f"ALTER TABLE {altered[1]} DROP KEY {one}",)
+    make = f"ALTER TABLE {altered[1]} ADD COLUMN {one} INT"
+    return (
+        (make, f"ALTER TABLE {altered[1]} ADD KEY {one} ({one})")
+        if number in (1091, 1176)
+        else (make,)
+    )
 
 
 def _column(row: Sequence[Any]) -> Answer:
@@ -299,82 +331,6 @@ def _column(row: Sequence[Any]) -> Answer:
     }
 
 
-def compare(state: TableState | None, answer: Answer | None, name: str) -> tuple[list[str], int]:
-    """The differences between what is known of a table and the server's answer, and how many labels agreed."""
-    if answer is None:
-        return (
-            ([f"{name} is known and is not there"] if isinstance(state, TableModel) else []),
-            0,
-        )
-    if isinstance(state, Absent):
-        return [f"{name} is there and is said to be absent"], 0
-    if not isinstance(state, TableModel):
-        return [], 0
-    found: list[str] = []
-    labels = 0
-    columns = [column for column in state.columns if not column.hidden]
-    names, wanted = [column.name for column in columns], [c["name"] for c in answer["columns"]]
-    if names != wanted:
-        return [f"{name}: columns {names}, the server has {wanted}"], 0
-    for column, listed in zip(columns, answer["columns"], strict=True):
-        differences, agreed = _compare_column(column, listed)
-        found += [f"{name}.{column.name}: {text}" for text in differences]
-        labels += agreed
-    key = [list(part) for part in state.primary_key]
-    if key != answer["key"]:
-        found.append(f"{name}: primary key {key}, the server has {answer['key']}")
-    if state.charset not in (None, answer["charset"]):
-        found.append(f"{name}: charset {state.charset}, the server has {answer['charset']}")
-    return found, labels
-
-
-def _compare_column(column: ColumnModel, listed: Answer) -> tuple[list[str], int]:
-    ours = {
-        "kind": column.kind,
-        "length": column.length,
-        "scale": column.scale,
-        "fraction": column.fraction_digits,
-        "unsigned": column.unsigned,
-        "charset": column.charset,
-        "nullable": column.nullable,
-        "visible": column.visible,
-        "auto_increment": column.auto_increment,
-        "on_update": column.on_update,
-        "generated": column.generated,
-    }
-    for unknown in ("charset", "nullable"):
-        if ours[unknown] is None and (unknown != "charset" or column.needs_charset):
-            ours[unknown] = listed[unknown]
-    found = [
-        f"{key} {value!r}, the server has {listed[key]!r}"
-        for key, value in ours.items()
-        if value != listed[key]
-    ]
-    labels = listed.get("labels")
-    if labels is None or column.labels is None or column.charset is None:
-        return found, 0
-    if len(labels) != len(column.labels) and len(labels) < min(_MOST_LABELS, 64):
-        return [*found, f"{len(column.labels)} labels, the server has {len(labels)}"], 0
-    for at, (label, data) in enumerate(zip(column.labels, labels, strict=False), 1):
-        if at not in column.unknown_labels and not is_label(
-            label, bytes.fromhex(data), column.charset
-        ):
-            found.append(f"label {at} is {label!r}, the server has x'{data}' ({column.charset})")
-    return found, len(labels)
-
-
-def is_label(label: str, data: bytes, charset: str) -> bool:
-    """Whether a label is what the server's bytes mean."""
-    if charset == "binary":
-        return label.encode("utf-8", "surrogateescape") == data
-    try:
-        if decode_text(data, representative_id(charset)) == label:
-            return True
-        return encode_text(label, representative_id(charset)) == data
-    except (UndecodableTextError, EncodeError):
-        return False
-
-
 def history_of(
     paths: Path | Sequence[Path], start: tuple[str, int], end: tuple[str, int] | None
 ) -> SchemaHistory:
@@ -401,6 +357,23 @@ def state_at(history: SchemaHistory, table: str, end: tuple[str, int]) -> TableS
         if (version.since.file, version.since.offset) < end:
             state = version.state
     return state
+
+
+def judged(server: Any, groups: Iterable[tuple[str, Group]], verdicts: Verdicts) -> None:
+    """Compare groups, each with a name, with the histories that the server's binlog gives."""
+    names = server.binlog_files()
+    for name, group in groups:
+        if not group.done:
+            verdicts.rejected += group.rejected
+            continue
+        last = group.done[-1].end
+        used = names[names.index(group.start[0]) : names.index(last[0]) + 1]
+        try:
+            history = history_of([server.binlog_path(one) for one in used], group.start, last)
+        except ReplicaClientError as error:
+            verdicts.wrong.append(f"{name}: {type(error).__name__}: {error}")
+            continue
+        verdicts.wrong += [f"{name}: {text}" for text in judge(history, group, verdicts)]
 
 
 def judge(history: SchemaHistory, group: Group, verdicts: Verdicts) -> Iterator[str]:

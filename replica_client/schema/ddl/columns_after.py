@@ -13,7 +13,6 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.schema.character_sets import BINARY, max_length, reread
 from replica_client.schema.ddl.column_clause import ColumnText, literal_text
 from replica_client.schema.ddl.lexer import (
     NAME,
@@ -43,8 +42,8 @@ from replica_client.schema.ddl.steps import (
     Step,
     TableName,
 )
-from replica_client.schema.ddl.type_clause import BYTE_KINDS, converted_text, sized, text_limit
-from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.ddl.type_clause import converted_column, resized_text
+from replica_client.schema.model import ColumnModel, TableModel
 
 _HIDDEN_PERIOD = tuple(
     ColumnModel(name, "timestamp", fraction_digits=6, nullable=False, visible=False, hidden=True)
@@ -52,10 +51,6 @@ _HIDDEN_PERIOD = tuple(
 )
 
 _GENERATED_KEY = "my_row_id"
-_SHORT_KINDS = (
-    *("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "year"),
-    *("date", "time", "datetime", "timestamp"),
-)
 _BOUND_KINDS = ("date", "datetime", "timestamp")
 
 
@@ -129,7 +124,7 @@ def altered(
             taken.update((step.column.name.lower(),))
             new = step.column.model(inner, converted=converts)
             if converts and resizes:
-                new = _resized(found.column, new, step.column)
+                new = resized_text(found.column, new, step.column.type.length)
             column = _changed(found.column, new, step.column)
             found.is_new = True
             renames[found.old] = column.name
@@ -162,7 +157,7 @@ def altered(
             raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
         entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
     columns = [
-        _converted(entry.column, inner) if converts and not entry.is_new else entry.column
+        converted_column(entry.column, inner) if converts and not entry.is_new else entry.column
         for entry in entries
     ]
     versioned = table.versioned
@@ -216,33 +211,6 @@ def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnMode
     if old.nullable is not False or text.nullable is not None or new.nullable is False:
         return new
     return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
-
-
-def _resized(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnModel:
-    """Return a TEXT column as MySQL 8.0 and newer make it beside CONVERT TO: as many characters as the old one had.
-
-    A length of its own counts, and a LONGTEXT stays one. (Seen on MySQL 9.7.)
-    """
-    if new.kind not in ("tinytext", "text", "mediumtext") or text.type.length is not None:
-        return new
-    if new.charset is None or old.needs_charset:
-        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
-    characters = _character_length(old)
-    if characters is None:
-        raise NotUnderstoodError(f"CONVERT TO beside a TEXT that was {old.kind}")
-    return replace(new, kind=sized("text", characters * max_length(new.charset)))
-
-
-def _character_length(column: ColumnModel) -> int | None:
-    """The characters that MySQL counts for a column before CONVERT TO; None where that is not known."""
-    if column.kind in ("char", "varchar", "binary", "varbinary"):
-        size = column.length or 0
-    elif column.kind.endswith(("text", "blob")):
-        size = text_limit(column.kind)
-    else:
-        # A number or time is shown in less than 64 characters.
-        return 1 if column.kind in _SHORT_KINDS else None
-    return size // (max_length(column.charset) if column.charset else 1)
 
 
 def _looks_like_key(column: ColumnModel) -> bool:
@@ -313,36 +281,6 @@ def _insert_index(entries: list[_Entry], names: list[str], text: ColumnText) -> 
     while at and entries[at - 1].column.hidden:
         at -= 1
     return at
-
-
-def _converted(column: ColumnModel, charset: str | None) -> ColumnModel:
-    if column.kind not in TEXT_KINDS or column.charset == BINARY:
-        return column
-    if charset is None or (column.charset is None and column.kind.endswith("text")):
-        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
-    kind, length = column.kind, column.length
-    if charset == BINARY:
-        kind = BYTE_KINDS.get(kind, kind)
-    elif kind.endswith("text") and column.charset is not None:
-        kind = converted_text(kind, column.charset, charset)
-    elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
-        kind, length = sized("text", (length or 0) * max_length(charset)), None
-    labels: tuple[str, ...] | None = None
-    if column.labels is not None and column.charset is not None:
-        read = [reread(label, column.charset, charset) for label in column.labels]
-        labels = tuple(label for label in read if label is not None)
-        if len(labels) != len(read):
-            labels = None
-    if column.unknown_labels:
-        labels = None
-    return replace(
-        column,
-        kind=kind,
-        length=length,
-        charset=charset if kind in TEXT_KINDS else None,
-        labels=labels,
-        unknown_labels=(),
-    )
 
 
 def _key_after(

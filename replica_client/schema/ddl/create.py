@@ -37,6 +37,7 @@ from replica_client.schema.ddl.steps import (
     TableName,
 )
 from replica_client.schema.ddl.type_clause import known_charset, read_type
+from replica_client.schema.model import ColumnModel
 
 _KEY_WORDS = frozenset(
     ("CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK")
@@ -161,6 +162,31 @@ def read_create_sequence(
         else:
             cursor.step()
     return found
+
+
+_BIG = ColumnModel("", "bigint", nullable=False)
+_SEQUENCE = tuple(
+    replace(_BIG, name=name)
+    for name in (
+        *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment"),
+        "cache_size",
+    )
+)
+_SEQUENCE_COLUMNS = (
+    *_SEQUENCE[:5],
+    replace(_SEQUENCE[5], unsigned=True),
+    ColumnModel("cycle_option", "tinyint", unsigned=True, nullable=False),
+    replace(_BIG, name="cycle_count"),
+)
+
+
+def sequence_columns(meaning: CreateSequence) -> tuple[ColumnModel, ...]:
+    """Return the columns of a sequence; four of them have its type (MariaDB 11.5)."""
+    typed = [
+        replace(column, kind=meaning.kind, unsigned=meaning.unsigned)
+        for column in _SEQUENCE_COLUMNS[:4]
+    ]
+    return (*typed, *_SEQUENCE_COLUMNS[4:])
 
 
 class TableHead(NamedTuple):

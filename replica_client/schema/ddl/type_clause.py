@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.schema.character_sets import BINARY, charset_name, max_length
+from replica_client.schema.character_sets import BINARY, charset_name, max_length, reread
 from replica_client.schema.ddl.lexer import (
     NUMBER,
     STRING,
@@ -23,6 +23,7 @@ from replica_client.schema.ddl.statement_context import (
     StatementContext,
 )
 from replica_client.schema.labels import UNCONVERTED, ByteLabel, Written, needed
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
 
 _WHOLE: Final = {
     "TINYINT": "tinyint",
@@ -73,6 +74,11 @@ BYTE_KINDS: Final = {
 """The kinds of bytes that kinds of text become in the character set ``binary``."""
 
 _KINDS_OF_TEXT: Final = {binary: text for text, binary in BYTE_KINDS.items()}
+
+_SHORT: Final = (
+    *("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "year"),
+    *("date", "time", "datetime", "timestamp"),
+)
 
 
 @dataclass(slots=True)
@@ -230,7 +236,7 @@ def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
     elif word == "LONG":
         if cursor.take("VARBINARY"):
             return TypeText("mediumblob")
-        if cursor.take_one("CHAR", "CHARACTER"):
+        if cursor.peek().upper != "SET" and cursor.take_one("CHAR", "CHARACTER"):
             cursor.expect("VARYING")
         else:
             cursor.take_one("VARCHAR", "VARCHARACTER")
@@ -339,6 +345,68 @@ def converted_text(kind: str, old: str, new: str) -> str:
     """Return the TEXT type after CONVERT TO another character set: as many characters must fit."""
     characters = text_limit(kind) // max_length(old)
     return sized("text", characters * max_length(new))
+
+
+def converted_column(column: ColumnModel, charset: str | None) -> ColumnModel:
+    """Return a column after CONVERT TO a character set.
+
+    Raises:
+        NotUnderstoodError: a character set is not known.
+    """
+    if column.kind not in TEXT_KINDS or column.charset == BINARY:
+        return column
+    if charset is None or (column.charset is None and column.kind.endswith("text")):
+        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
+    kind, length = column.kind, column.length
+    if charset == BINARY:
+        kind = BYTE_KINDS.get(kind, kind)
+    elif kind.endswith("text") and column.charset is not None:
+        kind = converted_text(kind, column.charset, charset)
+    elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
+        kind, length = sized("text", (length or 0) * max_length(charset)), None
+    labels: tuple[str, ...] | None = None
+    if column.labels is not None and column.charset is not None:
+        read = [reread(label, column.charset, charset) for label in column.labels]
+        labels = tuple(label for label in read if label is not None)
+        if len(labels) != len(read):
+            labels = None
+    if column.unknown_labels:
+        labels = None
+    return replace(
+        column,
+        kind=kind,
+        length=length,
+        charset=charset if kind in TEXT_KINDS else None,
+        labels=labels,
+        unknown_labels=(),
+    )
+
+
+def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> ColumnModel:
+    """Return a TEXT column as MySQL 8.0 and newer make it beside CONVERT TO: as many characters as the old one had.
+
+    A length of its own counts, and a LONGTEXT stays one. (Seen on MySQL 9.7.)
+    """
+    if new.kind not in ("tinytext", "text", "mediumtext") or length is not None:
+        return new
+    if new.charset is None or old.needs_charset:
+        raise NotUnderstoodError("CONVERT TO, and a character set is not known")
+    characters = _character_length(old)
+    if characters is None:
+        raise NotUnderstoodError(f"CONVERT TO beside a TEXT that was {old.kind}")
+    return replace(new, kind=sized("text", characters * max_length(new.charset)))
+
+
+def _character_length(column: ColumnModel) -> int | None:
+    """Return the characters that MySQL counts for a column before CONVERT TO; None where that is not known."""
+    if column.kind in ("char", "varchar", "binary", "varbinary"):
+        size = column.length or 0
+    elif column.kind.endswith(("text", "blob")):
+        size = text_limit(column.kind)
+    else:
+        # A number or time is shown in less than 64 characters.
+        return 1 if column.kind in _SHORT else None
+    return size // (max_length(column.charset) if column.charset else 1)
 
 
 def known_charset(name: str) -> str:
