@@ -6,10 +6,16 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from replica_client.constants.flavor import ServerFlavor
+from replica_client.lake.change_files import ChangeFileBuilder, _digests
 from replica_client.lake.copied_columns import _cast, _decoded
 from replica_client.lake.lake_columns import lake_column
+from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.typed_columns import lake_array
-from replica_client.schema.model import ColumnModel
+from replica_client.rows.batches import CHANGE_FIELDS
+from replica_client.rows.json_nulls import with_json_nulls
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.model_shape import shape_of
 
 BIG = pa.decimal128(20, 0)
 
@@ -74,3 +80,40 @@ def test_columns_of_copied_texts(kind, wanted, texts, expected):
 
 def test_values_that_arrow_does_not_cast():
     assert _decoded(lake_column(ColumnModel("a", "int")), [b"1", None, b"5"], int) == [1, None, 5]
+
+
+def test_rows_as_json_name_the_documents_that_are_null():
+    """Rows of tables without a primary key are kept as JSON, where SQL NULL and the document look alike."""
+    table = LakeTable(
+        TableModel(
+            "d", "t", (ColumnModel("d", "json"), ColumnModel("e", "json"), ColumnModel("n", "int"))
+        )
+    )
+    plain = '{"d": null, "e": null, "n": 1}'
+    texts = [with_json_nulls(plain, names) for names in ([], ["d"], ["d", "e"])]
+    assert texts[0] == plain
+    assert texts[2] == '{"d": null, "e": null, "n": 1, "": ["d", "e"]}'
+    rows = table.to_arrow(table.decode(texts), ["a", "b", "c"])
+    assert rows["d"].to_pylist() == [None, "null", "null"]
+    assert rows["e"].to_pylist() == [None, None, "null"]
+    assert len({row_digest(text) for text in texts}) == 3
+
+
+def test_changes_and_copies_of_a_row_without_a_key_have_one_digest():
+    columns = (ColumnModel("d", "json"), ColumnModel("e", "json"))
+    builder = ChangeFileBuilder(shape_of(TableModel("d", "t", columns), ServerFlavor.MYSQL))
+    head = [field.name for field in CHANGE_FIELDS]
+    batch = builder.finish()
+    values = dict.fromkeys(head)
+    rows = {**values, "_change_type": "insert", "d": "null", "e": None}
+    kinds = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["insert"]))
+    arrays = [
+        kinds,
+        *(
+            pa.array([rows[name]], pa.string() if name in "de" else batch.schema.field(name).type)
+            for name in [*head[1:], "d", "e"]
+        ),
+    ]
+    made = pa.RecordBatch.from_arrays(arrays, names=[*head, "d", "e"])
+    copied = with_json_nulls('{"d": null, "e": null}', ["d"])
+    assert _digests(made, builder.shape) == [row_digest(copied)]
