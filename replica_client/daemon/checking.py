@@ -10,7 +10,11 @@ from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.otlp_endpoint import otlp_endpoint
-from replica_client.daemon.source_access import hosts_of, stream_options, transformer_of
+from replica_client.daemon.source_access import (
+    hosts_of,
+    stream_options,
+    transformer_of,
+)
 from replica_client.daemon.stores import store_options
 from replica_client.errors import ReplicaClientError
 from replica_client.monitoring.page import listen_address

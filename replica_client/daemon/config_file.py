@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,20 @@ from replica_client.daemon.configuration import (
     SourceTable,
     StoreTable,
 )
+from replica_client.daemon.mirrors import patterns
+from replica_client.daemon.source_access import patterns_of
 from replica_client.daemon.table_checker import TableChecker
+from replica_client.position.stores.ownership import selections_meet
 from replica_client.storage.toml_lines import KeyPath
 
 _TABLES = ("daemon", "store", "source")
+# Sinks of these types keep positions and tables by owner: several can share one place.
+_SHARED = frozenset(("postgres", "mysql", "sqlite", "duckdb", "redis"))
+_PLACE_KEYS = (
+    *("url", "path", "bootstrap_servers", "servers", "name", "stream", "subject", "topic_prefix"),
+    *("schema_prefix", "database_prefix", "state_database", "position_topic"),
+)
+_REGULAR = re.compile(r"^\^|\\[.wds]|\.\.\*|\.\+|\([^)]*\|[^)]*\)|\[[^\]]*-[^\]]*\]")
 _REMOVED = dict.fromkeys(
     ("shared_connection", "spool_bytes"),
     "this key was removed: each sink has its own connection; delete the line (many sinks: use the relay)",
@@ -69,7 +80,55 @@ class _Checker(TableChecker):
             for at, source in enumerate(sources)
             for route in self._routes(("source", at), source)
         ]
+        self._check_places(sources, routes)
         return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes))
+
+    def _check_places(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
+        """Refuse two sinks of one place that cannot share it."""
+        seen: dict[tuple[str, ...], list[RouteConfig]] = {}
+        for route in routes:
+            place = (route.sink.type, *(str(route.options.get(key, "")) for key in _PLACE_KEYS))
+            if not any(place[1:]) or route.sink.type == "http":
+                continue
+            for other in seen.setdefault(place, []):
+                where = ("source", sources.index(route.source), "sink", route.index)
+                if route.sink.type not in _SHARED:
+                    raise self.wrong(
+                        where, f"writes to the same place as {other.name}; give each its own"
+                    )
+                if selections_meet(*patterns_of(route), *patterns_of(other)):
+                    raise self.wrong(
+                        where,
+                        f"writes to the same place as {other.name}, and a table can be of both; let their tables and "
+                        "exclude not meet, or give each its own place",
+                    )
+            seen[place].append(route)
+
+    def _check_patterns(self, path: KeyPath, table: SourceTable | SinkTable) -> None:
+        """Refuse regular expressions, and patterns that match nothing."""
+        for key, names in (("tables", table.tables), ("exclude", table.exclude)):
+            where = (*path, key)
+            if names is not None and not patterns(names) and key == "tables":
+                raise self.wrong(
+                    where, "the list is empty: no table is wanted; leave it out for all"
+                )
+            for pattern in patterns(names):
+                if _REGULAR.search(pattern):
+                    raise self.wrong(
+                        where,
+                        f"{pattern!r} is a regular expression; write a pattern with * and ?, such as shop.*",
+                    )
+                if "." not in pattern or not all(pattern.split(".", 1)):
+                    raise self.wrong(
+                        where, f"{pattern!r} names no table; write DATABASE.TABLE, such as shop.*"
+                    )
+        for pattern in patterns(table.tables):
+            for one in patterns(table.exclude):
+                if not selections_meet((pattern,), (one,), (pattern,), ()):
+                    raise self.wrong(
+                        (*path, "tables"),
+                        f"{pattern!r} matches nothing: {one!r} of exclude leaves all of it out",
+                    )
 
     def _check_store(self, store: StoreTable) -> None:
         if store.type == "mysql" and not store.url:
@@ -81,6 +140,7 @@ class _Checker(TableChecker):
 
     def _routes(self, path: KeyPath, source: SourceTable) -> list[RouteConfig]:
         self.size((*path, "part_size"), source.part_size)
+        self._check_patterns(path, source)
         if not source.sinks:
             raise self.wrong(path, f"source {source.name!r} has no [[source.sink]]")
         routes = []
@@ -90,6 +150,7 @@ class _Checker(TableChecker):
             common.setdefault("name", common.get("type"))
             sink = self.table(where, common, SinkTable)
             self.size((*where, "batch_bytes"), sink.batch_bytes)
+            self._check_patterns(where, sink)
             options = {key: value for key, value in table.items() if key not in COMMON_SINK_KEYS}
             routes.append(RouteConfig(source, sink, options, index))
         self.distinct(

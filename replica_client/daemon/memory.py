@@ -200,6 +200,7 @@ class RouteMemory:
         try:
             saved: Any = json.loads(self.path.read_bytes())
         except FileNotFoundError:
+            self._save()  # before a destination has the identity
             return
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror}") from error

@@ -48,7 +48,7 @@ from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.readers.withheld_errors import WITHHELD
-from replica_client.sinks.copying_sink import CopyingSink
+from replica_client.sinks.copying_sink import CopyingSink, ForgettingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.sinks.snapshot_sink import SnapshotSink
@@ -326,6 +326,7 @@ class Route:
                 await sink.want_copies(await copies.wanted())
                 await sink.commit(checkpoint)
             else:
+                await self._forget_unwanted(sink)
                 new = set(await copies.wanted()) - set(sink.tables) - set(sink.copies)
                 if new | self._to_copy:
                     await sink.want_copies(sorted(new | self._to_copy))
@@ -334,6 +335,16 @@ class Route:
         finally:
             observation.copying, observation.snapshot_tables = "", None
         return checkpoint
+
+    async def _forget_unwanted(self, sink: CopyingSink) -> None:
+        """Forget tables that left ``tables``: they are stale when they come back, and are copied then."""
+        if self._transform is not None or not isinstance(sink, ForgettingSink):
+            return
+        selection = selection_of(self.config, mirror=True)
+        gone = [name for name in {*sink.tables, *sink.copies} if not selection.wants(*name)]
+        if gone:
+            _LOG.info("%s: not wanted any more: %s", self.name, ", ".join(map(".".join, gone)))
+            await sink.forget_tables(gone)
 
     def _stream_options(self, sink: Sink) -> StreamOptions:
         options = stream_options(

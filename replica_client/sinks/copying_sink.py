@@ -51,3 +51,16 @@ class CopyingSink(Sink, Protocol):
     async def save_copy(self, copy: TableCopy) -> None:
         """Commit the rows, and how far the copy is, together."""
         ...
+
+
+@runtime_checkable
+class ForgettingSink(CopyingSink, Protocol):
+    """A sink that can forget tables which are not wanted any more, so that they are copied when they come back."""
+
+    async def forget_tables(self, tables: Iterable[TableName]) -> None:
+        """Forget some tables, in a transaction of its own; their rows stay until they are copied again.
+
+        Raises:
+            SinkError: it cannot be done now.
+        """
+        ...

@@ -273,3 +273,89 @@ def test_a_position_is_shown_without_being_taken(
         daemon.until_level()
         assert daemon.route("one")["retries"] == 0
     assert rows("a") == list(range(2 * ROWS))
+
+
+def test_a_table_that_comes_back_is_copied_again(source: LocalServer, tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+
+    def sinks(*tables: str) -> list[dict[str, Any]]:
+        found = {"name": "one", "type": "sqlite", "path": str(path), "snapshot": True}
+        return [{**found, "tables": list(tables), "batch_seconds": 0.02}]
+
+    fill(source, "a", 0)
+    fill(source, "b", 0)
+    with service(tmp_path / "s", source, sinks("own.a", "own.b")) as daemon:
+        for tables in (("own.a", "own.b"), ("own.a",), ("own.a", "own.b")):
+            daemon.sinks = sinks(*tables)
+            daemon.start()
+            daemon.until(streams)
+            daemon.until_level()
+            assert daemon.stop() == 0
+            source.execute("UPDATE own.b SET v = v + 100")
+            source.execute("INSERT INTO own.b SELECT MAX(id) + 1, 0 FROM own.b")
+        daemon.start()
+        daemon.until(streams)
+        daemon.until_level()
+        daemon.stop()
+    wanted = [tuple(map(int, row)) for row in source.query("SELECT id, v FROM own.b ORDER BY id")]
+    with closing(sqlite3.connect(path)) as one:
+        assert one.execute('SELECT id, v FROM "own.b" ORDER BY id').fetchall() == wanted
+
+
+def test_a_redis_that_lost_its_data_is_no_first_run(
+    redis: RedisServer, source: LocalServer, tmp_path: Path
+) -> None:
+    with redis.client() as client:
+        client.flushall()
+    sinks = [{"name": "one", "type": "redis", "url": redis.url, "tables": ["own.a"]}]
+    with service(tmp_path / "s", source, sinks) as daemon:
+        daemon.start()
+        daemon.until(streams)
+        fill(source, "a", 0, 1)
+        daemon.until_level()
+        with redis.client() as client:
+            client.flushall()
+        fill(source, "a", 1, 1)
+        daemon.until(lambda one: state(one) == "failed")
+        assert "the destination has no position" in error(daemon)
+        assert "position set" in error(daemon)
+
+
+def test_a_file_that_is_removed_is_told_at_the_next_commit(
+    source: LocalServer, tmp_path: Path
+) -> None:
+    sinks = [{"name": "one", "type": "file", "path": str(tmp_path / "out"), "tables": ["own.a"]}]
+    with service(tmp_path / "s", source, sinks) as daemon:
+        daemon.start()
+        daemon.until(streams)
+        fill(source, "a", 0, 1)
+        daemon.until_level()
+        (tmp_path / "out" / "changes-000001.jsonl").unlink()
+        fill(source, "a", 1, 1)
+        daemon.until(lambda one: state(one) == "failed")
+        assert "bring it back" in error(daemon)
+
+
+def test_a_first_run_begins_at_the_start_of_the_service(
+    redis: RedisServer, source: LocalServer, tmp_path: Path
+) -> None:
+    with redis.client() as client:
+        client.flushall()
+    redis.kill()
+    sinks = [{"name": "one", "type": "redis", "url": redis.url, "tables": ["own.a"]}]
+    try:
+        with service(tmp_path / "s", source, sinks) as daemon:
+            daemon.start()
+            daemon.until(lambda one: state(one) == "retrying")
+            fill(source, "a", 0, 5)
+            daemon.kill()
+            daemon.start()
+            daemon.until(lambda one: state(one) == "retrying")
+            redis.start()
+            fill(source, "a", 5, 1)
+            daemon.until(streams)
+            daemon.until_level()
+    finally:
+        redis.start() if redis._process.poll() is not None else None  # type: ignore[union-attr]
+    with redis.client() as client:
+        assert client.xlen("replica_client") == 6

@@ -16,6 +16,7 @@ number in it.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
+from replica_client.position.stores.ownership import Claim, Owner
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
 from replica_client.sinks.formats.message import KeyChoice, Message
@@ -35,7 +37,12 @@ from replica_client.sinks.kafka.kafka_options import (
     format_options,
     read_kafka_options,
 )
-from replica_client.sinks.kafka.position_topic import position_record, read_position
+from replica_client.sinks.kafka.position_topic import (
+    OWNER_KEY,
+    Found,
+    position_record,
+    read_position,
+)
 from replica_client.sinks.kafka.topic_names import TopicNames
 from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.snapshot_sink import SnapshotRows
@@ -86,6 +93,27 @@ class KafkaSink:
         self._last = ""
         self._order = 0
         self._parts = MessageSpool()
+        self._claim: Claim | None = None
+        self._owner = ""
+
+    def claim(self, claim: Claim) -> None:
+        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        self._claim = claim
+
+    async def saved(self) -> Checkpoint | None:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        if not self._options.exactly_once:
+            return None
+        return (await self._worker.run(self._found)).checkpoint
+
+    async def owners(self) -> Sequence[Owner]:
+        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
+        return (await self._worker.run(self._found)).owners
+
+    def _found(self) -> Found:
+        """Return what the position topic holds; no producer is fenced."""
+        with kafka_errors(self._options.bootstrap_servers):
+            return read_position(self._options, GrowingKeys())
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
@@ -132,6 +160,8 @@ class KafkaSink:
 
     def _open(self) -> Checkpoint | None:
         options = self._options
+        if self._claim is not None and options.exactly_once:
+            self._check_owner(self._claim)
         writer = self._writer = TopicWriter(options)
         writer.begin()
         if not options.exactly_once:
@@ -145,6 +175,24 @@ class KafkaSink:
         self._ahead, self._seen, self._last = found.ahead, 0, found.last
         self._position = None if found.checkpoint is None else found.checkpoint.position
         return found.checkpoint
+
+    def _check_owner(self, claim: Claim) -> None:
+        """Refuse a position topic of another owner, before its producer is fenced.
+
+        Raises:
+            ForeignOwnerError: it is another one's.
+        """
+        try:
+            owners = self._found().owners
+        except SinkError as error:
+            if "UNKNOWN_TOPIC" not in str(error):
+                raise
+            owners = ()  # it is made later
+        mine = claim.resolve(owners)
+        for other in owners:
+            if other.id not in (mine.id, claim.takes_over):
+                raise claim.foreign(f"topic {self._position_topic}", other)
+        self._owner = json.dumps(mine.to_json())
 
     def _take(self, transactions: list[Transaction]) -> None:
         for transaction in transactions:
@@ -248,6 +296,9 @@ class KafkaSink:
         self._put(plan.put)
         self._put(dict.fromkeys(plan.gone))
         self._put(position_record(checkpoint.position, ahead, self._last))
+        if self._owner:
+            self._put({OWNER_KEY: self._owner})
+            self._owner = ""
         writer.commit()
         self._state.saved(plan)
         self._position, self._ahead, self._seen = checkpoint.position, ahead, 0

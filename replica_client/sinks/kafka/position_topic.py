@@ -7,6 +7,7 @@ key             value
 ==============  ==============================================================
 ``position``    ``{"version": 1, "position": …, "ahead": n, "last": digest}``
 ``state``       JSON object
+``owner``       JSON object: the identity of the writer
 ``state-1`` …   texts of what grows in the state
 ==============  ==============================================================
 
@@ -29,11 +30,13 @@ from replica_client.errors import PositionFormatError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
+from replica_client.position.stores.ownership import Owner
 from replica_client.sinks.kafka.kafka_errors import sink_error
 from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
 
 _VERSION = 1
 _POSITION = "position"
+OWNER_KEY = "owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,13 @@ class Found:
         checkpoint: of the last commit; None when there is none.
         ahead: messages behind it that are in the topics already.
         last: digest of the last of them.
+        owners: the identity that writes there, where one is known.
     """
 
     checkpoint: Checkpoint | None = None
     ahead: int = 0
     last: str = ""
+    owners: tuple[Owner, ...] = ()
 
 
 def position_record(position: Position | None, ahead: int, last: str) -> dict[str, str]:
@@ -82,10 +87,12 @@ def read_position(options: KafkaOptions, state: GrowingKeys) -> Found:
         if saved["version"] != _VERSION:
             raise PositionFormatError(f"version {saved['version']}")
         ahead, last = int(saved["ahead"]), str(saved["last"])
+        owner = records.get(OWNER_KEY)
+        owners = (Owner.from_json(json.loads(owner)),) if owner else ()
         if saved["position"] is None:
-            return Found(None, ahead, last)
+            return Found(None, ahead, last, owners)
         states = state.read(records.get(GrowingKeys.KEY), records)
-        return Found(Checkpoint(Position.from_json(saved["position"]), states), ahead, last)
+        return Found(Checkpoint(Position.from_json(saved["position"]), states), ahead, last, owners)
     except (ValueError, KeyError, TypeError, PositionFormatError) as error:
         raise SinkError(
             f"Kafka at {options.bootstrap_servers}: topic {topic} holds no position of this release ({error}); name "

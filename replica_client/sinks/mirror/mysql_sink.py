@@ -230,6 +230,11 @@ class MysqlSink:
         async with server_errors(self._where):
             await self._opened()[0].want_copies(tables)
 
+    async def forget_tables(self, tables: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        async with server_errors(self._where):
+            await self._opened()[0].forget_tables(tables)
+
     async def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         store, _ = self._opened()

@@ -563,6 +563,19 @@ class MysqlStore:
             await self._note(TableCopy(*name))
         await self._end_transaction()
 
+    async def forget_tables(self, names: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        await self.begin()
+        own = before_arguments(self._state_database)
+        for name in names:
+            self.tables.pop(name, None)
+            self._unsaved[name] = None
+            await self.run(
+                f"DELETE FROM {own}.mirror_copies WHERE database_name = %s AND name = %s", name
+            )
+            self.copies.pop(name, None)
+        await self._end_transaction()
+
     async def save_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()

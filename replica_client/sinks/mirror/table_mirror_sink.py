@@ -135,6 +135,10 @@ class TableMirrorSink:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
 
+    async def forget_tables(self, tables: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        await self._worker.run(self._with_store, lambda store: store.forget_tables(tables))
+
     async def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.begin_copy(copy))

@@ -414,6 +414,16 @@ class TableStore:
             self._note(TableCopy(*name))
         self._database.commit()
 
+    def forget_tables(self, names: Iterable[TableName]) -> None:
+        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        self.begin()
+        for name in names:
+            self._take_document(self._database.tables_table, name)
+            self._take_document(self._database.copies_table, name)
+            self.tables.pop(name, None)
+            self.copies.pop(name, None)
+        self._database.commit()
+
     def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()

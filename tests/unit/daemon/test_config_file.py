@@ -241,3 +241,91 @@ def test_each_sink_of_a_source_has_a_server_id_of_its_own(write):
     config = read_config(write(GOOD.replace('name = "shop"', 'name = "shop"\nserver_id = 77')), {})
     ids = [stream_options(route, mirror=False).server_id for route in config.routes]
     assert ids == [77, 78, None]
+
+
+MISTAKES = [
+    # What is written instead of the sink's keys, the line, and what the message says.
+    ("tables = []", 13, "tables: the list is empty"),
+    ('tables = ["shop"]', 13, "'shop' names no table; write DATABASE.TABLE"),
+    ('tables = [".t"]', 13, "names no table"),
+    ('tables = ["shop."]', 13, "names no table"),
+    ('tables = ["^shop.t"]', 13, "is a regular expression; write a pattern"),
+    ('tables = ["shop..*"]', 13, "is a regular expression"),
+    ('tables = ["shop.(a|b)"]', 13, "is a regular expression"),
+    ('tables = ["shop.[a-z]*"]', 13, "is a regular expression"),
+    ("tables = ['shop\\.t']", 13, "is a regular expression"),
+    ('tables = ["shop.t.+"]', 13, "is a regular expression"),
+    ('exclude = ["shop"]', 13, "exclude: 'shop' names no table"),
+    ('exclude = ["shop..*"]', 13, "is a regular expression"),
+    (
+        'tables = ["shop.a"]\nexclude = ["shop.*"]',
+        13,
+        "'shop.a' matches nothing: 'shop.*' of exclude",
+    ),
+    ('tables = ["shop.*"]\nexclude = ["*.*"]', 13, "matches nothing"),
+    ("batch_rows = -1", 13, "batch_rows: expected"),
+    ('batch_seconds = "soon"', 13, "batch_seconds: expected"),
+    ("batch_bytes = 0", 13, "batch_bytes: give at least 1 byte"),
+    ("retry_seconds = 0", 13, "retry_seconds: expected"),
+    ("commit_timeout = 0", 13, "commit_timeout: expected"),
+    ('on_poison = "skip"', 13, "on_poison: invalid"),
+    ('snapshot = "yes"', 13, "snapshot: expected"),
+    ("snapshot_rows = 0", 13, "snapshot_rows: expected"),
+    ('snapshot_locking = "always"', 13, "snapshot_locking: invalid"),
+    ("tables = 5", 13, "tables: expected"),
+]
+
+
+@pytest.mark.parametrize(("keys", "line", "text"), MISTAKES)
+def test_a_mistake_of_a_sink_is_named_with_its_line(write, keys, line, text):
+    given = (
+        '[[source]]\nname = "shop"\nurl = "mysql://repl@db1/"\n\n\n\n\n\n\n'
+        f'[[source.sink]]\nname = "lines"\ntype = "stdout"\n{keys}\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        read_config(write(given), {})
+    assert f"daemon.toml, line {line}: source.sink.{keys.partition(' ')[0]}" in str(caught.value)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "refused"),
+    [
+        ('type = "file"\npath = "out"', 'type = "file"\npath = "out"', True),
+        ('type = "file"\npath = "out"', 'type = "file"\npath = "out2"', False),
+        ('type = "parquet"\npath = "out"', 'type = "parquet"\npath = "out"', True),
+        ('type = "sqlite"\npath = "m"', 'type = "sqlite"\npath = "m"', True),
+        (
+            'type = "sqlite"\npath = "m"\ntables = ["a.*"]',
+            'type = "sqlite"\npath = "m"\ntables = ["b.*"]',
+            False,
+        ),
+        (
+            'type = "sqlite"\npath = "m"\ntables = ["a.t*"]',
+            'type = "sqlite"\npath = "m"\ntables = ["?.*1"]',
+            True,
+        ),
+        (
+            'type = "redis"\nurl = "redis://h"\ntables = ["a.*"]\nexclude = ["a.t"]',
+            'type = "redis"\nurl = "redis://h"\ntables = ["a.t"]',
+            False,
+        ),
+        (
+            'type = "kafka"\nbootstrap_servers = "b:9092"\ntables = ["a.*"]',
+            'type = "kafka"\nbootstrap_servers = "b:9092"\ntables = ["b.*"]',
+            True,
+        ),
+    ],
+)
+def test_two_sinks_of_one_place_are_refused_where_they_meet(write, one, two, refused):
+    given = (
+        f'[[source]]\nname = "shop"\nurl = "mysql://repl@db1/"\n[[source.sink]]\nname = "one"\n{one}\n'
+        f'[[source.sink]]\nname = "two"\n{two}\n'
+    )
+    if not refused:
+        assert len(read_config(write(given), {}).routes) == 2
+        return
+    with pytest.raises(
+        ConfigError, match=r"line \d+: source.sink: writes to the same place as shop.one"
+    ):
+        read_config(write(given), {})
