@@ -24,7 +24,7 @@ from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.position.losses import LOSS_KINDS, LossLedger
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start_position import parse_start
+from replica_client.readers.start_position import parse_start, stop_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
@@ -71,13 +71,8 @@ class FoundChange:
 
     @property
     def commit_time(self) -> datetime.datetime:
-        """When it was committed: to the microsecond where the source logs it (MySQL 8.0), else to the second."""
-        micros = self.transaction.commit_timestamp_us
-        if micros is None:
-            micros = self.transaction.timestamp * 1_000_000
-        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
-            microseconds=micros
-        )
+        """Its commit: to the microsecond where the source logs it (MySQL 8.0), else the second of its last event."""
+        return self.transaction.commit_time
 
     def to_json(self) -> str:
         """The line that ``replica-client find --json`` prints: that of the change, and what is known besides."""
@@ -142,11 +137,9 @@ class Found:
 
         batches = BatchAssembler(max_rows, self._archive.files.decode)
         for transaction, rows, change in self._rows():
-            stamp = transaction.commit_timestamp_us
-            if stamp is None:
-                seconds = transaction.timestamp if transaction.xa_commit else change.timestamp
-                stamp = seconds * 1_000_000
-            yield from batches.add_change(rows, change, transaction.commit_version, stamp)
+            yield from batches.add_change(
+                rows, change, transaction.commit_version, transaction.commit_us
+            )
         yield from batches.flush()
 
 
@@ -386,6 +379,7 @@ def make_question(
     if not kinds <= set(_KINDS):
         raise ConfigError(f"kind: {', '.join(sorted(kinds))}; there are {', '.join(_KINDS)}")
     begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
+    end = stop_of(begin, end)
     if isinstance(gtid, str):
         try:
             gtid = parse_gtid_set(gtid)

@@ -14,6 +14,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError, TruncatedEventError
 from replica_client.position.position import Position
 from replica_client.readers.files.file_bytes import BinlogFile
+from replica_client.readers.files.file_order import FileMark, check_pair
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
@@ -69,6 +70,7 @@ class IndexedFiles:
         self._sidecars = SidecarFiles(decode, self._history, directory, keeps=keeps_indexes)
         self._progress = progress
         self._files: list[IndexedFile] = []
+        self._mark: FileMark | None = None
         self.binlog_files = [BinlogFile(one.name, one.where) for one in self.listed]
 
     def listed_again(self) -> IndexedFiles:
@@ -142,6 +144,10 @@ class IndexedFiles:
         if self._progress is not None:
             self._progress(listed.size)
         self.end_of(found)
+        mark = found.index.facts.mark(listed.name, self.decode)
+        if self._mark is not None:
+            check_pair(self._mark, mark)
+        self._mark = mark
         return found
 
 

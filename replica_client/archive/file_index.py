@@ -25,6 +25,7 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
+from replica_client.readers.files.file_order import FileMark
 from replica_client.schema.ddl.steps import Unrelated
 from replica_client.storage.files import open_file
 
@@ -63,6 +64,9 @@ class FileIndex:
         cuts: ends of transactions, ascending, with the time at which the first one before began.
         events: place and bytes of events that describe the file and of statements that may change
             tables.
+        commits: position of such a statement and the commit time that its GTID event states, in microseconds since
+            1970.
+        next_file: that the ROTATE event at its end names; ``""`` without one.
     """
 
     size: int
@@ -77,6 +81,18 @@ class FileIndex:
     first: int = 0
     cuts: array[int] = field(default_factory=lambda: array("q"))
     events: tuple[tuple[int, bytes], ...] = ()
+    commits: tuple[tuple[int, int], ...] = ()
+    next_file: str = ""
+
+    def mark(self, name: str, options: DecodeOptions) -> FileMark:
+        """Return what the file says of its place among the files of its source."""
+        events = (event for event, _ in self.described(name, options))
+        # A relay log holds the ROTATE events of the source.
+        return FileMark.of_events(name, events, "" if self.is_relay_log else self.next_file)
+
+    def commit_us(self, event: BinlogEvent) -> int:
+        """Return when a statement of :attr:`events` was committed, in microseconds since 1970."""
+        return dict(self.commits).get(event.position, event.header.timestamp * 1_000_000)
 
     def transaction_ranges(self, name: str) -> Iterator[TransactionRange]:
         """The transaction ranges between the cuts."""
@@ -137,6 +153,8 @@ class FileIndex:
             "first": self.first,
             "cuts": b64encode(self.cuts.tobytes()).decode(),
             "events": [(at, b64encode(data).decode()) for at, data in self.events],
+            "commits": self.commits,
+            "next_file": self.next_file,
         }
 
     @classmethod
@@ -160,7 +178,8 @@ class FileIndex:
             cuts.frombytes(b64decode(text.pop("cuts")))
             events = tuple((int(at), b64decode(one)) for at, one in text.pop("events"))
             head, tail = bytes.fromhex(text.pop("head")), bytes.fromhex(text.pop("tail"))
-            return cls(**text, head=head, tail=tail, cuts=cuts, events=events)
+            commits = tuple((int(at), int(time)) for at, time in text.pop("commits", ()))
+            return cls(**text, head=head, tail=tail, cuts=cuts, events=events, commits=commits)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"no index: {error!r}") from None
 
@@ -188,12 +207,18 @@ def make_index(
             earlier if earlier is not None and _continues(earlier, file, stream, begin) else None
         )
     index = known or FileIndex(file.size, file.modified, head)
-    events = list(index.events)
+    events, commits = list(index.events), list(index.commits)
+    committed: int | None = None
     kept = {at for at, _ in events}
     facts: dict[str, Any] = {}
 
     def keep(event: BinlogEvent, data: bytes, decoder: BinlogDecoder) -> None:
+        nonlocal committed
         code = event.header.type_code
+        if hasattr(event.body, "immediate_commit_timestamp"):
+            committed = event.body.immediate_commit_timestamp
+        rotates = code == EventType.ROTATE_EVENT and not event.header.is_artificial
+        facts.update(next_file=event.body.next_file if rotates else "")
         if event.position == MAGIC_SIZE:
             relay = bool(event.header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F)
             facts.update(first=event.header.timestamp, is_relay_log=relay)
@@ -202,6 +227,8 @@ def make_index(
             if event.position not in kept:
                 kept.add(event.position)
                 events.append((event.position, data))
+                if code in QUERIES and committed is not None:
+                    commits.append((event.position, committed))
 
     transaction_ranges = FileTransactionRanges(
         Position(file.name, index.reached), options, STEP, keep
@@ -236,6 +263,7 @@ def make_index(
         closed=closed,
         cuts=cuts,
         events=tuple(events),
+        commits=tuple(commits),
         **facts,
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from operator import attrgetter
 from pathlib import Path
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position, split_file_name
-from replica_client.readers.files.file_bytes import found_files, index_files
+from replica_client.readers.files.file_bytes import found_files, in_order, index_files, order_of
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
 
@@ -62,7 +63,7 @@ def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -
                 )
     for name in index_files(found):
         del found[name]
-    return sorted(found.values(), key=lambda file: split_file_name(file.name))
+    return in_order(found.values(), attrgetter("name"))
 
 
 def _expand(path: str | Location, may_be_empty: bool) -> list[FileStatus]:
@@ -74,7 +75,9 @@ def _expand(path: str | Location, may_be_empty: bool) -> list[FileStatus]:
             ]
             if not matches and not may_be_empty:
                 raise ConfigError(f"{path}: no file matches; check the option path")
-            return matches
+            return sorted(
+                matches, key=lambda one: order_of(one.where.name) or (one.where.name, 0, 0)
+            )
         if not may_be_empty or (isinstance(where, Path) and not where.is_dir()):
             return found_files(where)
         try:

@@ -44,7 +44,7 @@ from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 
 MAGIC: Final = b"RCIX"
-VERSION: Final = 2
+VERSION: Final = 3
 SUFFIX: Final = INDEX_SUFFIX
 _PREFIX: Final = Struct("<4sHII")
 _SIZE: Final = Struct("<I")
@@ -134,7 +134,7 @@ class IndexedBlock:
     Attributes:
         start: position of its first byte in the file.
         end: behind its last byte.
-        first_time: the first second in a header, 0 for none.
+        first_time: the first commit time, in microseconds since 1970; 0 for none.
         last_time: the last one.
         must_read: whether it may have rows, or losses, that no table of the index accounts for.
         gtids: runs of GTIDs: (UUID in hex or ``domain-server``, first number, last number).
@@ -175,8 +175,8 @@ class NotableTransaction(NamedTuple):
         start: position of its first event.
         end: behind its last event.
         rows: that it changed.
-        first_time: the first second in its headers.
-        last_time: the last one.
+        first_time: the first second in its headers, since 1970.
+        last_time: its commit time, in microseconds since 1970.
     """
 
     start: int
@@ -184,6 +184,11 @@ class NotableTransaction(NamedTuple):
     rows: int
     first_time: int
     last_time: int
+
+    @property
+    def seconds(self) -> int:
+        """Seconds from its first event to its commit."""
+        return max(0, self.last_time // 1_000_000 - self.first_time) if self.first_time else 0
 
 
 @dataclass(slots=True)

@@ -187,6 +187,8 @@ class BlockWalk:
             self._open_payload(self._decoder.decode(event, position), position + len(event))
         elif code == EventType.GTID_TAGGED_LOG_EVENT:
             body = self._decoder.decode(event, position).body
+            if body.immediate_commit_timestamp is not None:
+                self._scan.commit_us = body.immediate_commit_timestamp
             self._gtids.append((str(Gtid(body.sid, body.gno, body.tag)), 0, 0))
         elif code in QUERIES:
             self._statement(self._decoder.decode(event, position))
@@ -285,6 +287,7 @@ class _Indexing(BlockWalk):
         """What was found in a block; begins the next."""
         scan, index = self._scan, self._index
         number = len(index.blocks)
+        scan.end_transaction()
         scan.end_gtid_run()
         scan.end_hours()
         keys = sum(table.count for table in scan.touched)
@@ -482,7 +485,7 @@ def _rows(one: NotableTransaction) -> int:
 
 
 def _seconds(one: NotableTransaction) -> int:
-    return one.last_time - one.first_time
+    return one.seconds
 
 
 def _largest(found: list[NotableTransaction]) -> list[NotableTransaction]:

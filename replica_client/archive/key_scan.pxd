@@ -38,6 +38,7 @@ cdef class KeyScan:
     cdef readonly object hours
     cdef public long long first_time
     cdef public long long last_time
+    cdef public long long commit_us
     cdef public long long floor_size
     cdef public long long floor_rows
     cdef public long long floor_seconds
@@ -53,10 +54,12 @@ cdef class KeyScan:
     cdef unsigned long long _run_last
     cdef long long _start
     cdef long long _first
+    cdef long long _stamp
     cdef long long _rows
     cdef int _gtid(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, bint mariadb) except -1
     cdef bint _ends(self, long long position, long long stamp) except -1
+    cdef bint _committed(self, long long stamp) except -1
     cdef bint _map(self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _take_rows(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code, long long stamp,

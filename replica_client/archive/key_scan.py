@@ -30,6 +30,8 @@ if cython.compiled:
         GTID_NUMBER_OFFSET,
         GTID_SID_OFFSET,
         GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
         LENGTH_2_BYTES,
         LENGTH_NULL,
@@ -59,6 +61,8 @@ else:
         GTID_NUMBER_OFFSET,
         GTID_SID_OFFSET,
         GTID_SID_SIZE,
+        GTID_TIMESTAMP_OFFSET,
+        GTID_TIMESTAMP_SIZE,
         HEADER_SIZE,
         LENGTH_2_BYTES,
         LENGTH_NULL,
@@ -97,6 +101,10 @@ _COMPRESSED = cython.declare(cython.int, 0x08)
 _OTHER = cython.declare(cython.int, 0x10)
 _PARTIAL_UPDATE = cython.declare(cython.int, 39)
 _GTID = cython.declare(cython.int, 33)
+_TAGGED = cython.declare(cython.int, 42)
+_MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
+# Of a commit time in a GTID event: another one follows.
+_SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _HOUR = cython.declare(cython.longlong, 3600)
 _MAX_IDS = 1 << 14
 _SECTION_HEAD = cython.declare(cython.int, 4)
@@ -117,7 +125,7 @@ class ScanOwner(Protocol):
         ...
 
     def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
-        """A transaction that is larger or longer than the floors: its range, rows, and first and last second."""
+        """A transaction that is larger or longer than the floors: its range, rows, first second, and commit time."""
         ...
 
 
@@ -225,8 +233,9 @@ class KeyScan:
         touched: tables with rows since :meth:`flush`.
         gtid_runs: since then: (16 bytes of a UUID, or (domain, server), first number, last number).
         hours: since then: (table number, hour since 1970, rows inserted, updated, deleted, bytes) that ended.
-        first_time: the first second in a header since then, 0 for none.
+        first_time: the first commit time since then in microseconds since 1970, 0 for none.
         last_time: the last one.
+        commit_us: the commit time that the GTID event of the transaction at hand states; -1 where it states none.
         floor_size: bytes from which on a transaction is notable.
         floor_rows: rows likewise.
         floor_seconds: seconds likewise.
@@ -247,7 +256,8 @@ class KeyScan:
         self._has_run = self._is_mariadb = False
         self._run_first = self._run_last = 0
         self._start = -1
-        self._first = self._rows = 0
+        self._first = self._stamp = self._rows = 0
+        self.commit_us = -1
 
     def begin_format(self, checksum_size: int) -> None:
         """A format description: table ids before it have no meaning any more."""
@@ -262,11 +272,18 @@ class KeyScan:
 
     def flush(self) -> None:
         """Begin another block; the owner has read what is there."""
+        self._start = -1
+        self.commit_us = -1
         table: KeyTable
         for table in self.touched:
             table.clear()
         self.touched, self.gtid_runs, self.hours = [], [], []
         self.first_time = self.last_time = 0
+
+    def end_transaction(self) -> None:
+        """Count the commit time of a transaction that the end of a block ends."""
+        if self._start >= 0:
+            self._ends(self._start, self._stamp)
 
     def end_gtid_run(self) -> None:
         """Have the last GTIDs in :attr:`gtid_runs`."""
@@ -341,10 +358,6 @@ class KeyScan:
             body = at + HEADER_SIZE
             end = at + size - (self._tail if inside < 0 else 0)
             if stamp:
-                if stamp > self.last_time:
-                    self.last_time = stamp
-                if stamp < self.first_time or not self.first_time:
-                    self.first_time = stamp
                 if self._start >= 0 and (stamp < self._first or not self._first):
                     self._first = stamp
             if kind == EventClass.ROWS:
@@ -352,12 +365,26 @@ class KeyScan:
                     self._owner.other(code, data[at : at + size], int(position))
             elif kind == EventClass.TABLE_MAP:
                 self._map(raw, body, end)
-            elif kind == EventClass.GTID and (code != _GTID or end < body + GTID_NUMBER_OFFSET + 8):
-                self._start, self._first, self._rows = position, 0, 0
-                self._owner.other(code, data[at : at + size], int(position))
             elif kind == EventClass.GTID or kind == EventClass.MARIADB_GTID:
+                if self._start >= 0:
+                    self._committed(self._stamp)
+                self.commit_us = -1
+                if (
+                    kind == EventClass.GTID
+                    and code != _TAGGED
+                    and end >= body + GTID_TIMESTAMP_OFFSET + GTID_TIMESTAMP_SIZE
+                ):
+                    self.commit_us = (
+                        load_le(raw, body + GTID_TIMESTAMP_OFFSET, GTID_TIMESTAMP_SIZE)
+                        & ~_SECOND_TIMESTAMP
+                    )
                 self._start, self._first, self._rows = position, 0, 0
-                self._gtid(raw, at, end, kind == EventClass.MARIADB_GTID)
+                if kind == EventClass.GTID and (
+                    code != _GTID or end < body + GTID_NUMBER_OFFSET + 8
+                ):
+                    self._owner.other(code, data[at : at + size], int(position))
+                else:
+                    self._gtid(raw, at, end, kind == EventClass.MARIADB_GTID)
             elif kind == EventClass.COMMIT:
                 self._ends(position + size if inside < 0 else inside, stamp)
             elif kind == EventClass.QUERY and control_of(raw, body, end) == EventClass.BEGIN:
@@ -367,8 +394,14 @@ class KeyScan:
                 self._ends(position + size if inside < 0 else inside, stamp)
             elif kind != EventClass.ANNOTATION:
                 self._owner.other(code, data[at : at + size], int(position))
-                if kind == EventClass.QUERY or kind == EventClass.QUERY_COMPRESSED:
+                if (
+                    kind == EventClass.QUERY
+                    or kind == EventClass.QUERY_COMPRESSED
+                    or kind == EventClass.XA_PREPARE
+                ):
                     self._ends(position + size if inside < 0 else inside, stamp)
+            if stamp:
+                self._stamp = stamp
             at += size
         return int(at)
 
@@ -414,17 +447,35 @@ class KeyScan:
     def _ends(self, position: cython.longlong, stamp: cython.longlong) -> cython.bint:
         """A transaction ended."""
         start: cython.longlong = self._start
+        committed: cython.longlong = self.commit_us
+        if committed < 0:
+            committed = stamp * _MICROSECONDS
+        self._committed(stamp)
         if start < 0:
             return True
         self._start = -1
         if (
             position - start > self.floor_size
             or self._rows > self.floor_rows
-            or (self._first and stamp - self._first > self.floor_seconds)
+            or (self._first and committed // _MICROSECONDS - self._first > self.floor_seconds)
         ):
             self._owner.notable(
-                int(start), int(position), int(self._rows), int(self._first), int(stamp)
+                int(start), int(position), int(self._rows), int(self._first), int(committed)
             )
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _committed(self, stamp: cython.longlong) -> cython.bint:
+        """Count the commit time of a transaction, which is a second of its last event where none is stated."""
+        time: cython.longlong = self.commit_us
+        self.commit_us = -1
+        if time < 0:
+            time = stamp * _MICROSECONDS
+        if time > self.last_time:
+            self.last_time = time
+        if time and (time < self.first_time or not self.first_time):
+            self.first_time = time
         return True
 
     @cython.cfunc

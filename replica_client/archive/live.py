@@ -18,7 +18,7 @@ from replica_client.readers.files.piece_batches import ChosenRows
 from replica_client.readers.live.connect import connect
 from replica_client.readers.live.follow import FollowedSource
 from replica_client.readers.notices import batches_of
-from replica_client.readers.start_position import Start, timestamp_of
+from replica_client.readers.start_position import Start, micros_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.selection import Selection, exact_pattern
@@ -90,7 +90,7 @@ class LiveTables:
     def _is_behind(self, transaction: Transaction) -> bool:
         """Whether a transaction is not wanted any more."""
         if isinstance(self._until, datetime.datetime):
-            return not transaction.is_before(timestamp_of(self._until))
+            return not transaction.is_before(micros_of(self._until))
         return isinstance(self._until, Position) and transaction.start >= self._until
 
     def batches(

@@ -20,7 +20,7 @@ from replica_client.errors import ConfigError, DataLossError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from replica_client.position.position import Position
 from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.readers.start_position import Start, timestamp_of
+from replica_client.readers.start_position import Start, micros_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -172,10 +172,10 @@ class Question:
         if isinstance(until, Position) and not until.file and until.gtid_set is not None:
             if not is_behind(until.gtid_set, transaction.gtid):
                 return False
-        moment = transaction.timestamp
-        if isinstance(since, datetime.datetime) and moment < timestamp_of(since):
+        moment = transaction.commit_us
+        if isinstance(since, datetime.datetime) and moment < micros_of(since):
             return False
-        return not (isinstance(until, datetime.datetime) and moment >= timestamp_of(until))
+        return not (isinstance(until, datetime.datetime) and moment >= micros_of(until))
 
 
 def has_gtid(wanted: GtidSet | MariadbGtidSet, gtid: str) -> bool:
@@ -451,9 +451,9 @@ class BlockChoice:
             if Position(file.listed.name, block.start) >= until:
                 return False
         if block.last_time:
-            if isinstance(since, datetime.datetime) and block.last_time < timestamp_of(since):
+            if isinstance(since, datetime.datetime) and block.last_time < micros_of(since):
                 return False
-            if isinstance(until, datetime.datetime) and block.first_time >= timestamp_of(until):
+            if isinstance(until, datetime.datetime) and block.first_time >= micros_of(until):
                 return False
         if question.gtid is not None and block.gtids and not block.must_read:
             return any(_meets(question.gtid, run) for run in block.gtids)

@@ -14,7 +14,8 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.file_bytes import FileSource, binlog_files
-from replica_client.readers.start_position import parse_start
+from replica_client.readers.files.file_order import check_files, check_position
+from replica_client.readers.start_position import parse_start, stop_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 
@@ -77,6 +78,7 @@ def scan_binlog(
     if lower_case_table_names not in (None, 0, 1, 2):
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
+    end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("a scan goes from a position or a time to a position or a time")
     selection = Selection(tables, exclude)
@@ -94,6 +96,10 @@ def scan_binlog(
         from replica_client.archive.file_tables import FileTables
 
         files = binlog_files(source)
+        check_files(files, decode)
+        for option, one in (("since", begin), ("until", end)):
+            if isinstance(one, Position) and one.file and files[0].path is not None:
+                check_position(one, files, option, decode)
         found = FileTables(
             files, assembly, decode, begin, end, schema, lower_case_table_names, threads
         )

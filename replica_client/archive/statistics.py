@@ -53,8 +53,8 @@ class TransactionVolume:
         position: of its first event.
         size: bytes of its events.
         rows: that it changed.
-        seconds: from its first event's time to its last's.
-        time: of its last event, seconds since 1970.
+        seconds: from the time of its first event to its commit.
+        time: of its commit, microseconds since 1970.
     """
 
     file: str
@@ -72,7 +72,7 @@ class LoggedStatement:
     Attributes:
         file: where it is.
         position: of its event.
-        time: seconds since 1970.
+        time: of its commit, microseconds since 1970.
         database: the default database.
         text: of the statement.
     """
@@ -91,7 +91,7 @@ class ArchiveStatistics:
     Attributes:
         files: how many.
         size: their bytes.
-        first_time: seconds since 1970 of the first event.
+        first_time: of the first commit, microseconds since 1970.
         last_time: of the last one.
         tables: by ``database.table``.
         hours: by hour since 1970 and ``database.table``.
@@ -150,7 +150,7 @@ def statistics_of(files: IndexedFiles) -> ArchiveStatistics:
                 one.start,
                 one.end - one.start,
                 one.rows,
-                max(0, one.last_time - one.first_time),
+                one.seconds,
                 one.last_time,
             )
             for one in index.notable
@@ -179,7 +179,8 @@ def _statements(file: IndexedFile, files: IndexedFiles) -> list[LoggedStatement]
         database = getattr(event.body, "schema", "") or ""
         if isinstance(database, bytes):
             database = database.decode("utf-8", "replace")
-        found.append(LoggedStatement(name, event.position, event.header.timestamp, database, text))
+        time = file.index.facts.commit_us(event)
+        found.append(LoggedStatement(name, event.position, time, database, text))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from replica_client.archive.archive import FoundChange
 from replica_client.archive.statistics import ArchiveStatistics
 from replica_client.cli.change_text import row_text
-from replica_client.cli.output import clock
+from replica_client.cli.output import clock, commit_clock
 from replica_client.storage.files import write_file
 
 _MOST: Final = 10_000
@@ -71,7 +71,7 @@ def _change_rows(shown: Sequence[FoundChange]) -> Iterator[str]:
             statement = f'<div class="s"><code>{escape(one.statement)}</code></div>'
         thread = "" if one.thread_id is None else str(one.thread_id)
         yield (
-            f'<tr><td class="u">{clock(change.timestamp)}'
+            f'<tr><td class="u">{commit_clock(one.transaction.commit_us)}'
             f'<td class="u"><code>{escape(change.file)}:{change.offset}</code><td>{thread}'
             f'<td style="color:{_COLOURS[change.kind]}">{change.kind}'
             f"<td>{escape(change.database)}.{escape(change.table)}: <code>{escape(row_text(change))}</code>"
@@ -81,16 +81,14 @@ def _change_rows(shown: Sequence[FoundChange]) -> Iterator[str]:
 
 def _timeline(shown: Sequence[FoundChange]) -> str:
     """A column for each part of the time between the first change and the last, by kind."""
-    times = [one.change.timestamp for one in shown if one.change.timestamp]
+    times = [one.transaction.commit_us // 1_000_000 for one in shown]
     if not times:
         return ""
     first, last = min(times), max(times)
     step = max(1, -(-(last - first + 1) // _SLOTS))
     count = (last - first) // step + 1
     slots: Counter[tuple[int, str]] = Counter(
-        ((one.change.timestamp - first) // step, one.change.kind)
-        for one in shown
-        if one.change.timestamp
+        ((one.transaction.commit_us // 1_000_000 - first) // step, one.change.kind) for one in shown
     )
     kinds = list(_COLOURS)
     highest = max(sum(slots[at, kind] for kind in kinds) for at in {at for at, _ in slots})
@@ -125,7 +123,7 @@ def write_statistics(path: Path, found: ArchiveStatistics) -> None:
     Raises:
         OSError: the page cannot be written.
     """
-    period = f"{clock(found.first_time)} to {clock(found.last_time)} UTC"
+    period = f"{commit_clock(found.first_time)} to {commit_clock(found.last_time)} UTC"
     parts = [f"<p>{found.files} files, {found.size:,} bytes, {period}</p>"]
     parts += [f"<p>Transactions are missing {escape(gap)}</p>" for gap in found.gaps]
     parts += ["<h2>Bytes of rows by hour</h2>", _hours(found), "<h2>Tables</h2>", _tables(found)]
@@ -136,7 +134,7 @@ def write_statistics(path: Path, found: ArchiveStatistics) -> None:
     )
     for title, ones in lists:
         rows = "".join(
-            f'<tr><td class="u">{clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
+            f'<tr><td class="u">{commit_clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
             f'<td class="n">{one.size:,}<td class="n">{one.rows:,}<td class="n">{one.seconds:,}</tr>'
             for one in ones
         )
@@ -145,7 +143,7 @@ def write_statistics(path: Path, found: ArchiveStatistics) -> None:
             f'<th class="n">seconds</tr>{rows}{_TABLE_END}'
         )
     statements = "".join(
-        f'<tr><td class="u">{clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
+        f'<tr><td class="u">{commit_clock(one.time)}<td class="u"><code>{escape(one.file)}:{one.position}</code>'
         f"<td><code>{escape(one.text)}</code></tr>"
         for one in found.statements
     )

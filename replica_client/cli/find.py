@@ -22,7 +22,7 @@ from replica_client.cli.archive_options import (
 from replica_client.cli.change_text import row_text
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.loss_report import tell_losses
-from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.output import Column, Lines, commit_clock
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.codec.printable import printable
 from replica_client.errors import ConfigError
@@ -31,7 +31,7 @@ EXAMPLE = "replica-client find /backup/db1 --table shop.orders --key 42"
 
 _COLUMNS = (
     Column("position", 28),
-    Column("time (UTC)", 19),
+    Column("committed (UTC)", 26),
     Column("thread", 8, True),
     Column("kind", 6),
     Column("table", 24),
@@ -148,7 +148,7 @@ def write_found(
             lines.row(
                 [
                     f"{change.file}:{change.offset}",
-                    clock(change.timestamp),
+                    commit_clock(one.transaction.commit_us),
                     "" if one.thread_id is None else str(one.thread_id),
                     change.kind,
                     f"{change.database}.{change.table}",

@@ -207,3 +207,9 @@ def clock(seconds: int) -> str:
     if not seconds:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def commit_clock(micros: int) -> str:
+    """Return a commit time as date and time in UTC, with microseconds where it has some; empty for 0."""
+    text = clock(micros // 1_000_000)
+    return f"{text}.{micros % 1_000_000:06}" if micros % 1_000_000 else text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.sources import binlog_paths
-from replica_client.readers.files.file_bytes import binlog_files, open_events
+from replica_client.readers.files.file_bytes import binlog_files, in_order, open_events
 from replica_client.storage.files import open_file
 from replica_client.storage.location import Location
 
@@ -19,12 +20,8 @@ def files_of(sources: Sequence[str]) -> list[Location]:
         OSError: a path is not there, or may not be read.
         ConfigError: a directory without binlog files.
     """
-    return [
-        file.path
-        for path in binlog_paths(sources)
-        for file in binlog_files(path)
-        if file.path is not None
-    ]
+    found = [file for path in binlog_paths(sources) for file in binlog_files(path)]
+    return [file.path for file in in_order(found, attrgetter("name")) if file.path is not None]
 
 
 def raw_events(path: Location, decoder: BinlogDecoder) -> Iterator[tuple[int, bytes]]:

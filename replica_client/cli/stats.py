@@ -11,7 +11,7 @@ import typer
 from replica_client.archive.statistics import ArchiveStatistics
 from replica_client.cli.archive_options import IndexDirectory, Sources, opened
 from replica_client.cli.decode_options import KeyFile, decode_options
-from replica_client.cli.output import Column, Lines, clock
+from replica_client.cli.output import Column, Lines, commit_clock
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.errors import ConfigError
 
@@ -59,7 +59,7 @@ def stats(
 
 
 def _write(found: ArchiveStatistics, lines: Lines) -> None:
-    period = f"{clock(found.first_time)} to {clock(found.last_time)} UTC"
+    period = f"{commit_clock(found.first_time)} to {commit_clock(found.last_time)} UTC"
     lines.line(f"{found.files} files, {found.size} bytes, {period}")
     for gap in found.gaps:
         lines.line(f"transactions are missing {gap}")
@@ -71,10 +71,12 @@ def _write(found: ArchiveStatistics, lines: Lines) -> None:
         lines.line(f"{title}:")
         for each in ones[:5]:
             where = f"{each.file}:{each.position}"
-            lines.line(f"  {where}  {each.size} bytes, {each.rows} rows, {each.seconds} s")
+            lines.line(
+                f"  {where}  {commit_clock(each.time)}  {each.size} bytes, {each.rows} rows, {each.seconds} s"
+            )
     if found.statements:
         lines.line("statements that may have changed tables:")
     for statement in found.statements:
         text = " ".join(statement.text.split())[:120]
         where = f"{statement.file}:{statement.position}"
-        lines.line(f"  {where}  {clock(statement.time)}  {text}")
+        lines.line(f"  {where}  {commit_clock(statement.time)}  {text}")

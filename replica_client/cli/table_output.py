@@ -35,7 +35,7 @@ class CsvOutput:
         self._write(transaction, change)
 
     def _write(self, transaction: Transaction, change: Change) -> None:
-        stamp = _commit_us(transaction, change.timestamp)
+        stamp = transaction.commit_us
         for line in self._csv.lines(change, transaction.commit_version, stamp):
             self._lines.data(line)
 
@@ -72,14 +72,14 @@ class BatchOutput:
             self._file.check(rows)
         self._torn = True
         for rows in rows_of_events:
-            stamp = _commit_us(transaction, rows.event.header.timestamp)
+            stamp = transaction.commit_us
             self._file.add_rows(rows, transaction.commit_version, stamp)
         self._torn = False
 
     def write_change(self, transaction: Transaction, rows: RowsOfEvent, change: Change) -> None:
         """See there."""
         self._torn = True
-        stamp = _commit_us(transaction, change.timestamp)
+        stamp = transaction.commit_us
         self._file.add_change(rows, change, transaction.commit_version, stamp)
 
     def completed(self) -> None:
@@ -100,8 +100,3 @@ class BatchOutput:
         if not self._file.finish() and self.whole_at_end:
             message(f"there are no changes: {self._target} was not written")
         return True
-
-
-def _commit_us(transaction: Transaction, timestamp: int) -> int:
-    stamp = transaction.commit_timestamp_us
-    return timestamp * 1_000_000 if stamp is None else stamp

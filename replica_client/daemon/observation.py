@@ -406,6 +406,4 @@ def _nothing_between(end: SourceEnd, position: Position) -> bool:
 
 def committed_on_source(transaction: Transaction) -> float:
     """Seconds since 1970 when a transaction was committed, by the source's clock."""
-    if transaction.commit_timestamp_us is not None:
-        return transaction.commit_timestamp_us / 1_000_000
-    return float(transaction.timestamp)
+    return transaction.commit_us / 1_000_000

@@ -34,7 +34,7 @@ from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import without_keys
 from replica_client.lake.taken_copies import is_copy
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
-from replica_client.readers.start_position import parse_start
+from replica_client.readers.start_position import micros_of, parse_start
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 
@@ -130,7 +130,7 @@ class LakePast:
 
     def _at_time(self, when: str, moment: datetime.datetime) -> str:
         """The first transaction of then or later; there must be one before it, too."""
-        wanted = pa.scalar(int(moment.timestamp() * 1_000_000), pa.int64())
+        wanted = pa.scalar(micros_of(moment), pa.int64())
         first, earlier = "", False
         for version in self._taken():
             for found in self._columns(version, ["_commit_timestamp", "_commit_version"]):

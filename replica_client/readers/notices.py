@@ -55,9 +55,7 @@ def batches_of(
     batches: BatchAssembler, transaction: Transaction, *, notices: bool
 ) -> Iterator[RecordBatch | Notice]:
     """The batches that a transaction fills; before a notice, all rows that stand before it."""
-    version, stamp = transaction.commit_version, transaction.commit_timestamp_us
-    if stamp is None and transaction.xa_commit:
-        stamp = transaction.timestamp * 1_000_000  # of the XA COMMIT, not of the events before it
+    version, stamp = transaction.commit_version, transaction.commit_us
     if not notices or not (transaction.schema_changes or transaction.losses):
         yield from batches.add(transaction.rows, version, stamp)
         return

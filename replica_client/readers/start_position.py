@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Literal
 
 from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError
@@ -11,6 +12,11 @@ from replica_client.position.position import Position
 
 Start = Position | Literal["earliest", "latest"] | datetime.datetime
 """Where to start: a position (which may hold a GTID set only), an end of the log, or a time."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+# A date has the form of a MariaDB GTID, too. No server has 2020 domains and prints two digits.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def parse_start(
@@ -21,7 +27,8 @@ def parse_start(
     """Understand a start.
 
     Text is ``earliest``, ``latest``, a position (``binlog.000024:1472``), a GTID set
-    (``uuid:1-77``, ``0-1-100``) or an ISO time (with its zone, else UTC).
+    (``uuid:1-77``, ``0-1-100``) or an ISO time (with its zone, else UTC). ``2020-10-10`` is a date; the MariaDB
+    GTID is written ``02020-10-10``.
 
     Raises:
         ConfigError: it is none of them.
@@ -37,10 +44,11 @@ def parse_start(
         return "earliest"
     if text == "latest":
         return "latest"
-    try:
-        return Position("", 0, parse_gtid_set(text))
-    except GtidFormatError:
-        pass
+    if not _DATE.fullmatch(text):
+        try:
+            return Position("", 0, parse_gtid_set(text))
+        except GtidFormatError:
+            pass
     try:
         moment = datetime.datetime.fromisoformat(text)
         return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
@@ -55,11 +63,35 @@ def parse_start(
         ) from None
 
 
-def timestamp_of(moment: datetime.datetime) -> int:
-    """Whole seconds since 1970, as events have them; a time without zone is UTC.
-
-    Rounded down: what was committed later in the same second as a start is not before it.
-    """
+def micros_of(moment: datetime.datetime) -> int:
+    """Return a time as microseconds since 1970, exactly; a time without zone is UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() // 1)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def time_text(micros: int) -> str:
+    """Return microseconds since 1970 as an ISO time in UTC that :func:`parse_start` reads back exactly."""
+    return (_EPOCH + micros * _MICROSECOND).isoformat()
+
+
+def stop_of(start: Start, stop: Start) -> Start:
+    """Return where a range ends, which holds everything from ``start`` on and nothing from ``stop`` on.
+
+    A range from a time to the same time is that time: it ends one microsecond later.
+
+    Raises:
+        ConfigError: the range ends before it begins.
+    """
+    if isinstance(start, datetime.datetime) and isinstance(stop, datetime.datetime):
+        begin, end = micros_of(start), micros_of(stop)
+        if end < begin:
+            raise ConfigError(
+                f"the range is empty: it ends {time_text(end)}, and begins {time_text(begin)}"
+            )
+        if begin == end:
+            return _EPOCH + (end + 1) * _MICROSECOND
+    elif isinstance(start, Position) and isinstance(stop, Position) and start.file and stop.file:
+        if stop < start:
+            raise ConfigError(f"the range is empty: it ends at {stop}, and begins at {start}")
+    return stop

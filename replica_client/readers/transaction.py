@@ -9,6 +9,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import chain
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # the same types whether or not the user's environment has Cy
     from replica_client import _cython as cython
 else:
     import cython
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +256,19 @@ class Transaction:
             return _items(self.rows, [*self.schema_changes, *self.losses])
         return iter(self.rows)
 
-    def is_before(self, timestamp: float) -> bool:
-        """Whether it is of before a start given in seconds since 1970; a gap in the GTIDs never is."""
-        gap = any(loss.kind == "gtid_gap" for loss in self.losses)
-        return self._timestamp < timestamp and not gap
+    @property
+    def commit_us(self) -> int:
+        """Microseconds since 1970 of its commit: where the source does not log it, the second of its last event."""
+        return int(self._timestamp * 1_000_000 if self._commit_us < 0 else self._commit_us)
+
+    @property
+    def commit_time(self) -> datetime.datetime:
+        """:attr:`commit_us` as a time in UTC."""
+        return _EPOCH + datetime.timedelta(microseconds=self.commit_us)
+
+    def is_before(self, micros: int) -> bool:
+        """Whether it was committed before a time in microseconds since 1970; a gap in the GTIDs never is."""
+        return self.commit_us < micros and not any(loss.kind == "gtid_gap" for loss in self.losses)
 
     @property
     def changes(self) -> Changes:

@@ -79,22 +79,19 @@ class BatchAssembler:
         self,
         rows_of_events: Iterable[RowsOfEvent],
         commit_version: str,
-        commit_timestamp_us: int | None,
+        commit_timestamp_us: int,
     ) -> Iterator[RecordBatch]:
         """Take a transaction's changes; yields the batches that became full.
 
         Args:
             rows_of_events: its rows.
             commit_version: sorts as transactions do.
-            commit_timestamp_us: of its commit; None: the time in each event's header is taken.
+            commit_timestamp_us: of its commit.
         """
         for rows in rows_of_events:
-            timestamp_us = commit_timestamp_us
-            if timestamp_us is None:
-                timestamp_us = rows.event.header.timestamp * 1_000_000
             builder = self.builder(rows.shape, rows.decoder)
             yield from self.take_ready()
-            yield from builder.append_rows(rows, commit_version, timestamp_us)
+            yield from builder.append_rows(rows, commit_version, commit_timestamp_us)
 
     def add_change(
         self, rows: RowsOfEvent, change: Change, commit_version: str, commit_timestamp_us: int

@@ -36,9 +36,7 @@ def schema_changes_batch(
 
     ``definition`` is the table's definition afterwards as JSON, with its name.
     """
-    stamp = transaction.commit_timestamp_us
-    if stamp is None:
-        stamp = transaction.timestamp * 1_000_000
+    stamp = transaction.commit_us
     rows = [
         {
             "_commit_timestamp": stamp,

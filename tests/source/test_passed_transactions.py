@@ -19,7 +19,7 @@ FAR = 1 << 62
 
 
 async def passed(
-    source: BinlogSource, limit: int, before: int = FAR
+    source: BinlogSource, limit: int
 ) -> tuple[list[TransactionRange], set[tuple[str, int]]]:
     """What was passed, and where events were that were told."""
     found: list[TransactionRange] = []
@@ -32,7 +32,7 @@ async def passed(
             DecodeOptions(),
             lambda event, _: told.add((event.file or "", event.position)),
         )
-        while (one := await passing.next(limit, before)) is not None:
+        while (one := await passing.next(limit)) is not None:
             found.append(one)
     return found, told
 
@@ -50,15 +50,6 @@ async def test_several_are_whole_ones_within_the_limit(limit: int) -> None:
     assert sum(one.size for one in together) == sum(one.size for one in alone)
     assert all(one.size <= limit for one in together if not one.timestamp)
     assert limit < 5000 or len(together) < len(alone)
-
-
-async def test_the_first_of_a_time_comes_alone() -> None:
-    async with BinlogSource(DATA) as source:
-        alone, _ = await passed(source, 0)
-        for seconds in sorted({one.timestamp for one in alone}):
-            together, _ = await passed(source, FAR, seconds)
-            first = next(one for one in alone if one.timestamp >= seconds)
-            assert next(one for one in together if one.timestamp >= seconds) == first
 
 
 async def test_every_statement_is_told() -> None:

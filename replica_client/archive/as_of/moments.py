@@ -16,7 +16,7 @@ from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.position.losses import LOSS_KINDS
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start_position import parse_start, timestamp_of
+from replica_client.readers.start_position import micros_of, parse_start, time_text
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
 
@@ -127,35 +127,27 @@ def _at_position(archive: Archive, wanted: Position, option: str) -> Position:
 
 
 def _at_time(archive: Archive, wanted: datetime.datetime, option: str) -> Position:
-    if wanted.tzinfo is None:
-        wanted = wanted.replace(tzinfo=datetime.UTC)
-    second, micros = timestamp_of(wanted), round(wanted.timestamp() * 1_000_000)
+    micros = micros_of(wanted)
     first = last = 0
     for file in archive.files:
         for block in file.index.blocks:
             first = first or block.first_time
             last = max(last, block.last_time)
-            if block.last_time < second:
+            if block.last_time and block.last_time < micros:
                 continue
             start = Position(file.listed.name, block.start)
-            if first > second:
+            if first > micros:
                 break
             for one in _transactions(archive, file, block):
-                stamp = one.commit_timestamp_us
-                known = one.timestamp * 1_000_000 if stamp is None else stamp
-                if known >= micros:
+                if one.commit_us >= micros:
                     return start
                 start = Position(one.position.file, one.position.offset)
-    if first > second:
-        raise ConfigError(f"{option} {wanted.isoformat()}: the archive begins {_utc(first)}")
+    if first > micros:
+        raise ConfigError(f"{option} {time_text(micros)}: the archive begins {time_text(first)}")
     raise ConfigError(
-        f"{option} {wanted.isoformat()}: the last transaction of the archive is of {_utc(last)}, and what came behind "
-        "it is not known; give latest for its end"
+        f"{option} {time_text(micros)}: the last transaction of the archive is of {time_text(last)}, and what came "
+        "after it is not known; give latest for its end"
     )
-
-
-def _utc(second: int) -> str:
-    return datetime.datetime.fromtimestamp(second, datetime.UTC).isoformat()
 
 
 def _at_gtids(archive: Archive, wanted: GtidSet | MariadbGtidSet, option: str) -> Position:

@@ -218,7 +218,6 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         event_class: cython.int
         gtids: GtidRuns = self._gtids
         start: cython.longlong = offset
-        stamp: cython.longlong
         end: cython.Py_ssize_t
         i: cython.Py_ssize_t
         tables: FastPathTables = self._tables
@@ -228,6 +227,10 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         # Runs of events take -1 for none.
         number: cython.longlong = gtids.number if gtids.number else -1
         timestamp: cython.longlong = gtids.timestamp_us
+        if timestamp < 0:
+            # Of its commit the second of its last event is known.
+            end = events.marks[2 * (first + count - 1)]
+            timestamp = load_le(raw, end + TIMESTAMP_OFFSET, 4) * _MICROSECONDS
         queue: EventQueue = events
         tail: cython.Py_ssize_t = self._tail
         inside: cython.bint = self._inside > 0
@@ -252,9 +255,6 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                 if table.builder is not None:
                     if table.switch != self._switch:
                         self._switch_to(table)
-                    stamp = timestamp
-                    if stamp < 0:
-                        stamp = load_le(raw, at + TIMESTAMP_OFFSET, 4) * _MICROSECONDS
                     if self.defers:
                         self._note(
                             table,
@@ -264,7 +264,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                             offset,
                             start,
                             i - first,
-                            stamp,
+                            timestamp,
                             gtid,
                             number,
                         )
@@ -277,7 +277,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                             offset,
                             start,
                             i - first,
-                            stamp,
+                            timestamp,
                             gtid,
                             number,
                         )

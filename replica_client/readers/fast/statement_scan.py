@@ -20,7 +20,6 @@ if cython.compiled:
         FLAGS_OFFSET,
         HEADER_SIZE,
         NEXT_POSITION_OFFSET,
-        TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         EventClass,
     )
@@ -33,7 +32,6 @@ else:
         FLAGS_OFFSET,
         HEADER_SIZE,
         NEXT_POSITION_OFFSET,
-        TIMESTAMP_OFFSET,
         TYPE_OFFSET,
         EventClass,
     )
@@ -58,7 +56,7 @@ _PASSED = bytes(
     for kind in CLASSES
 )
 NO_LIMIT = 1 << 62
-"""More than any bytes and seconds."""
+"""More than any bytes."""
 
 
 @cython.final
@@ -81,7 +79,6 @@ class StatementScan:
         offset: cython.longlong,
         tail: int,
         limit: int = NO_LIMIT,
-        before: int = NO_LIMIT,
     ) -> int:
         """Pass over the first events of a queue, as far as none has to be looked at.
 
@@ -90,7 +87,6 @@ class StatementScan:
             offset: of the first one in its file.
             tail: bytes of the checksum behind each event's body.
             limit: bytes that they have together at most.
-            before: seconds since 1970; no transaction is passed over whose GTID event is of that time or later.
 
         Returns:
             how many; the next is a statement, does not lie where the one before ends, or is behind a limit.
@@ -107,7 +103,6 @@ class StatementScan:
         kind: cython.int
         begin: cython.longlong = offset
         most: cython.longlong = limit
-        late: cython.longlong = before
         whole: cython.Py_ssize_t = 0
         whole_end: cython.longlong = offset
         first: cython.Py_ssize_t = events.first
@@ -130,8 +125,6 @@ class StatementScan:
                 break
             if kind == 3:
                 whole, whole_end = index - first, offset
-                if load_le(raw, at + TIMESTAMP_OFFSET, 4) >= late:
-                    break
             if offset + size - begin > most:
                 break
             offset += size

@@ -34,6 +34,7 @@ from replica_client.readers.files.file_bytes import (
     binlog_files,
     open_events,
 )
+from replica_client.readers.files.file_order import check_files, check_position
 from replica_client.readers.files.file_prepared import FilePrepared
 from replica_client.readers.files.file_range import (
     AnyGtidSet,
@@ -41,13 +42,14 @@ from replica_client.readers.files.file_range import (
     begin_at_time,
     begin_behind_gtids,
     end_behind_gtids,
+    first_at,
     previous_gtids,
     spooled,
 )
 from replica_client.readers.inside import GivenChange, position_at
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
-from replica_client.readers.start_position import Start, parse_start, timestamp_of
+from replica_client.readers.start_position import Start, micros_of, parse_start, stop_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
@@ -190,13 +192,9 @@ class BinlogFileReader:
         self,
         assembler: TransactionAssembler,
         start: Position | None,
-        stop: Position | datetime.datetime | None,
+        stop: Position | None,
     ) -> Iterator[Iterable[Transaction]]:
         """The transactions, as they become complete."""
-        if isinstance(stop, datetime.datetime):
-            for feed, located in self._located(start, stop):
-                yield assembler.feed(located, feed.decoder, feed.tracker)
-            return
         files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
         fast_path = RowFastPath(feed, assembler, True)
@@ -322,7 +320,7 @@ class BinlogFileReader:
         batches = BatchAssembler(max_rows, self._decode)
         if self._threads > 1 and not self._assembly.record_losses:
             begin, stop = self._range()
-            if begin.passed is None and not isinstance(stop, datetime.datetime):
+            if begin.passed is None:
                 yield from self._piece_batches(begin, stop, max_rows, notices)
                 return
         deadline = time.monotonic() + max_seconds
@@ -393,7 +391,7 @@ class BinlogFileReader:
         self._tracker = self._reader = None
         begin, stop = self._range()
         start = begin.position
-        if isinstance(stop, datetime.datetime) or begin.passed is not None:
+        if begin.passed is not None:
             for transaction in self.transactions():
                 yield list(batches_of(batches, transaction, notices=notices))
             return
@@ -406,8 +404,11 @@ class BinlogFileReader:
         )
         yield from self._read_files(reader, feed, files, start, stop)
 
-    def _range(self) -> tuple[Begin, Position | datetime.datetime | None]:
-        """Where to begin, and where to stop, None for the end."""
+    def _range(self) -> tuple[Begin, Position | None]:
+        """Return where to begin, and where to stop, None for the end.
+
+        A time becomes the position before the first transaction that was committed then or later.
+        """
         start, stop = self._start, None if isinstance(self._stop, str) else self._stop
         if isinstance(start, Position) and not start.file and start.gtid_set is None:
             start = "earliest"  # the position of a reader that has read nothing
@@ -421,10 +422,14 @@ class BinlogFileReader:
                 history.casefold_names(self._letter_case != 0)
             scan = partial(self._scan, history)
             if isinstance(start, datetime.datetime):
-                begin = begin_at_time(scan, names[0], timestamp_of(start))
+                begin = begin_at_time(scan, names[0], micros_of(start))
             elif begin.position is not None:
                 begin = begin_behind_gtids(scan, names, self._previous, begin.position)
             begin = replace(begin, history=history)
+        if isinstance(stop, datetime.datetime):
+            self._files = spooled(self._files)
+            scan = partial(self._scan, SchemaHistory())
+            return begin, begin_at_time(scan, self._files[0].name, micros_of(stop)).position
         if not by_gtid or not isinstance(stop, Position):
             return begin, stop
         self._files = spooled(self._files)
@@ -434,8 +439,6 @@ class BinlogFileReader:
 
     def limits(self) -> tuple[Position | None, Position | None]:
         """The start and the stop as positions between transactions; None: the files' begin and end.
-
-        A stop that is a time is the first transaction that is not of before it.
 
         Raises:
             ConfigError: the files do not have them.
@@ -448,11 +451,19 @@ class BinlogFileReader:
             steps = self._transaction_steps(assembler, begin.position, None)
             for transaction in chain.from_iterable(steps):
                 begin.check(transaction)
-        if isinstance(stop, datetime.datetime):
-            self._files = spooled(self._files)
-            scan = partial(self._scan, SchemaHistory())
-            stop = begin_at_time(scan, self._files[0].name, timestamp_of(stop)).position
         return begin.position, stop
+
+    def first_at(self, micros: int) -> Position | None:
+        """Return where the first transaction begins that was committed at a time or later; None without one.
+
+        Args:
+            micros: the time, in microseconds since 1970.
+
+        Raises:
+            BinlogDecodeError: a fault in what was read to find it.
+        """
+        self._files = spooled(self._files)
+        return first_at(self._scan(SchemaHistory(), None), micros)
 
     def _scan(self, history: SchemaHistory | None, start: Position | None) -> Iterator[Transaction]:
         """The transactions from a position on, whose rows nobody decodes; faults in them are none here."""
@@ -468,24 +479,19 @@ class BinlogFileReader:
         )
 
     def _located(
-        self, start: Position | None, stop: Position | datetime.datetime | None
+        self, start: Position | None, stop: Position | None
     ) -> Iterator[tuple[EventFeed, LocatedEvent]]:
         files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
-        stop_at = stop if isinstance(stop, Position) else None
-        until = timestamp_of(stop) if isinstance(stop, datetime.datetime) else None
         for file in files:
             first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
-            if stop_at is not None and Position(file.name, first) >= stop_at:
+            if stop is not None and Position(file.name, first) >= stop:
                 return
             for position, data in raw_events(file, feed, max(first, FIRST_EVENT)):
                 between = not feed.tracker.in_transaction
-                if between and stop_at is not None and Position(file.name, position) >= stop_at:
+                if between and stop is not None and Position(file.name, position) >= stop:
                     return
                 for located in feed.feed(data, position, file.name):
-                    begun = located.event.header.timestamp
-                    if until is not None and between and begun >= until:
-                        return
                     yield feed, located
             self.position = feed.tracker.position
 
@@ -562,6 +568,7 @@ def open_binlog(
         selection = Selection(tables, exclude, columns)
         assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
     begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
+    end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("files are read from a position or a time to a position or a time")
     if lower_case_table_names not in (None, 0, 1, 2):
@@ -569,6 +576,10 @@ def open_binlog(
     if threads < 1:
         raise ConfigError(f"threads {threads}: at least 1 is wanted")
     files = binlog_files(source, memory_map)
+    check_files(files, decode)
+    for option, one in (("start", begin), ("stop", end)):
+        if isinstance(one, Position) and one.file and files[0].path is not None:
+            check_position(one, files, option, decode)
     tell_plain()
     return BinlogFileReader(
         files,

@@ -7,9 +7,10 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 from replica_client.binlog.encryption_mysql import (
     ENCRYPTION_HEADER_SIZE,
@@ -73,7 +74,8 @@ FileSource = (
 )
 """Where binlog files are: see :func:`binlog_files`."""
 
-_BINLOG_NAME = re.compile(r"^.+\.\d{3,}$")
+_BINLOG_NAME = re.compile(r"(?P<base>.+?)(?:-(?P<epoch>[0-9]{1,9}))?\.(?P<number>[0-9]{3,18})")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,9 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
 
     A path may be the URL of an object store (``s3://bucket/backup``), where a directory is what others stand
     below. A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
-    glob (``backup/binlog.*``) where no file has that name; a list is taken in its order, without the index
-    files that a shell's glob found beside binlogs; an object with ``read`` is one file, and so are bytes.
+    glob (``backup/binlog.*``) where no file has that name. Files of a list whose names differ in the number alone
+    are ordered by it; the index files that a shell's glob found with binlogs are left out. An object with
+    ``read`` is one file, and so are bytes.
 
     Args:
         source: see there.
@@ -155,7 +158,7 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         paths = cast(Sequence[str | Path | ObjectUrl], source)
         found = [file for path in paths for file in binlog_files(path, memory_map)]
         beside = index_files({file.name for file in found})
-        return [file for file in found if file.name not in beside]
+        return in_order((file for file in found if file.name not in beside), attrgetter("name"))
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
 
@@ -187,15 +190,33 @@ def found_files(where: Location) -> list[FileStatus]:
         found, missing = matching_files(where), "matches"
     if found is None:
         raise ConfigError(f"{where}: no such file; give the path of a binlog or a directory")
-    found = [one for one in found if _BINLOG_NAME.match(one.where.name)]
+    found = [one for one in found if order_of(one.where.name) is not None]
     if not found:
         raise ConfigError(f"{where}: no binlog file (name.NNNNNN) {missing}; name the files")
-    return sorted(found, key=_by_number)
+    return sorted(found, key=lambda one: order_of(one.where.name) or (one.where.name, 0, 0))
 
 
-def _by_number(file: FileStatus) -> tuple[str, int]:
-    stem, _, number = file.where.name.rpartition(".")
-    return stem, int(number)
+def order_of(name: str) -> tuple[str, int, int] | None:
+    """Return the base name, the epoch and the number of a binlog file; None for another name.
+
+    The relay's files of its second source are ``binlog-2.000001`` …: they come after those of its first.
+    """
+    match = _BINLOG_NAME.fullmatch(name)
+    if match is None:
+        return None
+    return match["base"], int(match["epoch"] or 0), int(match["number"])
+
+
+def in_order(files: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
+    """Return files by number where their names differ only there; other files stay where they were given."""
+    places: dict[str, int] = {}
+    keys: list[tuple[int, int, int]] = []
+    found = list(files)
+    for at, file in enumerate(found):
+        order = order_of(name_of(file))
+        base, epoch, number = (f"\0{at}", 0, 0) if order is None else order
+        keys.append((places.setdefault(base, at), epoch, number))
+    return [found[at] for at in sorted(range(len(found)), key=keys.__getitem__)]
 
 
 class EventSource:

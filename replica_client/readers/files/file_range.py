@@ -76,13 +76,13 @@ def spooled(files: Sequence[BinlogFile]) -> list[BinlogFile]:
     return found
 
 
-def begin_at_time(transactions: Transactions, first_file: str, since: float) -> Begin:
-    """The position before the first transaction that is not of before a time.
+def begin_at_time(transactions: Transactions, first_file: str, since: int) -> Begin:
+    """Return the position before the first transaction that was committed at a time or later.
 
     Args:
         transactions: see there.
         first_file: name of the first file.
-        since: seconds since 1970.
+        since: microseconds since 1970.
     """
     before = Position(first_file, FIRST_EVENT)
     last: Transaction | None = None
@@ -93,6 +93,22 @@ def begin_at_time(transactions: Transactions, first_file: str, since: float) -> 
             break
         last = transaction
     return Begin(before if last is None else last.position)
+
+
+def first_at(transactions: Iterator[Transaction], since: int) -> Position | None:
+    """Return where the first of some transactions begins that was committed at a time or later.
+
+    Args:
+        transactions: in order.
+        since: microseconds since 1970.
+    """
+    start: Position | None = None
+    for transaction in transactions:
+        if not transaction.part:
+            start = transaction.start
+        if transaction.complete and not transaction.is_before(since):
+            return start
+    return None
 
 
 def begin_behind_gtids(

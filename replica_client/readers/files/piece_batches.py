@@ -168,14 +168,11 @@ class ChosenRows:
             ConfigError: the condition does not fit the table.
             DataLossError: a row image lacks what decides.
         """
-        version, stamp = transaction.commit_version, transaction.commit_timestamp_us
-        if stamp is None and transaction.xa_commit:
-            stamp = transaction.timestamp * 1_000_000
+        version, stamp = transaction.commit_version, transaction.commit_us
         for rows in transaction.rows:
             for change in self._screens.changes(rows):
                 if matches(self._where, change):
-                    known = change.timestamp * 1_000_000 if stamp is None else stamp
-                    yield from batches.add_change(rows, change, version, known)
+                    yield from batches.add_change(rows, change, version, stamp)
 
 
 def decoded_in_order(

@@ -14,7 +14,7 @@ from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.start_position import Start, timestamp_of
+from replica_client.readers.start_position import Start, micros_of
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
@@ -41,7 +41,8 @@ async def resolve_start(connection: SourceConnection, start: Start) -> Position:
     if not files:
         raise ConfigError(f"{connection.options.address} has no binlog file to start at")
     if isinstance(start, datetime.datetime):
-        since = timestamp_of(start)
+        # A file has the second in which it was begun.
+        since = micros_of(start) // 1_000_000
         # The newest file that begins before the moment; transactions before it are passed over.
         for file in reversed(files[1:]):
             begin = await _first_timestamp(connection.options, file)

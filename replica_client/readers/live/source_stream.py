@@ -37,7 +37,7 @@ from replica_client.readers.live.time_gate import TimeGate
 from replica_client.readers.misuse import AsynchronousOnly
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
-from replica_client.readers.start_position import timestamp_of
+from replica_client.readers.start_position import micros_of
 from replica_client.readers.transaction import Transaction
 from replica_client.readers.transaction_group import OVERHEAD, TransactionGroup
 from replica_client.readers.withheld_errors import withheld_error
@@ -107,7 +107,7 @@ class SourceStream(AsynchronousOnly):
         )
         self._events = StreamEvents(self._link, options, self._knowledge, self._progress)
         if isinstance(options.start, datetime.datetime):
-            self._progress.start_time = timestamp_of(options.start)
+            self._progress.start_time = micros_of(options.start)
 
     @property
     def history(self) -> SchemaHistory:

@@ -26,7 +26,9 @@ from replica_client.readers.transaction import Transaction
 from replica_client.transport.server_info import ServerInfo
 
 _LOG = logging.getLogger("replica_client")
-START_TIME_KEY: Final = "start_time"
+START_TIME_KEY: Final = "start_time_us"
+_START_SECOND_KEY: Final = "start_time"
+"""Of a position that an earlier release saved: seconds."""
 """Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
 
 
@@ -46,7 +48,7 @@ class StreamProgress:
         given: the change that was given last of a large transaction.
         changes: those that are given one by one.
         acknowledged: the position that was acknowledged last.
-        start_time: seconds since 1970 before which no transaction is wanted.
+        start_time: microseconds since 1970 before which no transaction is wanted.
         unpinned: whether the start is still to be saved.
         companions: see :attr:`~replica_client.readers.live.source_stream.SourceStream.companions`.
     """
@@ -90,7 +92,7 @@ class StreamProgress:
 
     @property
     def since(self) -> int | None:
-        """The time before which no transaction is wanted, in seconds since 1970."""
+        """The time before which no transaction is wanted, in microseconds since 1970."""
         return self.start_time if self.acknowledged is None else None
 
     async def load(self) -> Position | None:
@@ -108,10 +110,13 @@ class StreamProgress:
         if checkpoint is None:
             return None
         since = checkpoint.state.get(START_TIME_KEY)
+        second = checkpoint.state.get(_START_SECOND_KEY)
+        if since is None and isinstance(second, int):
+            since = second * 1_000_000
         self.start_time = since if isinstance(since, int) else None
         if self.start_time is None:
             self.acknowledged = checkpoint.position
-        known = {START_TIME_KEY, *self._knowledge.STATE_KEYS}
+        known = {START_TIME_KEY, _START_SECOND_KEY, *self._knowledge.STATE_KEYS}
         self.companions = {
             name: value for name, value in checkpoint.state.items() if name not in known
         }

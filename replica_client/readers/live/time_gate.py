@@ -5,9 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_client.binlog.event import BinlogEvent
+from replica_client.codec.quick_dataclass import dataclass
 from replica_client.readers.transaction import Transaction
 
 _MAX_PENDING_SIZE = 64 << 20
+
+
+@dataclass(slots=True)
+class CommitClock:
+    """The commit time of the transaction whose events come.
+
+    Attributes:
+        logged: microseconds since 1970 that its GTID event states; None where it states none.
+        second: seconds since 1970 in the header of its last event so far.
+    """
+
+    logged: int | None = None
+    second: int = 0
+
+    def take(self, event: BinlogEvent) -> None:
+        """Take the next event."""
+        if hasattr(event.body, "immediate_commit_timestamp"):
+            self.logged = event.body.immediate_commit_timestamp
+        self.second = event.header.timestamp or self.second
+
+    def end(self) -> int:
+        """Return the commit time in microseconds since 1970, and begin another transaction."""
+        micros = self.second * 1_000_000 if self.logged is None else self.logged
+        self.logged, self.second = None, 0
+        return micros
 
 
 class TimeGate:
@@ -18,11 +44,12 @@ class TimeGate:
     committed before; the first 64 MiB of events wait for the end of their transaction, at most.
 
     Args:
-        since: seconds since 1970; None: the gate is open.
+        since: microseconds since 1970; None: the gate is open.
     """
 
     def __init__(self, since: int | None) -> None:
         self._since = since
+        self._clock = CommitClock()
         self._passing_over = False
         self._pending: list[BinlogEvent] = []
         self._pending_size = 0
@@ -40,8 +67,8 @@ class TimeGate:
             self._passing_over = transaction.is_before(self._since)
             committed = transaction.commit_timestamp_us
             if not transaction.complete:
-                early = committed is not None and committed // 1_000_000 < self._since
-                self._passing_over = self._passing_over and early
+                # Of one in parts, the last event is not known yet.
+                self._passing_over = self._passing_over and committed is not None
         if not self._passing_over:
             self._since = None
         return not self._passing_over
@@ -57,12 +84,13 @@ class TimeGate:
             return (event,)
         if event.header.is_artificial or event.header.timestamp == 0:
             return (event,)
+        self._clock.take(event)
         self._pending.append(event)
         self._pending_size += event.header.event_size
         if in_transaction and self._pending_size < _MAX_PENDING_SIZE:
             return ()
         given, self._pending, self._pending_size = self._pending, [], 0
-        if event.header.timestamp < self._since and not in_transaction:
+        if self._clock.end() < self._since and not in_transaction:
             return ()
         self._since = None
         return given

@@ -75,7 +75,7 @@ class ArrowFormat:
             stream = self._stream(schema_changes_batch(transaction, [change]))
             yield _message(kind, change.database, change.table, stream)
         rows = {one.event_index: one for one in transaction.rows}
-        stamp, version = transaction.commit_timestamp_us, transaction.commit_version
+        stamp, version = transaction.commit_us, transaction.commit_version
         for batch in self._assembler.add(transaction.rows, version, stamp):
             yield from self._of_batch(batch, rows)
         for batch in self._assembler.flush():

@@ -102,10 +102,9 @@ class CloudEventsFormat:
             self._numbers = count(1)
         start = transaction.start
         name = transaction.gtid or f"{percent_encoded(start.file)}:{start.offset}"
-        micros = transaction.commit_timestamp_us
-        if micros is None:
-            micros = transaction.timestamp * 1_000_000
-        yield from self._events(self._inner.messages(transaction), name, micros, self._numbers)
+        yield from self._events(
+            self._inner.messages(transaction), name, transaction.commit_us, self._numbers
+        )
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""

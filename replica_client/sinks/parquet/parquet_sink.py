@@ -226,7 +226,7 @@ class ParquetSink:
                     self._flush(journal)
                     journal.append(schema_changes_batch(transaction, changes))
                 added = self._assembler.add(
-                    transaction.rows, transaction.commit_version, transaction.commit_timestamp_us
+                    transaction.rows, transaction.commit_version, transaction.commit_us
                 )
                 _append(journal, added)
                 self._collected += sum(rows.event_size for rows in transaction.rows)

@@ -114,15 +114,9 @@ def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_VARIANT_ARROW_SCHEMA)
 
 
-def commit_timestamp_us(transaction: Transaction, rows: RowsOfEvent) -> int:
-    """When a transaction was committed; the rows event's own time where that is not logged."""
-    known = transaction.commit_timestamp_us
-    return rows.event.header.timestamp * 1_000_000 if known is None else known
-
-
 def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[Any, ...]]:
     """The rows of the envelope of a rows event, each value by itself: for what is rare."""
-    timestamp = commit_timestamp_us(transaction, rows)
+    timestamp = transaction.commit_us
     for change in rows:
         yield (
             transaction.commit_version,
@@ -142,10 +136,9 @@ def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[A
 
 def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
     """A statement's row of the envelope; ``index`` counts those of one statement."""
-    known = transaction.commit_timestamp_us
     return (
         transaction.commit_version,
-        transaction.timestamp * 1_000_000 if known is None else known,
+        transaction.commit_us,
         transaction.gtid,
         change.file,
         change.position,

@@ -12,14 +12,18 @@ from typing import Any
 
 from replica_client.archive.file_index import STEP, FileIndex
 from replica_client.archive.file_list import ListedFile, check_no_gap, from_position
-from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
+from replica_client.archive.transaction_ranges import FileTransactionRanges
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.errors import ConfigError, DataLossError, UnknownTableError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.files.binlog_file import BinlogFileReader
+from replica_client.readers.files.file_bytes import BinlogFile
+from replica_client.readers.files.file_order import FileMark, check_pair
 from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.readers.start_position import timestamp_of
+from replica_client.readers.start_position import micros_of, stop_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.file_catalog import FileCatalog
@@ -92,7 +96,7 @@ class FilePlanner:
         if isinstance(starting, Position):
             return self._start_of_gtids(files, starting)
         if isinstance(starting, datetime.datetime):
-            return self._first_at(files, timestamp_of(starting)) or self._end(files)
+            return self._first_at(files, micros_of(starting)) or self._end(files)
         return Position(files[0].name, FIRST_EVENT)
 
     def _start_of_gtids(self, files: list[ListedFile], starting: Position) -> Position:
@@ -119,35 +123,19 @@ class FilePlanner:
         index = self._catalog.index(file)
         return index.gtids_before(file.name, self._options.decode)
 
-    def _first_at(self, files: list[ListedFile], seconds: int) -> Position | None:
-        """The first transaction that began at a time or later."""
+    def _first_at(self, files: list[ListedFile], micros: int) -> Position | None:
+        """Return where the first transaction begins that was committed at a time or later; None without one."""
         self._catalog.load(files)
         first = files[0]
         for file in reversed(files[1:]):
-            # Clocks may go back a little; a file began before all of its transactions.
-            if self._catalog.index(file).first < seconds:
+            # A file has the second in which it was begun.
+            if self._catalog.index(file).first < micros // 1_000_000:
                 first = file
                 break
-        for file in files[files.index(first) :]:
-            index = self._catalog.index(file)
-            for transaction_range in self._fine_ranges(file, index, FIRST_EVENT, seconds):
-                if transaction_range.timestamp >= seconds:
-                    self._catalog.save()
-                    return transaction_range.start
         self._catalog.save()
-        return None
-
-    def _fine_ranges(
-        self, file: ListedFile, index: FileIndex, begin: int, seconds: int
-    ) -> Iterator[TransactionRange]:
-        """Single transactions of a file, from the last cut on before which all began earlier."""
-        for at in range(0, len(index.cuts) - 2, 2):
-            if index.cuts[at + 1] >= seconds or index.cuts[at + 3] >= seconds:
-                break
-            begin = index.cuts[at]
-        yield from FileTransactionRanges(Position(file.name, begin), self._options.decode).scan(
-            file
-        )
+        read = [BinlogFile(one.name, one.where) for one in files[files.index(first) :]]
+        assembly, decode = AssemblyOptions(Selection()), self._options.decode
+        return BinlogFileReader(read, assembly, decode, "earliest", "latest").first_at(micros)
 
     def _end(self, files: list[ListedFile]) -> Position:
         return Position(files[-1].name, self._catalog.index(files[-1]).reached)
@@ -162,10 +150,11 @@ class FilePlanner:
 
     def stop(self) -> Position | None:
         """Where a batch stops; None: at the end of the files."""
-        ending = self._options.ending
+        starting = self._options.starting or "earliest"
+        ending = None if self._options.ending is None else stop_of(starting, self._options.ending)
         files = self._catalog.files()
         if isinstance(ending, datetime.datetime):
-            return self._first_at(from_position(files, self.start()), timestamp_of(ending))
+            return self._first_at(from_position(files, self.start()), micros_of(ending))
         if isinstance(ending, Position) and not ending.file:
             wanted = ending.gtid_set
             assert wanted is not None
@@ -237,8 +226,13 @@ class FilePlanner:
         check_no_gap(files)
         self._catalog.load(files)
         total, reached = 0, start
+        before: FileMark | None = None
         for at, file in enumerate(files):
             index = self._catalog.index(file)
+            mark = index.mark(file.name, self._options.decode)
+            if before is not None:
+                check_pair(before, mark)
+            before = mark
             if index.is_relay_log:
                 return self._latest_of_relay_logs(files, start, max_bytes)
             first = start.offset if not at else FIRST_EVENT

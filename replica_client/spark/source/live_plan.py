@@ -12,7 +12,7 @@ from replica_client.errors import BinlogPurgedError, ConfigError, ServerError, U
 from replica_client.lake.pipeline_state import SCHEMA_KEY
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
-from replica_client.readers.start_position import timestamp_of
+from replica_client.readers.start_position import micros_of, stop_of
 from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.live_table import shape_of_table
 from replica_client.spark.source.live_timeline import LiveSchemaTimeline
@@ -77,7 +77,7 @@ class LivePlanner:
             raise ConfigError(f"startingPosition {starting}: give a place between transactions")
         position = self._source.start(starting)
         if isinstance(starting, datetime.datetime):
-            return self._source.first_at(position, timestamp_of(starting))
+            return self._source.first_at(position, micros_of(starting))
         return Position(position.file, position.offset)
 
     def resume(self, saved: Mapping[str, Any]) -> Position:
@@ -99,9 +99,10 @@ class LivePlanner:
 
     def stop(self) -> Position:
         """Where a batch stops."""
-        ending = self._options.ending
+        starting = self._options.starting or "earliest"
+        ending = None if self._options.ending is None else stop_of(starting, self._options.ending)
         if isinstance(ending, datetime.datetime):
-            return self._source.first_at(self.start(), timestamp_of(ending))
+            return self._source.first_at(self.start(), micros_of(ending))
         end = self._source.end()
         if isinstance(ending, Position) and ending.file:
             if ending > end:

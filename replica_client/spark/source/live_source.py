@@ -20,6 +20,7 @@ from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.live.source_start import dump_request, resolve_start
+from replica_client.readers.live.time_gate import CommitClock
 from replica_client.readers.start_position import Start
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.live_partition import server_id
@@ -215,17 +216,25 @@ class LiveSource:
                     found.append(reached)
                     last = total
 
-    def first_at(self, start: Position, seconds: int) -> Position:
-        """The first transaction from ``start`` on that began at this time or later; else the end."""
-        return self.run(self._first_at(start, seconds))
+    def first_at(self, start: Position, micros: int) -> Position:
+        """Return where the first transaction from ``start`` on begins committed then or later; else the end."""
+        return self.run(self._first_at(start, micros))
 
-    async def _first_at(self, start: Position, seconds: int) -> Position:
+    async def _first_at(self, start: Position, micros: int) -> Position:
+        feed, clock, found = EventFeed(self._options.decode, start), CommitClock(), start
         async with await self.dump(start) as dump:
-            passing = PassedTransactions(dump, start, self._options.decode)
-            while (passed := await passing.next(before=seconds)) is not None:
-                if passed.timestamp >= seconds:
-                    return passed.start
-            return passing.position
+            async for data in dump:
+                for located in feed.feed_stream(data):
+                    header = located.event.header
+                    if header.is_artificial or not header.timestamp:
+                        continue
+                    clock.take(located.event)
+                    if not feed.tracker.in_transaction:
+                        if clock.end() >= micros:
+                            return found
+                        position = feed.tracker.position
+                        found = Position(position.file, position.offset)
+        return found
 
     def first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
         """The shape of a table by its first table map from ``start`` on; None without one."""

@@ -29,10 +29,9 @@ def loss_json(loss: Loss) -> str:
 
 def loss_row(transaction: Transaction, loss: Loss, index: int) -> tuple[Any, ...]:
     """A loss's row of the envelope; ``index`` counts what is told of one event."""
-    known = transaction.commit_timestamp_us
     return (
         transaction.commit_version,
-        transaction.timestamp * 1_000_000 if known is None else known,
+        transaction.commit_us,
         transaction.gtid,
         loss.file,
         loss.position,

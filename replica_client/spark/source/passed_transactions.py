@@ -42,12 +42,11 @@ class PassedTransactions:
         """The last point between two transactions."""
         return self._ranges.position
 
-    async def next(self, limit: int = NO_LIMIT, before: int = NO_LIMIT) -> TransactionRange | None:
+    async def next(self, limit: int = NO_LIMIT) -> TransactionRange | None:
         """The next transaction; several that follow each other, have GTIDs and no statement, as one.
 
         Args:
             limit: bytes of several together.
-            before: seconds since 1970; one that began then or later comes alone.
 
         Returns:
             where they are, with the time 0 where they are several; None at the end of the dump.
@@ -57,7 +56,7 @@ class PassedTransactions:
             if not tracker.in_transaction:
                 file, offset = tracker.file, tracker.offset
                 tail = self._decoder.format.checksum_size
-                scan.pass_over(dump.events, offset, tail, limit, before)
+                scan.pass_over(dump.events, offset, tail, limit)
                 if scan.whole:
                     dump.events.drop(scan.whole)
                     end = Position(file, offset + scan.whole_size)

@@ -213,11 +213,10 @@ class TypedChanges:
         return transaction
 
     def _keep(self, transaction: Transaction, change: SchemaChange | Loss, index: int = 0) -> None:
-        known = transaction.commit_timestamp_us
         row: list[Any] = [
             LOSS if isinstance(change, Loss) else change.kind,
             transaction.commit_version,
-            transaction.timestamp * 1_000_000 if known is None else known,
+            transaction.commit_us,
             transaction.gtid,
             change.file,
             change.position,

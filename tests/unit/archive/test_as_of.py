@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,9 @@ def test_moments(directory: Path) -> None:
         for when in (f"{SERVER}:{number}", f"{SERVER}:1-{number}", f"{here.file}:{here.offset}"):
             assert moment_of(archive, when) == expected
     first = next(iter(rc.open_binlog(str(directory)).transactions()))
-    assert moment_of(archive, "2026-11-20T21:56:43") == rc.Position(first.start.file, 4)
+    assert moment_of(archive, first.commit_time) == rc.Position(first.start.file, 4)
+    later = first.commit_time + timedelta(microseconds=1)
+    assert moment_of(archive, later.isoformat()).offset == first.position.offset
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_moments(directory: Path) -> None:
         ("shop-bin.000001:99999999", "the last whole transaction of shop-bin.000001 ends at"),
         ("shop-bin.000009:4", "is not among the files"),
         ("1999-01-01T00:00", "the archive begins"),
-        ("2030-01-01T00:00", "what came behind it is not known"),
+        ("2030-01-01T00:00", "what came after it is not known"),
         ("../../etc/passwd:4", "is not understood"),
         ("..%2F..%2Fetc%2Fpasswd:4", "is not among the files"),
         ("yesterday", "is not understood"),

@@ -191,6 +191,9 @@ def test_a_start_is_a_position_and_no_filter(tmp_path: Path) -> None:
         seconds = one.timestamp + (-31_536_000 if back else 10 * number)
         for event in rc.open_binlog(path, start=one.start, stop=one.position).events():
             data[event.position : event.position + 4] = seconds.to_bytes(4, "little")
+            if event.header.type_code == 33:
+                at = event.position + 19 + 42
+                data[at : at + 7] = (seconds * 1_000_000).to_bytes(7, "little")
     path.write_bytes(data)
     start = moment(whole[0].timestamp + 15)
     found = list(rc.open_binlog(path, start=start, options=options).transactions())
