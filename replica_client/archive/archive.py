@@ -18,6 +18,7 @@ from replica_client.archive.question import BlockChoice, ChangeTest, ColumnStep,
 from replica_client.archive.range_reader import transactions_between
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.printable import did_you_mean
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, GtidFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
@@ -119,6 +120,8 @@ class Found:
                 for change in asked[0].changes(rows) if len(asked) == 1 else rows:
                     if any(test.takes(change) for test in asked):
                         yield transaction, rows, change
+        for _, test in tests:
+            test.check()
 
     def count(self) -> int:
         """How many there are."""
@@ -208,7 +211,16 @@ class Archive:
         question = make_question(
             tables, key, column, before, after, where, since, until, gtid, thread, kind
         )
-        return Found(self, [question], statements)
+        return self.search([question], statements=statements)
+
+    def search(self, questions: Sequence[Question], *, statements: bool = True) -> Found:
+        """The changes that meet one of some questions; see :meth:`find`.
+
+        Args:
+            questions: asked.
+            statements: give the texts of statements, where the binlog has them.
+        """
+        return Found(self, questions, statements)
 
     def history(self, table: str, key: Key) -> list[FoundChange]:
         """All changes of one row, in the order of the binlog, through changes of its key and RENAME TABLE.
@@ -301,6 +313,8 @@ class Archive:
             BinlogDecodeError: a fault in a file.
             DataLossError: a change that cannot be delivered as rows.
         """
+        for one in questions:
+            one.check_positions([file.name for file in self.files.listed])
         named = [one.patterns for one in questions if one.patterns is not None]
         patterns = [text for one in named for text in one] if len(named) == len(questions) else None
         if assembly is None:
@@ -377,7 +391,8 @@ def make_question(
         raise ConfigError("name the column whose values before and after are asked for")
     kinds = frozenset((kind,) if isinstance(kind, str) else kind or ())
     if not kinds <= set(_KINDS):
-        raise ConfigError(f"kind: {', '.join(sorted(kinds))}; there are {', '.join(_KINDS)}")
+        (wrong, *_) = sorted(kinds - set(_KINDS))
+        raise ConfigError(f"kind {wrong!r}: there is no such; {did_you_mean(wrong, _KINDS)}")
     begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
     end = stop_of(begin, end)
     if isinstance(gtid, str):

@@ -114,7 +114,7 @@ class IndexedFiles:
         if not self.listed:
             return
         history = self.history_at(Position(self.listed[0].name, 0))
-        tracker = SchemaTracker(history, Selection(), "positional", "positional")
+        tracker = SchemaTracker(history, Selection(), "positional", "positional", reports=False)
         for file in self:
             for event, decoder in file.index.facts.statements(file.listed.name, self.decode):
                 yield from tracker.run(event, decoder.format, 0)

@@ -239,7 +239,9 @@ class _Indexing(BlockWalk):
 
     def __init__(self, file: ListedFile, options: DecodeOptions, history: SchemaHistory) -> None:
         super().__init__(file, options, make_index(file, options))
-        self._schema = SchemaTracker(history, Selection(), "positional", "positional")
+        self._schema = SchemaTracker(
+            history, Selection(), "positional", "positional", reports=False
+        )
         self._index = SidecarIndex(self._facts)
         self._tables: dict[tuple[bytes, tuple[int, ...]], KeyTable] = {}
         # The same by the body of their table map alone, as long as the schema history stays as it is.

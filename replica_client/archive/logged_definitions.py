@@ -41,7 +41,7 @@ def logged_definitions(archive: Archive) -> LoggedDefinitions:
     """What statements in the archive tell."""
     found = LoggedDefinitions()
     history = SchemaHistory()
-    tracker = SchemaTracker(history, Selection(), "positional", "positional")
+    tracker = SchemaTracker(history, Selection(), "positional", "positional", reports=False)
     for file in archive.files:
         for event, decoder in file.index.facts.statements(file.listed.name, archive.files.decode):
             _read_definition(ReadStatement.of(event, decoder.format), found)

@@ -15,23 +15,25 @@ from replica_client.archive.key_values import key_forms, literal_of
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.printable import did_you_mean
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from replica_client.position.position import Position
+from replica_client.readers.files.file_order import no_such_file
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.readers.start_position import Start, micros_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.conditions import is_equal, matches
+from replica_client.rows.conditions import ConditionColumns, is_equal, matches
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.row_screen import AFTER, BEFORE, EITHER
 from replica_client.rows.screens import Screens, Wanted
 from replica_client.rows.selection import Selection
-from replica_client.rows.where import And, Comparison, Condition, Value
+from replica_client.rows.where import And, Comparison, Condition, Value, columns_of
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.left_out import hiding_columns
 from replica_client.schema.shape import TableShape
@@ -64,7 +66,10 @@ class ColumnStep:
             ConfigError: the table has no such column, or a value is of another kind.
         """
         if self.column not in shape.column_names:
-            raise ConfigError(f"{shape.database}.{shape.table} has no column {self.column!r}")
+            hint = did_you_mean(self.column, shape.column_names)
+            raise ConfigError(
+                f"{shape.database}.{shape.table} has no column {self.column!r}; {hint}"
+            )
         column = shape.columns[shape.column_names.index(self.column)]
         return [
             (
@@ -154,6 +159,25 @@ class Question:
     gtid: GtidSet | MariadbGtidSet | None = None
     thread: int | None = None
     kinds: frozenset[str] = frozenset()
+
+    def columns(self, *, conditions: bool = True) -> set[str]:
+        """Return the names of the columns that are asked for, of the condition or not."""
+        named = set(self.key) if isinstance(self.key, Mapping) else set()
+        if self.step is not None:
+            named.add(self.step.column)
+        if conditions and self.where is not None:
+            named.update(columns_of(self.where))
+        return named
+
+    def check_positions(self, files: Sequence[str]) -> None:
+        """Refuse positions of files that are not there.
+
+        Raises:
+            ConfigError: naming the file.
+        """
+        for option, one in (("since", self.since), ("until", self.until)):
+            if isinstance(one, Position) and one.file and one.file not in files:
+                raise no_such_file(one, files, option)
 
     def takes_transaction(self, transaction: Transaction) -> bool:
         """Whether a transaction may hold what is asked for."""
@@ -245,6 +269,9 @@ class ChangeTest:
         self._selection = Selection(question.patterns)
         self._shapes: dict[TableShape, tuple[tuple[int, ...], tuple[Value, ...]]] = {}
         self._screens = Screens(self._wanted)
+        self._columns = ConditionColumns(question.columns())
+        # Rows of a table that lacks one of these do not match; a condition knows its own columns.
+        self._needed = ConditionColumns(question.columns(conditions=False))
 
     def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
         """The changes of an event that may be asked for; the others are not decoded.
@@ -266,6 +293,8 @@ class ChangeTest:
         """What the images of a table's changes have to meet, in the order of :meth:`takes`."""
         question = self._question
         found: list[Wanted] = []
+        if self._selection.wants(shape.database, shape.table):
+            self._columns.saw(shape)
         try:
             if question.key is not None:
                 columns, values = key_literals(shape, question.key)
@@ -294,11 +323,21 @@ class ChangeTest:
             return False
         if question.kinds and change.kind not in question.kinds:
             return False
+        if self._needed.lacks(change.shape):
+            return False
         if question.key is not None and not self._has_key(change, question.key):
             return False
         if question.step is not None and not question.step.takes(change):
             return False
         return question.where is None or matches(question.where, change)
+
+    def check(self) -> None:
+        """Refuse a column that none of the tables had; asked at the end.
+
+        Raises:
+            ConfigError: naming it, and the nearest name.
+        """
+        self._columns.check()
 
     def _has_key(self, change: Change, key: Key) -> bool:
         """Whether a change is of a row with the key, before it or after it."""
@@ -397,6 +436,9 @@ class BlockChoice:
         shape = self._shape(file, number, history)
         if shape is None:
             return None
+        if isinstance(key, Mapping) and shape.names_resolved:
+            if not set(key).issubset(shape.column_names):
+                return [], set()
         columns, values = key_literals(shape, key)
         if set(columns) != set(table.key):
             return None
@@ -433,7 +475,7 @@ class BlockChoice:
         )
         if table_map is None:
             return None
-        tracker = SchemaTracker(history, Selection(), "positional", "positional")
+        tracker = SchemaTracker(history, Selection(), "positional", "positional", reports=False)
         found = tracker.shape(table_map, form)
         names = tuple(found.column_names[at] for at in table.key if at < len(found.columns))
         if hiding_columns(found, form.flavor).keys() & set(names):
@@ -456,11 +498,11 @@ class BlockChoice:
             if isinstance(until, datetime.datetime) and block.first_time >= micros_of(until):
                 return False
         if question.gtid is not None and block.gtids and not block.must_read:
-            return any(_meets(question.gtid, run) for run in block.gtids)
+            return any(meets_run(question.gtid, run) for run in block.gtids)
         return True
 
 
-def _meets(wanted: GtidSet | MariadbGtidSet, run: tuple[str, int, int]) -> bool:
+def meets_run(wanted: GtidSet | MariadbGtidSet, run: tuple[str, int, int]) -> bool:
     """Whether a run of GTIDs has one of a set."""
     sid, low, high = run
     if isinstance(wanted, MariadbGtidSet):

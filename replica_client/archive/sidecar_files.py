@@ -155,7 +155,9 @@ class SidecarFiles:
             found.index.sections = {}
 
     def _run_statements(self, found: IndexedFile) -> None:
-        tracker = SchemaTracker(self._history, Selection(), "positional", "positional")
+        tracker = SchemaTracker(
+            self._history, Selection(), "positional", "positional", reports=False
+        )
         for event, decoder in found.index.facts.statements(found.listed.name, self._decode):
             with suppress(ReplicaClientError):
                 tracker.run(event, decoder.format, 0)

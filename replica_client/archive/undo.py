@@ -152,6 +152,7 @@ def make_statements(
             if question.takes_transaction(transaction):
                 changes = writer.statements(transaction)
                 found.add_part(_title(transaction), changes, is_last=transaction.complete)
+        writer.check_columns()
         writer.check_definitions()
     except BaseException:
         found._spool.close()
@@ -278,6 +279,14 @@ class _Writer:
         )
         sql = f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608 - as above
         return WrittenChange(sql, changes_row, expected)
+
+    def check_columns(self) -> None:
+        """Refuse a column that none of the tables had.
+
+        Raises:
+            ConfigError: naming it, and the nearest name.
+        """
+        self._test.check()
 
     def check_definitions(self) -> None:
         """Refuse tables whose definition changed between their changes, or behind those that are taken back.

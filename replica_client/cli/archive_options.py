@@ -40,7 +40,17 @@ Since = Annotated[
 Until = Annotated[
     str | None,
     typer.Option(
-        "--until", metavar="STOP", help="The same: what is there or later does not count."
+        "--until",
+        metavar="STOP",
+        help="The same: what is there or later does not count. A time is a commit time, in UTC where it has no zone; "
+        "from a time to the same time is what was committed then.",
+    ),
+]
+AllowEmpty = Annotated[
+    bool,
+    typer.Option(
+        "--allow-empty",
+        help="An unknown table, GTID, thread or empty range gives an empty answer; else it is an error.",
     ),
 ]
 IndexDirectory = Annotated[

@@ -159,15 +159,22 @@ def _prove(
     lock: bool,
     **options: Any,
 ) -> None:
-    """Go both ways.
+    """Go both ways, from positions that were found in two ways: by the indexes, and by reading every transaction.
 
     Raises:
         FaultFoundError: they differ.
     """
+    from replica_client.archive.as_of.moments import moment_by_reading
     from replica_client.archive.as_of.table_state import difference
 
     backward = archive.as_of(table, at, live=live, lock=lock, **options)
-    forward = archive.as_of(table, str(backward.position), copy=copy, copy_at=copy_at, **options)
+    read, is_same = moment_by_reading(archive, at, backward.position)
+    if not is_same:
+        raise FaultFoundError(
+            f"{table}: {at} is {backward.position} by the indexes, and {read} by reading the files; make the indexes "
+            "again (remove NAME.rcindex), and report it"
+        )
+    forward = archive.as_of(table, read, copy=copy, copy_at=copy_at, **options)
     rows, differences = difference(forward, backward)
     if differences:
         lines = Lines()

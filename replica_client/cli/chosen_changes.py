@@ -67,12 +67,16 @@ class ChosenChanges:
         self._where = where
         self._changes: Callable[[RowsOfEvent], Iterator[Change]] = iter
         self._wants: Callable[[Change], bool] = _all
+        self._check: Callable[[], None] = _nothing
         # What it takes is long to import, and most runs have no condition.
         if where is not None:
-            from replica_client.rows.conditions import matches
+            from replica_client.rows.conditions import ConditionColumns, matches
             from replica_client.rows.screens import condition_screens
+            from replica_client.rows.where import columns_of
 
-            self._changes = condition_screens(where).changes
+            columns = ConditionColumns(columns_of(where))
+            self._check = columns.check
+            self._changes = condition_screens(where, columns).changes
             self._wants = partial(matches, where)
         self._left = limit
         self._before: Position | Transaction | None = None
@@ -107,6 +111,15 @@ class ChosenChanges:
         self._before = transaction
         return transaction
 
+    def check(self) -> None:
+        """Refuse a column of ``--where`` that none of the tables had; asked at the end.
+
+        Raises:
+            ConfigError: naming it, and the nearest name.
+        """
+        if not self.done:
+            self._check()
+
     def _position_of(self, transaction: Transaction, change: Change) -> Position:
         """The point before a change."""
         before = self._before
@@ -117,3 +130,7 @@ class ChosenChanges:
 
 def _all(_: Change) -> bool:
     return True
+
+
+def _nothing() -> None:
+    pass

@@ -46,3 +46,4 @@ def write_file_changes(
                 delivery.commit()
             tell_losses(reader.losses)
             tell_unmatched(reader.unmatched_patterns)
+    chosen.check()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from replica_client.archive.archive import Found, FoundChange
+from replica_client.archive.archive import Found, FoundChange, make_question
+from replica_client.archive.known_names import check_answer, check_question
 from replica_client.cli.archive_options import (
+    AllowEmpty,
     IndexDirectory,
     RowKey,
     Since,
@@ -29,6 +34,7 @@ from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client find /backup/db1 --table shop.orders --key 42"
 
+_MOST_SHOWN = 200
 _COLUMNS = (
     Column("position", 28),
     Column("committed (UTC)", 26),
@@ -74,6 +80,14 @@ def find(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
     ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N.")] = None,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the last N, newest first.")
+    ] = None,
+    statement: Annotated[
+        bool, typer.Option("--statement/--no-statement", help="Print statements, where logged.")
+    ] = True,
+    allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -83,13 +97,16 @@ def find(
     """Find changes in binlog files: position, GTID, time, thread, statement, the row before and after.
 
     Only the parts of the files that may hold such changes are read, by indexes that are made when they are missing.
-    Texts are equal where every character is, whatever the column's collation. TIMESTAMP values are in UTC.
+    Texts are equal where every character is, whatever the column's collation. TIMESTAMP values are in UTC, and so are
+    commit times. On a terminal long statements are cut.
     """
     check_one_output(count=count, json=json, html=html)
+    if limit is not None and last is not None:
+        raise ConfigError("give one of --limit and --last")
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
-        found = archive.find(
+        asked = make_question(
             table,
             key_of(key),
             column=column,
@@ -101,10 +118,22 @@ def find(
             gtid=gtid,
             thread=thread,
             kind=kind,
-            statements=not count,
         )
-        write_found(found, count=count, json=json, html=html, title=" ".join(table or ["changes"]))
+        if not allow_empty:
+            check_question(archive, asked)
+        found = archive.search([asked], statements=statement and not count)
+        if thread is not None and not allow_empty and next(iter(found), None) is None:
+            check_answer(archive, asked)
+        chosen = _chosen(found, limit, last)
+        write_found(chosen, count=count, json=json, html=html, title=" ".join(table or ["changes"]))
         tell_losses(found.losses)
+
+
+def _chosen(found: Found, limit: int | None, last: int | None) -> Iterator[FoundChange]:
+    """Return the first of what was found, or the last, the newest first."""
+    if last is not None:
+        return reversed(deque(found, last))
+    return islice(found, limit)
 
 
 def check_one_output(*, count: bool, json: bool, html: Path | None) -> None:
@@ -118,7 +147,7 @@ def check_one_output(*, count: bool, json: bool, html: Path | None) -> None:
 
 
 def write_found(
-    found: Found | Iterable[FoundChange],
+    found: Iterable[FoundChange],
     *,
     count: bool,
     json: bool,
@@ -132,7 +161,7 @@ def write_found(
     """
     lines = Lines(_COLUMNS)
     if count:
-        lines.data(str(found.count() if isinstance(found, Found) else sum(1 for _ in found)))
+        lines.data(str(sum(1 for _ in found)))
     elif html is not None:
         from replica_client.cli.archive_pages import write_timeline
 
@@ -144,7 +173,7 @@ def write_found(
         lines.heading()
         for one in found:
             change = one.change
-            statement = "" if one.statement is None else f"  -- {' '.join(one.statement.split())}"
+            statement = "" if one.statement is None else f"  -- {_shown(one.statement)}"
             lines.row(
                 [
                     f"{change.file}:{change.offset}",
@@ -156,3 +185,11 @@ def write_found(
                 ]
             )
     lines.flush()
+
+
+def _shown(statement: str) -> str:
+    """Return a statement in one line, which is cut on a terminal."""
+    text = " ".join(statement.split())
+    if len(text) > _MOST_SHOWN and sys.stdout.isatty():
+        return f"{text[:_MOST_SHOWN]} … ({len(text)} characters)"
+    return text

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from replica_client.cli.archive_options import IndexDirectory, Sources, key_of, opened
+from replica_client.archive.binlog_archive import named_table
+from replica_client.archive.known_names import check_table
+from replica_client.cli.archive_options import (
+    AllowEmpty,
+    IndexDirectory,
+    Sources,
+    key_of,
+    opened,
+)
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.find import check_one_output, write_found
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
@@ -32,6 +40,7 @@ def history(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
     ] = None,
+    allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -45,6 +54,8 @@ def history(
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
         asked = key_of(key)
         assert asked is not None
+        if not allow_empty:
+            check_table(archive, named_table(table))
         found = archive.history(table, asked)
         title = f"{table} {', '.join(key)}"
         write_found(found, count=count, json=json, html=html, title=title)

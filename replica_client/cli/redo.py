@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replica_client.cli.archive_options import (
+    AllowEmpty,
     IndexDirectory,
     RowKey,
     Since,
@@ -29,6 +30,7 @@ def redo(
     where: Where = None,
     thread: Thread = None,
     check: Check = None,
+    allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -40,6 +42,7 @@ def redo(
     change. It makes row changes only, not DDL.
     """
     from replica_client.archive.archive import make_question
+    from replica_client.archive.known_names import check_question
 
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
@@ -47,4 +50,6 @@ def redo(
     decode = decode_options(key_file)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
-        print_statements(archive, asked, "redo", check)
+        if not allow_empty:
+            check_question(archive, asked)
+        print_statements(archive, asked, "redo", check, allow_empty=allow_empty)

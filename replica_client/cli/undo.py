@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replica_client.cli.archive_options import (
+    AllowEmpty,
     IndexDirectory,
     RowKey,
     Since,
@@ -61,6 +62,7 @@ def undo(
     where: Where = None,
     thread: Thread = None,
     check: Check = None,
+    allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
@@ -75,6 +77,7 @@ def undo(
     Run it on a server whose tables have no triggers. It ends with an error at a row that is not as it was then.
     """
     from replica_client.archive.archive import make_question
+    from replica_client.archive.known_names import check_question
 
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
@@ -82,11 +85,18 @@ def undo(
     decode = decode_options(key_file)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
-        print_statements(archive, asked, "undo", check)
+        if not allow_empty:
+            check_question(archive, asked)
+        print_statements(archive, asked, "undo", check, allow_empty=allow_empty)
 
 
 def print_statements(
-    archive: Archive, asked: Question, direction: Direction, check: str | None = None
+    archive: Archive,
+    asked: Question,
+    direction: Direction,
+    check: str | None = None,
+    *,
+    allow_empty: bool = False,
 ) -> None:
     """Print the script of a question's changes, or what a server has that it does not want.
 
@@ -94,9 +104,12 @@ def print_statements(
         DataLossError: it cannot be exact; nothing was printed.
         FaultFoundError: rows of the server are not as the script wants them.
     """
+    from replica_client.archive.known_names import check_answer
     from replica_client.archive.undo import make_statements
 
     with make_statements(archive, asked, direction, expects=check is not None) as statements:
+        if not statements.changes and not allow_empty:
+            check_answer(archive, asked)
         if check is not None:
             _check(statements, check)
             return

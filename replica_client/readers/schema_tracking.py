@@ -57,6 +57,7 @@ class SchemaTracker:
         on_unknown: what becomes of a table that nothing is known of, or whose definition must be
             proven and is not; None: names by position, and an error where a table map hides the type of a column.
         on_mismatch: what becomes of a table map that is not of the table that is known.
+        reports: note disagreements, and log those of wanted tables: not where nobody sees the rows.
 
     Attributes:
         history: what is known now.
@@ -69,9 +70,12 @@ class SchemaTracker:
         selection: Selection,
         on_unknown: UnknownTablePolicy | None = None,
         on_mismatch: UnknownTablePolicy = "error",
+        *,
+        reports: bool = True,
     ) -> None:
         self.history = history
         self.disagreements: list[str] = []
+        self.reports = reports
         # Names in statements are as they were typed: other letter cases may be the same table.
         self._exact, self._any_case = selection, selection.casefolded()
         self._on_unknown = on_unknown
@@ -359,8 +363,11 @@ class SchemaTracker:
 
     def _disagree(self, table_map: TableMapEvent, state: TableModel, reason: str) -> None:
         text = f"{table_map.schema}.{table_map.table}: {reason}"
+        if not self.reports:
+            return
         self.disagreements.append(text)
-        _LOG.warning("schema history: %s; the binlog's own names are taken", text)
+        if self.selection.wants(table_map.schema, table_map.table) and self.history.is_new(text):
+            _LOG.warning("schema history: %s; the binlog's own names are taken", text)
         self.history.set_table((table_map.schema, table_map.table), Unverified(reason, state))
 
     def delivered_columns(

@@ -18,24 +18,28 @@ JSON                           number, text, TRUE, FALSE: a document that is tha
 MariaDB UUID, INET4, INET6     text
 =============================  ====================================================================
 
-Other columns can be asked for NULL. A literal of another kind than the column, a column that the table has
-not, and a test of a column that the row image left out are errors: nothing is passed over unseen.
+Other columns can be asked for NULL. A row of before a column was added, or of after it was dropped, does not match a
+test of it, nor the test's opposite. A literal of another kind than the column, a column that none of the tables has,
+and a test of a column that the row image left out are errors: nothing is passed over unseen.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.json_lookup import is_container
 from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
+from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.raw_json import RawJson
@@ -50,8 +54,11 @@ from replica_client.rows.where import (
     OneOf,
     Or,
     Value,
+    columns_of,
 )
+from replica_client.schema.shape import TableShape
 
+_LOG = logging.getLogger("replica_client")
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -76,6 +83,40 @@ def is_equal(column: str, value: Any, literal: Value) -> bool:
     return value is not None and _compared(column, value, "=", literal)
 
 
+class ConditionColumns:
+    """The columns of conditions that no table had which was read so far: mistyped, if none has them at the end.
+
+    Args:
+        columns: names that are asked for.
+    """
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._asked = frozenset(columns)
+        self._missing = set(self._asked)
+        self._names: set[str] = set()
+
+    def saw(self, shape: TableShape) -> None:
+        """Note the columns of a table that was read."""
+        if self._missing:
+            self._missing.difference_update(shape.column_names)
+            self._names.update(shape.column_names)
+
+    def lacks(self, shape: TableShape) -> bool:
+        """Whether a table whose columns have names lacks one that is asked for."""
+        return shape.names_resolved and not self._asked.issubset(shape.column_names)
+
+    def check(self) -> None:
+        """Refuse a column that none of the tables had.
+
+        Raises:
+            ConfigError: naming it, and the nearest name.
+        """
+        if self._names:
+            for name in sorted(self._missing):
+                hint = did_you_mean(name, self._names)
+                raise ConfigError(f"no table that was read has a column {name!r}; {hint}")
+
+
 class _Undecided:
     """The outcome of a test of a column that the row image left out."""
 
@@ -90,8 +131,10 @@ _Outcome = bool | None | _Undecided
 def matches(condition: Condition, change: Change) -> bool:
     """Whether a change meets a condition.
 
+    A column that the row's table does not have (yet, or any more) is met by nothing; see :class:`ConditionColumns`.
+
     Raises:
-        ConfigError: its table has no such column, or the literal is of another kind than the column.
+        ConfigError: the names of its table's columns are not known, or the literal is of another kind than the column.
         DataLossError: its row images do not tell: they left out a column that decides.
     """
     undecided: _Undecided | None = None
@@ -99,7 +142,7 @@ def matches(condition: Condition, change: Change) -> bool:
         for row in (change.after, change.before):
             if row is None:
                 continue
-            outcome = _outcome(condition, row)
+            outcome = _outcome(condition, row, change.shape.names_resolved)
             if outcome is True:
                 return True
             if isinstance(outcome, _Undecided):
@@ -116,16 +159,20 @@ def matches(condition: Condition, change: Change) -> bool:
 
 
 def row_matches(condition: Condition, row: Row, database: str, table: str) -> bool:
-    """Whether one row meets a condition.
+    """Whether one row meets a condition; a column that it does not have is met by nothing, and logged once.
 
     Raises:
-        ConfigError: its table has no such column, or the literal is of another kind than the column.
+        ConfigError: the literal is of another kind than the column.
         DataLossError: the row image left out a column that decides.
     """
     try:
-        outcome = _outcome(condition, row)
+        outcome = _outcome(condition, row, True)
     except ConfigError as error:
         raise ConfigError(f"where, table {database}.{table}: {error}") from None
+    if outcome is None:
+        for name in columns_of(condition):
+            if name not in row.columns:
+                _tell_missing(database, table, name)
     if isinstance(outcome, _Undecided):
         raise DataLossError(
             f"the row image of {database}.{table} left out column {outcome.column!r}, so that the condition cannot be "
@@ -134,17 +181,26 @@ def row_matches(condition: Condition, row: Row, database: str, table: str) -> bo
     return outcome is True
 
 
-def _outcome(condition: Condition, row: Row) -> _Outcome:
+@lru_cache(1000)
+def _tell_missing(database: str, table: str, column: str) -> None:
+    _LOG.warning(
+        "where: rows of %s.%s have no column %r, and do not match", database, table, column
+    )
+
+
+def _outcome(condition: Condition, row: Row, resolved: bool) -> _Outcome:
     if isinstance(condition, Or):
-        return _joined(condition.parts, row, True)
+        return _joined(condition.parts, row, True, resolved)
     if isinstance(condition, And):
-        return _joined(condition.parts, row, False)
+        return _joined(condition.parts, row, False, resolved)
     if isinstance(condition, Not):
-        outcome = _outcome(condition.part, row)
+        outcome = _outcome(condition.part, row, resolved)
         return not outcome if isinstance(outcome, bool) else outcome
     try:
         value = row[condition.column]
     except KeyError:
+        if resolved:
+            return None  # the row is of before the column, or of after it
         raise ConfigError(
             f"there is no column {condition.column!r}, only {', '.join(row.columns)};"
             " choose tables that have it"
@@ -167,11 +223,11 @@ def value_outcome(test: Comparison | OneOf | IsNull, value: Any) -> bool | None:
     return _compared(test.column, value, test.operator, test.value)
 
 
-def _joined(parts: tuple[Condition, ...], row: Row, decisive: bool) -> _Outcome:
+def _joined(parts: tuple[Condition, ...], row: Row, decisive: bool, resolved: bool) -> _Outcome:
     """OR, which one true part decides, or AND, which a false one does."""
     found: _Outcome = not decisive
     for part in parts:
-        outcome = _outcome(part, row)
+        outcome = _outcome(part, row, resolved)
         if outcome is decisive:
             return decisive
         if isinstance(outcome, _Undecided) or (

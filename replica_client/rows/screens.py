@@ -16,7 +16,7 @@ from typing import TypeAlias
 from replica_client.errors import ReplicaClientError
 from replica_client.rows.change import RowsOfEvent, passing_changes
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
-from replica_client.rows.conditions import value_outcome
+from replica_client.rows.conditions import ConditionColumns, value_outcome
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.image_tests import (
     ASCII,
@@ -149,9 +149,20 @@ class Screens:
         return RowScreen(decoder, maker.slots, tests)
 
 
-def condition_screens(condition: Condition) -> Screens:
-    """The screens of a condition that one of a change's rows has to meet."""
-    return Screens(lambda _: [(condition, EITHER)])
+def condition_screens(condition: Condition, columns: ConditionColumns | None = None) -> Screens:
+    """Return the screens of a condition that one of a change's rows has to meet.
+
+    Args:
+        condition: asked.
+        columns: notes the columns of the tables that come.
+    """
+
+    def wanted(shape: TableShape) -> list[Wanted]:
+        if columns is not None:
+            columns.saw(shape)
+        return [(condition, EITHER)]
+
+    return Screens(wanted)
 
 
 class _TestMaker:

@@ -16,6 +16,7 @@ from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.position.losses import LOSS_KINDS
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.files.binlog_file import BinlogFileReader
 from replica_client.readers.start_position import micros_of, parse_start, time_text
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
@@ -54,6 +55,53 @@ def moment_of(archive: Archive, when: When, option: str = "at") -> Position:
         return _at_position(archive, start, option)
     assert start.gtid_set is not None
     return _at_gtids(archive, start.gtid_set, option)
+
+
+def moment_by_reading(
+    archive: Archive, when: When, found: Position, option: str = "at"
+) -> tuple[Position, bool]:
+    """Find a moment by reading every transaction, and without an index.
+
+    Args:
+        archive: where.
+        when: the moment.
+        found: what :func:`moment_of` gives for it.
+        option: whose it is, for messages.
+
+    Returns:
+        the position, and whether the same transactions are before ``found``.
+
+    Raises:
+        ConfigError: it is no moment of the archive.
+        BinlogDecodeError: a fault in a file.
+    """
+    start = parse_start(when, "latest", option)
+    files = archive.files.binlog_files
+    reader = BinlogFileReader(files, _ALL, archive.files.decode, "earliest", "latest")
+    reached = Position(files[0].name, 4)
+    place = before = seen = 0
+    is_passed = start == "earliest"
+    for one in reader.transactions():
+        if not one.complete:
+            continue
+        if isinstance(start, datetime.datetime) and one.commit_us >= micros_of(start):
+            is_passed = True
+        if isinstance(start, Position) and start.file and one.start >= start:
+            is_passed = True
+        seen += 1
+        before += one.position <= Position(found.file, found.offset)
+        if is_passed:
+            if before < seen:
+                break
+            continue
+        if isinstance(start, Position) and not start.file:
+            wanted = start.gtid_set
+            assert wanted is not None
+            is_one = (wanted.count if isinstance(wanted, GtidSet) else len(list(wanted))) == 1
+            if not (has_gtid(wanted, one.gtid) if is_one else is_behind(wanted, one.gtid)):
+                continue
+        reached, place = Position(one.position.file, one.position.offset), seen
+    return reached, place == before
 
 
 def end_of(archive: Archive) -> Position:

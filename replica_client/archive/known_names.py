@@ -1,0 +1,159 @@
+"""Names, GTIDs, threads and times that an archive does not have: mistyped ones, mostly."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from replica_client.archive.archive import Archive
+from replica_client.archive.question import Question, meets_run
+from replica_client.codec.printable import did_you_mean
+from replica_client.errors import ConfigError
+from replica_client.gtid import GtidSet
+from replica_client.position.losses import LOSS_KINDS
+from replica_client.position.position import Position
+from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.start_position import micros_of, time_text
+from replica_client.rows.selection import Selection
+from replica_client.schema.ddl.steps import TableName
+
+_HINT = "; --allow-empty takes an empty answer"
+
+
+def check_question(archive: Archive, question: Question) -> None:
+    """Refuse a question about what an archive does not have.
+
+    A range of time or positions without a transaction, a table that was in none of the files and no statement names,
+    and GTIDs of which the archive has none.
+
+    Raises:
+        ConfigError: one line, with the nearest name.
+        BinlogDecodeError: a fault in a file whose index is made.
+    """
+    question.check_positions([file.name for file in archive.files.listed])
+    _check_tables(archive, question)
+    _check_gtids(archive, question)
+    _check_range(archive, question)
+
+
+def check_answer(archive: Archive, question: Question) -> None:
+    """Refuse a question that has an empty answer because no transaction is of its thread.
+
+    Raises:
+        ConfigError: naming the nearest thread.
+        BinlogDecodeError: a fault in a file.
+    """
+    if question.thread is None:
+        return
+    threads: set[str] = set()
+    lenient = AssemblyOptions(Selection(), record_losses=tuple(set(LOSS_KINDS) - {"undecodable"}))
+    for transaction in archive.transactions([Question()], lenient):
+        if transaction.thread_id == question.thread:
+            return
+        if transaction.thread_id is not None:
+            threads.add(str(transaction.thread_id))
+    if not threads:
+        raise ConfigError(
+            f"thread {question.thread}: the binlog does not tell which connection made a row change (MariaDB before "
+            f"11.5 tells it of statements only){_HINT}"
+        )
+    hint = did_you_mean(str(question.thread), threads)
+    raise ConfigError(
+        f"thread {question.thread}: no transaction of the archive is of it; {hint}{_HINT}"
+    )
+
+
+def check_table(archive: Archive, table: TableName) -> None:
+    """Refuse a table that is not in an archive; errors as of :func:`check_question`."""
+    known = set(known_tables(archive))
+    if table not in known:
+        name = ".".join(table)
+        raise ConfigError(f"no table {name} in the archive; {_nearest(name, known)}{_HINT}")
+
+
+def known_tables(archive: Archive) -> Iterator[TableName]:
+    """The tables with rows in an archive, and those that its statements or its schema name, at any time."""
+    for file in archive.files:
+        for table in file.index.tables:
+            yield table.database, table.name
+    for change in archive.files.schema_changes():
+        yield change.database, change.table
+        if change.after is not None:
+            yield change.after.database, change.after.name
+    yield from archive.files.history_now().known_tables()
+
+
+def _check_tables(archive: Archive, question: Question) -> None:
+    if question.patterns is None:
+        return
+    known = {name for name in known_tables(archive) if name[1]}
+    for pattern in question.patterns:
+        selection = Selection([pattern])
+        if not any(selection.wants(*name) for name in known):
+            raise ConfigError(
+                f"no table {pattern} in the archive; {_nearest(pattern, known)}{_HINT}"
+            )
+
+
+def _nearest(name: str, known: set[TableName]) -> str:
+    return did_you_mean(name, (".".join(one) for one in known)) or "there are none"
+
+
+def _check_gtids(archive: Archive, question: Question) -> None:
+    wanted = question.gtid
+    if wanted is None:
+        return
+    origins: set[str] = set()
+    for file in archive.files:
+        for block in file.index.blocks:
+            for run in block.gtids:
+                if meets_run(wanted, run):
+                    return
+                sid, low, high = run
+                dashed = f"{sid[:8]}-{sid[8:12]}-{sid[12:16]}-{sid[16:20]}-{sid[20:]}:{low}-{high}"
+                origins.add(sid if ":" in sid else f"{sid}-{high}" if "-" in sid else dashed)
+    hint = did_you_mean(wanted.compact(), origins) or "it has no GTIDs"
+    raise ConfigError(
+        f"gtid {wanted.compact()[:200]}: no such transaction in the archive; {hint}{_HINT}"
+    )
+
+
+def _check_range(archive: Archive, question: Question) -> None:
+    """Refuse times and GTIDs between which the archive has no transaction."""
+    since, until = question.since, question.until
+    first = last = 0
+    for file in archive.files:
+        for block in file.index.blocks:
+            if block.last_time:
+                first = min(first or block.first_time, block.first_time)
+                last = max(last, block.last_time)
+    if isinstance(since, datetime.datetime) and last and micros_of(since) > last:
+        raise ConfigError(
+            f"since {time_text(micros_of(since))}: the last transaction of the archive is of {time_text(last)}{_HINT}"
+        )
+    if isinstance(until, datetime.datetime) and first and micros_of(until) <= first:
+        raise ConfigError(
+            f"until {time_text(micros_of(until))}: the first transaction of the archive is of {time_text(first)}{_HINT}"
+        )
+    for option, one in (("since", since), ("until", until)):
+        if isinstance(one, Position) and not one.file and isinstance(one.gtid_set, GtidSet):
+            _check_known(archive, one.gtid_set, option)
+
+
+def _check_known(archive: Archive, wanted: GtidSet, option: str) -> None:
+    """Refuse a GTID set whose servers the archive does not know."""
+    known = GtidSet.parse("")
+    for file in archive.files:
+        before = file.index.facts.gtids_before(file.listed.name, archive.files.decode)
+        if isinstance(before, GtidSet):
+            known = known | before
+        for block in file.index.blocks:
+            if any(meets_run(wanted, run) for run in block.gtids):
+                return
+    if known.isdisjoint(wanted) and wanted:
+        raise ConfigError(
+            f"{option} {wanted.compact()[:200]}: the archive has none of these transactions{_HINT}"
+        )
+
+
+__all__ = ["check_answer", "check_question", "check_table", "known_tables"]
