@@ -211,16 +211,7 @@ class Archive:
         question = make_question(
             tables, key, column, before, after, where, since, until, gtid, thread, kind
         )
-        return self.search([question], statements=statements)
-
-    def search(self, questions: Sequence[Question], *, statements: bool = True) -> Found:
-        """The changes that meet one of some questions; see :meth:`find`.
-
-        Args:
-            questions: asked.
-            statements: give the texts of statements, where the binlog has them.
-        """
-        return Found(self, questions, statements)
+        return Found(self, [question], statements)
 
     def history(self, table: str, key: Key) -> list[FoundChange]:
         """All changes of one row, in the order of the binlog, through changes of its key and RENAME TABLE.

@@ -54,8 +54,8 @@ def check_answer(archive: Archive, question: Question) -> None:
             threads.add(str(transaction.thread_id))
     if not threads:
         raise ConfigError(
-            f"thread {question.thread}: the binlog does not tell which connection made a row change (MariaDB before "
-            f"11.5 tells it of statements only){_HINT}"
+            f"thread {question.thread}: the binlog does not say which connection made a row change (MariaDB before "
+            f"11.5 says it of statements only){_HINT}"
         )
     hint = did_you_mean(str(question.thread), threads)
     raise ConfigError(

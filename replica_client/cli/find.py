@@ -121,7 +121,7 @@ def find(
         )
         if not allow_empty:
             check_question(archive, asked)
-        found = archive.search([asked], statements=statement and not count)
+        found = Found(archive, [asked], statement and not count)
         if thread is not None and not allow_empty and next(iter(found), None) is None:
             check_answer(archive, asked)
         chosen = _chosen(found, limit, last)

@@ -70,7 +70,7 @@ KEPT_VERSIONS: Final = 20
 KEPT_GONE: Final = 1000
 """Tables that are remembered as dropped, in databases of which not all tables are known."""
 
-_MOST_TOLD = 1000
+_MOST_REPORTED = 1000
 _FORMAT: Final = "replica-client-schema"
 _VERSION: Final = 1
 
@@ -116,7 +116,7 @@ class SchemaHistory:
         self.lower_case_names = lower_case_names
         self._origin: Origin = "ddl"
         self._spellings = Spellings()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._state: tuple[int, str] | None = None
 
     # What the catalog's functions need.
@@ -455,16 +455,16 @@ class SchemaHistory:
         other._databases = {name: list(models) for name, models in self._databases.items()}
         other._temporary = set(self._temporary)
         other._spellings = self._spellings.copy()
-        other._told = self._told
+        other._reported = self._reported
         other.position = self.position
         other._look_through()
         return other
 
     def is_new(self, text: str) -> bool:
-        """Whether something is told for the first time, of this history and its copies."""
-        if text in self._told or len(self._told) >= _MOST_TOLD:
+        """Whether something is reported for the first time, of this history and its copies."""
+        if text in self._reported or len(self._reported) >= _MOST_REPORTED:
             return False
-        self._told.add(text)
+        self._reported.add(text)
         return True
 
     # Kept and given away.

@@ -51,7 +51,7 @@ def archive(tmp_path: Path) -> rc.Archive:
 
 
 def place(change: rc.Change) -> tuple[str, int, int]:
-    return change.file, change.position, change.row_index
+    return change.file, change.offset, change.row_index
 
 
 def in_zone(moment: datetime.datetime, number: int) -> str:
