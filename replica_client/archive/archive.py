@@ -13,8 +13,9 @@ from replica_client.archive.binlog_archive import (
     IndexedFiles,
     keyed,
 )
+from replica_client.archive.column_step import ColumnStep
 from replica_client.archive.index_format import IndexedBlock
-from replica_client.archive.question import BlockChoice, ChangeTest, ColumnStep, Key, Question
+from replica_client.archive.question import BlockChoice, ChangeTest, Key, Question
 from replica_client.archive.range_reader import transactions_between
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.binlog.options import DecodeOptions

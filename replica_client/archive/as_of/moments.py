@@ -79,7 +79,7 @@ def moment_by_reading(
     files = archive.files.binlog_files
     reader = BinlogFileReader(files, _ALL, archive.files.decode, "earliest", "latest")
     reached = Position(files[0].name, 4)
-    place = before = seen = 0
+    count = before = seen = 0
     is_passed = start == "earliest"
     for one in reader.transactions():
         if not one.complete:
@@ -100,8 +100,8 @@ def moment_by_reading(
             is_one = (wanted.count if isinstance(wanted, GtidSet) else len(list(wanted))) == 1
             if not (has_gtid(wanted, one.gtid) if is_one else is_behind(wanted, one.gtid)):
                 continue
-        reached, place = Position(one.position.file, one.position.offset), seen
-    return reached, place == before
+        reached, count = Position(one.position.file, one.position.offset), seen
+    return reached, count == before
 
 
 def end_of(archive: Archive) -> Position:
