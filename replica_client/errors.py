@@ -86,7 +86,7 @@ _NO_SECRET: Final = re.compile(r"[\"']?(?:file:|env:|\$|<|…|\.\.\.|\*\*\*)", r
 _END: Final = ":;,.)'\"]}"
 
 
-def secret_spans(text: str) -> list[tuple[int, int]]:
+def secret_ranges(text: str) -> list[tuple[int, int]]:
     """Return where passwords lie in a text that may hold paths, URLs, DSNs and JDBC strings, or what was meant as one.
 
     They are the password of an account before a host (``user:password@host``, with any characters but blanks), and the
@@ -107,9 +107,9 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with :data:`HIDDEN` in place of each password; see :func:`secret_spans`."""
+    """Return a text with :data:`HIDDEN` in place of each password; see :func:`secret_ranges`."""
     parts, at = [], 0
-    for start, end in secret_spans(text):
+    for start, end in secret_ranges(text):
         if end > at:
             parts += [text[at:start], HIDDEN] if start >= at else []
             at = end

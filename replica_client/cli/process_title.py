@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from replica_client.errors import secret_spans
+from replica_client.errors import secret_ranges
 
 _PROCESS = Path("/proc/self")
 # Fields 48 and 49 of proc_pid_stat(5), counted behind the program's name, which may hold blanks.
@@ -14,7 +14,7 @@ _ARG_START, _ARG_END = 45, 46
 
 def secrets_in(command_line: bytes) -> Iterator[tuple[int, int]]:
     """Where passwords begin and end in NUL-ended arguments: those in URLs, and in their options."""
-    yield from secret_spans(command_line.decode("latin-1"))
+    yield from secret_ranges(command_line.decode("latin-1"))
 
 
 def hide_passwords() -> None:

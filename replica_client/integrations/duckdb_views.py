@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from replica_client.archive.arrow_tables import BinlogTable
+from replica_client.codec.printable import printable
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ReplicaClientError
 
@@ -92,6 +94,9 @@ def _words(statement: exp.Expr) -> str:
     return "SELECT" if statement.find(exp.Select) is not None else ""
 
 
+_OWN_NAME: Final = "SQL: DuckDB has a database {} of its own; read the table with `changes --tables`, or write it to Parquet"
+
+
 def add_views(
     connection: duckdb.DuckDBPyConnection,
     tables: Mapping[str, BinlogTable],
@@ -107,20 +112,27 @@ def add_views(
         sql: what will be asked: other tables, and columns that it does not name, are left out. None: nothing is.
 
     Raises:
+        ConfigError: a database has a name that DuckDB has for its own.
         ReplicaClientError: the source cannot be read.
     """
     needed = Needed(None, None) if sql is None else Needed.of(sql)
     databases = set()
     for number, table in enumerate(tables.values()):
         databases.add(table.database)
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
         if not needed.uses(table):
             continue
+        try:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
+        except duckdb.Error:
+            raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
         columns = needed.columns_of(table)
         stream = f"replica_client_{number}"
         connection.register(stream, table.select(columns))
         name = f"{_quoted(table.database)}.{_quoted(table.name)}"
-        connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stream}")
+        try:
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stream}")
+        except duckdb.Error:
+            raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
     if len(databases) == 1:
         path = f"{_quoted(databases.pop())},main".replace("'", "''")
         connection.execute(f"SET search_path = '{path}'")

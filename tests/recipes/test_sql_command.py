@@ -11,11 +11,15 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import replica_client as rc
+from replica_client.errors import ConfigError
+from replica_client.integrations.duckdb_views import query
 from replica_client.rows.query_values import json_text, plain_text
 from tests.recipes.served import DATA, served
 
@@ -114,3 +118,27 @@ def test_values(value: Any, plain: str, in_json: str | None) -> None:
     assert plain_text(value) == plain
     expected = json.dumps(plain) if in_json is None else in_json
     assert json_text(value) == (plain if isinstance(value, dict) else expected)
+
+
+@pytest.mark.parametrize(
+    ("database", "works"),
+    [
+        ("main", True),
+        ("shop", True),
+        ("temp", False),
+        ("system", False),
+        ("pg_catalog", False),
+        ("information_schema", False),
+    ],
+)
+def test_databases_of_duckdb_itself(database: str, works: bool) -> None:
+    rows = pa.table({"x": [1]})
+    table: Any = SimpleNamespace(
+        database=database, name="t", schema=rows.schema, select=lambda columns: rows.select(columns)
+    )
+    tables = {f"{database}.t": table}
+    if works:
+        assert query("SELECT x FROM t", tables).fetchall() == [(1,)]
+        return
+    with pytest.raises(ConfigError, match=f"^SQL: DuckDB has a database {database} of its own; "):
+        query("SELECT x FROM t", tables)
