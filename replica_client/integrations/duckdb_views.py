@@ -94,7 +94,9 @@ def _words(statement: exp.Expr) -> str:
     return "SELECT" if statement.find(exp.Select) is not None else ""
 
 
-_OWN_NAME: Final = "SQL: DuckDB has a database {} of its own; read the table with `changes --tables`, or write it to Parquet"
+_OWN_NAME: Final = (
+    "SQL: DuckDB has a database {} of its own; read the table with `changes --tables`"
+)
 
 
 def add_views(
