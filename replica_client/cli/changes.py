@@ -33,6 +33,13 @@ def changes(
             metavar="PATTERN", help="Only these tables: database.table with * and ?; repeatable."
         ),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Not these tables; repeatable. mysql and sys are left out unless --tables names them.",
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -121,6 +128,7 @@ def changes(
         stream = connect(
             url,
             tables=tables,
+            exclude=exclude,
             start=start,
             stop_at_end=stop_at_end,
             position_store=store,
@@ -146,6 +154,7 @@ def changes(
     reader = open_binlog(
         paths,
         tables=tables,
+        exclude=exclude,
         start=start if saved is None else saved.position,
         options=decode_options(key_file, invalid_text=invalid_text),
         schema=known or schema_of(schema, None),

@@ -171,14 +171,26 @@ def _metadata(facts: SourceFacts) -> Finding:
 def _filters(facts: SourceFacts) -> Iterator[Finding]:
     if not facts.status.rows:
         return
-    do, ignore = (str(value or "") for value in facts.status.rows[0][2:4])
-    if do or ignore:
-        what = f"only of {do}" if do else f"not of {ignore}"
+    do, ignore = (str(value or "") for value in (*facts.status.rows[0][2:4], "", "")[:2])
+    if not do and not ignore:
+        return
+    what = f"only of {do}" if do else f"not of {ignore}"
+    if facts.variable("binlog_row_metadata") == "FULL":
         yield warning(
             "binlog_filters",
             f"the source logs changes {what}: others are never seen",
             "remove binlog-do-db and binlog-ignore-db at the source if they are wanted",
         )
+        return
+    # readers/live/binlog_filters.py refuses such a source.
+    yield problem(
+        "binlog_filters",
+        f"the source logs changes {what}, and leaves out statements that alter their tables from another default "
+        "database: rows after them cannot be read without binlog_row_metadata = FULL",
+        "SET GLOBAL binlog_row_metadata = FULL (also in the configuration file), or remove binlog-do-db and "
+        "binlog-ignore-db at the source",
+        *_both("binlog_row_metadata", "FULL"),
+    )
 
 
 def _checksum(facts: SourceFacts) -> Finding:

@@ -224,7 +224,7 @@ class MariadbGtidSet:
         has_theirs, has_mine = self.lists(theirs), other.lists(mine)
         if has_theirs != has_mine:
             return has_theirs  # the one that has the other's last GTID is later
-        return self.reached(domain) > other.reached(domain)
+        return mine.sequence > other.reached(domain)
 
     def to_json(self) -> str:
         """The position as a JSON value: its text."""

@@ -415,6 +415,12 @@ class TransactionAssembler:
             return ()
         return self.schema.perhaps_temporary(event, decoder.format)
 
+    def unknown_pattern(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableName | None:
+        """Return the table that a wanted one is made LIKE, when a look at the live source could tell more of it."""
+        if event.header.type_code not in _QUERIES:
+            return None
+        return self.schema.unknown_pattern(event, decoder.format)
+
     def reads_long(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Callable[[], None] | None:

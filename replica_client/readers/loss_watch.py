@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from replica_client.binlog.event import BinlogEvent
-from replica_client.constants.event_types import EventType
+from replica_client.constants.event_types import EventFlag, EventType
 from replica_client.errors import BinlogDecodeError, DataLossError, ReplicaClientError
 from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.position.losses import Loss, LossKind
@@ -179,7 +179,13 @@ class LossWatch:
         else:
             if event.body.flags:
                 return None  # GTIDs that were passed over for us, not those of the files before
-            stated = MariadbGtidSet(MariadbGtid(*gtid) for gtid in event.body.gtids)
+            gtids = [MariadbGtid(*gtid) for gtid in event.body.gtids]
+            if event.header.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F and isinstance(
+                known, MariadbGtidSet
+            ):
+                # What the source passes over on its way to our position: of domains that we know it is before that.
+                gtids = [gtid for gtid in gtids if known.last_of(gtid.domain_id) is None]
+            stated = MariadbGtidSet(gtids)
         missing, count = _missing(stated, known)
         if not missing:
             return None

@@ -16,10 +16,16 @@ from replica_client.errors import UnknownTableError
 from replica_client.readers.query_text import UNKNOWN, Provenance, ReadQuery, read_query
 from replica_client.readers.statement_effects import first_word, may_change_rows
 from replica_client.readers.surface import remedies
-from replica_client.rows.selection import Selection
+from replica_client.rows.selection import SERVERS_OWN, Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified, are_shared
 from replica_client.schema.ddl.statements import changed_tables, filled_tables
-from replica_client.schema.ddl.steps import CreateTable, RenameTables, TableName, Unrelated
+from replica_client.schema.ddl.steps import (
+    CreateLike,
+    CreateTable,
+    RenameTables,
+    TableName,
+    Unrelated,
+)
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
 from replica_client.schema.left_out import describes_rows, hiding_columns
 from replica_client.schema.model import ColumnModel, TableModel
@@ -41,7 +47,6 @@ _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
 # MariaDB's SET STATEMENT … FOR has any other statement behind it.
 _MAY_RENAME: Final = (b"RENAME", b"SET")
-_SERVERS_OWN: Final = "mysql"
 _COLUMN_SIZE: Final = 256
 
 UnknownTablePolicy = Literal["error", "positional"]
@@ -236,6 +241,22 @@ class SchemaTracker:
             and not self.history.is_temporary(thread_id, old)
         )
 
+    def unknown_pattern(self, event: BinlogEvent, binlog_format: BinlogFormat) -> TableName | None:
+        """Return the table that a wanted one is made LIKE, where nothing is known of it; None elsewhere.
+
+        Definitions are read of wanted tables only, so that one of the others may be needed here for the first time.
+        """
+        if first_word(event.body.query) != b"CREATE" or b"like" not in event.body.query.lower():
+            return None
+        meaning = read_query(event, binlog_format).meaning
+        if not isinstance(meaning, CreateLike) or not self.typed_selection.wants(*meaning.table):
+            return None
+        is_known = isinstance(self.history.table(meaning.model), TableModel | Absent)
+        thread_id = event.body.thread_id
+        if is_known or self.history.is_temporary(thread_id, meaning.model):
+            return None
+        return meaning.model
+
     def server_began(self, event: BinlogEvent) -> None:
         """A FORMAT_DESCRIPTION came; that of the first file after a start of the server ends all sessions."""
         position = LogPosition.of(event.file, event.position)
@@ -246,10 +267,10 @@ class SchemaTracker:
         """Whether rows that are changed under a name are rows of that name only."""
         if isinstance(self.history.table(table), TableModel):
             return True
-        if self._exact.selects_all:
+        if self._exact.selects_all and table[0] not in SERVERS_OWN:
             return True  # tables of this name and of all others are wanted
         # The server's own tables, of which files seldom tell; nobody makes views of other tables there.
-        return table[0] == _SERVERS_OWN and not self.typed_selection.wants_database(table[0])
+        return table[0] in SERVERS_OWN and not self.typed_selection.wants_database(table[0])
 
     def passes_on(self, event: BinlogEvent, binlog_format: BinlogFormat) -> bool:
         """Whether a statement is delivered that changes neither a wanted table nor its rows.
@@ -282,7 +303,7 @@ class SchemaTracker:
 
     def _is_wanted(self, change: TableChange) -> bool:
         """Whether a change is of a wanted table or database, under its old name or the new one."""
-        if self._exact.selects_all:
+        if self._exact.selects_all and change.table[0] not in SERVERS_OWN:
             return True
         wanted = self.typed_selection
         if not change.table[1]:

@@ -13,6 +13,9 @@ from replica_client.schema.names import casefold_name
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 _KEPT: Final = 100_000
 
+SERVERS_OWN: Final = ("mysql", "sys")
+"""Databases of the server itself, of which nobody follows a change without naming them."""
+
 
 class Pattern:
     """One pattern ``database.table``.
@@ -56,6 +59,7 @@ class Pattern:
         self._parts = [_expression(one) for one in parts]
         self.like = _like(text)
         self.all_tables = self._parts[1] == ".*"
+        self.own_database = next((own for own in SERVERS_OWN if self._parts[0] == own), None)
         self.database, self.table = (re.compile(one, re.DOTALL) for one in self._parts)
 
     def matches(self, database: str, table: str) -> bool:
@@ -68,6 +72,8 @@ class Pattern:
     def casefolded(self) -> Pattern:
         """The same for names in lower case."""
         other = Pattern(self.text, "")
+        lowered = casefold_name(self._parts[0])
+        other.own_database = next((own for own in SERVERS_OWN if lowered == own), None)
         other.database, other.table = (
             re.compile(casefold_name(part), re.DOTALL) for part in self._parts
         )
@@ -87,7 +93,8 @@ class Selection:
     """Tables by pattern, minus others; columns by table.
 
     A pattern is ``database.table`` with ``*`` and ``?``, matched with case, as servers on Linux do; see
-    :class:`Pattern`. Where a server takes names in another letter case for the same
+    :class:`Pattern`. The server's own databases, ``mysql`` and ``sys``, are left out unless a pattern names
+    them (``mysql.*``). Where a server takes names in another letter case for the same
     (``lower_case_table_names``), :meth:`casefolded` is used.
 
     Args:
@@ -102,6 +109,8 @@ class Selection:
         >>> wanted = rc.Selection(["shop.*"], exclude=["shop.tmp_*"])
         >>> wanted.wants("shop", "orders"), wanted.wants("shop", "tmp_1")
         (True, False)
+        >>> rc.Selection().wants("mysql", "user"), rc.Selection(["mysql.*"]).wants("mysql", "user")
+        (False, True)
     """
 
     def __init__(
@@ -156,7 +165,7 @@ class Selection:
 
     @property
     def selects_all(self) -> bool:
-        """Whether every table is wanted."""
+        """Return whether no pattern chooses tables; those of the server's own databases are left out."""
         return self._wanted is None and self._unwanted is None
 
     @property
@@ -175,8 +184,16 @@ class Selection:
             self._cache[key] = found
         return found
 
+    def _leaves_out(self, database: str) -> bool:
+        """Return whether a database is the server's own, and no pattern names it without a wildcard."""
+        if database not in SERVERS_OWN or (self._also is not None and self._also[0] == database):
+            return False
+        return all(one.own_database != database for one in self._wanted or ())
+
     def _find(self, database: str, table: str) -> bool:
         also = (database, table) == self._also
+        if self._leaves_out(database):
+            return False
         if self._wanted is not None:
             matched = [one.text for one in self._wanted if one.matches(database, table)]
             self._matched.update(matched)
@@ -189,6 +206,8 @@ class Selection:
         (database,) = self._as_compared(database)
         if self._also is not None and database == self._also[0]:
             return True
+        if self._leaves_out(database):
+            return False
         if any(one.all_tables and one.database.fullmatch(database) for one in self._unwanted or ()):
             return False
         return self._wanted is None or any(one.database.fullmatch(database) for one in self._wanted)
@@ -196,6 +215,8 @@ class Selection:
     def wants_whole_database(self, database: str) -> bool:
         """Whether all tables of a database are wanted."""
         (database,) = self._as_compared(database)
+        if self._leaves_out(database):
+            return False
         if any(one.database.fullmatch(database) for one in self._unwanted or ()):
             return False
         return self._wanted is None or any(

@@ -312,7 +312,8 @@ class SourceConnection:
             executed = await self._mariadb_gtid_at(file, position)
         else:
             executed = str(rows[0][4] or "").replace("\n", "") if len(rows[0]) > 4 else ""
-        return BinlogStatus(file, position, executed)
+        filters = [_databases(value) for value in (*rows[0][2:4], "", "")]
+        return BinlogStatus(file, position, executed, filters[0], filters[1])
 
     async def binary_logs(self) -> list[tuple[str, int]]:
         """Names and sizes of the source's binlog files, oldest first.
@@ -515,6 +516,11 @@ class SourceConnection:
         if self._connection is None or self._connection.closed:
             raise ConnectionLostError(f"the connection to {self.options.address} is closed")
         return self._connection
+
+
+def _databases(value: object) -> tuple[str, ...]:
+    """Return the names in a list of databases that SHOW MASTER STATUS has."""
+    return tuple(filter(None, (part.strip() for part in str(value or "").split(","))))
 
 
 def _integer(value: object) -> int:

@@ -74,8 +74,21 @@ class BinlogStatus:
         file: current file.
         position: its size so far.
         executed_gtid_set: MySQL's executed set, MariaDB's GTID position there; empty without GTIDs.
+        do_databases: ``binlog_do_db``; empty: all.
+        ignored_databases: ``binlog_ignore_db``.
     """
 
     file: str
     position: int
     executed_gtid_set: str
+    do_databases: tuple[str, ...] = ()
+    ignored_databases: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> str:
+        """The filters in words: ``only databases a, b``; empty where there are none."""
+        if self.do_databases:
+            return f"only databases {', '.join(self.do_databases)} (binlog_do_db)"
+        if self.ignored_databases:
+            return f"no database {', '.join(self.ignored_databases)} (binlog_ignore_db)"
+        return ""

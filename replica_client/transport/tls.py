@@ -69,6 +69,7 @@ def tls_failure(error: BaseException, options: TlsOptions) -> str:
             "UNSUPPORTED_PROTOCOL",
             "WRONG_SSL_VERSION",
             "TLSV1_ALERT_PROTOCOL_VERSION",
+            "WRONG_VERSION_NUMBER",  # of the record: yaSSL of MySQL 5.6
         ):
             return (
                 "the server's TLS is older than 1.2, which is not secure any more; upgrade the server, "

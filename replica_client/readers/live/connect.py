@@ -59,7 +59,8 @@ def connect(
         url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves; several
             hosts (``mysql://user:password@host1,host2:3307/``), or a list, are a source and replicas that
             may take its place.
-        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all but those of the
+            server's own databases ``mysql`` and ``sys``, which have to be named (``mysql.*``).
         exclude: patterns of unwanted tables.
         columns: names of the wanted columns, for all tables or by table pattern.
         start: a position, a GTID set, ``"earliest"``, ``"latest"`` (the default) or a time; a position

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import field
 
 from replica_client.binlog.header import EventHeader
@@ -79,6 +79,7 @@ class SourceLink:
         options: how.
 
     Attributes:
+        check: looks at the source before each dump, and refuses one that cannot be read; None: nothing does.
         dump: the running dump.
         generation: number of dumps begun so far.
         loss: why there is no dump; None while there is one.
@@ -95,6 +96,7 @@ class SourceLink:
         self._tries: Iterator[float] | None = None
         self._attempt = 0
         self._unproven = False
+        self.check: Callable[[SourceConnection], Awaitable[None]] | None = None
         self.dump: DumpStream | None = None
         self.generation = 0
         self.loss: ReplicaClientError | None = None
@@ -141,6 +143,8 @@ class SourceLink:
             ServerError: the source refuses.
             TransportError: the connection failed.
         """
+        if self.check is not None:
+            await self.check(connection)
         request = await dump_request(connection, position, non_block=self._options.non_block)
         await self._check_source(connection, position, request)
         await self._check_server_id(connection)

@@ -398,7 +398,12 @@ class SourceStream(AsynchronousOnly):
         )
 
     def _new_assembler(self) -> TransactionAssembler:
-        """What puts transactions together."""
+        """Return what puts transactions together.
+
+        Raises:
+            ConfigError: the source does not log all that its rows need.
+        """
+        self._knowledge.begin_rows()
         return self.make_assembler(self._knowledge.assembly())
 
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
@@ -420,6 +425,7 @@ class SourceStream(AsynchronousOnly):
                 await asyncio.to_thread(ahead)
             await self._knowledge.prove_targets(located, feed, assembler)
             await self._knowledge.prove_renames(located, feed, assembler)
+            await self._knowledge.prove_pattern(located, feed, assembler)
         xid = assembler.pending_commit(located)
         if xid is not None and located.boundary is not None:
             await self._knowledge.read_back(

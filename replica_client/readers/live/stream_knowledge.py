@@ -10,12 +10,13 @@ from typing import Final, TypeVar
 
 from replica_client.binlog.event import BinlogEvent
 from replica_client.constants.event_types import EventType
-from replica_client.errors import ServerError
+from replica_client.errors import ConfigError, ServerError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
 from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger, XaId
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
+from replica_client.readers.live.binlog_filters import check_filters
 from replica_client.readers.live.live_prepared import PreparedSource
 from replica_client.readers.live.live_schema import SchemaProver, read_source
 from replica_client.readers.live.past_source import ReadingState
@@ -58,6 +59,9 @@ class StreamKnowledge:
         self.prepared = PreparedRows()
         self._prover = self._new_prover(link.host)
         self._asked: dict[tuple[str, str], object] = {}
+        self._reads_rows = False
+        self._refusal: ConfigError | None = None
+        link.check = self.check_filters
 
     def _new_prover(self, host: ConnectOptions) -> SchemaProver:
         return SchemaProver(host, self._options.decode, self._options.assembly.selection)
@@ -140,6 +144,32 @@ class StreamKnowledge:
             return latest
         return start
 
+    async def check_filters(self, connection: SourceConnection) -> None:
+        """Look whether binlog filters of the source may hide statements that change wanted tables.
+
+        Raises:
+            ConfigError: they may, and rows are read already.
+        """
+        assembly = self._options.assembly
+        accepted = assembly.on_unknown_table == "positional"
+        accepted = accepted or bool({"all", "unknown_table"} & set(assembly.record_losses))
+        try:
+            await check_filters(connection, assembly.selection, may_be_unproven=accepted)
+        except ConfigError as error:
+            if self._reads_rows:
+                raise
+            self._refusal = error
+
+    def begin_rows(self) -> None:
+        """Rows are read from now on; who takes events alone needs no definitions.
+
+        Raises:
+            ConfigError: binlog filters of the source may hide statements that change wanted tables.
+        """
+        self._reads_rows = True
+        if self._refusal is not None:
+            raise self._refusal
+
     async def prove(
         self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
     ) -> None:
@@ -155,6 +185,14 @@ class StreamKnowledge:
     ) -> None:
         """Find out whether names in a statement logged as text are those of tables, not of views."""
         for name in assembler.perhaps_views(located.event, feed.decoder):
+            await self._ask_for(name, located.event, feed, assembler)
+
+    async def prove_pattern(
+        self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
+    ) -> None:
+        """Find out what a table looks like that another one is made LIKE."""
+        name = assembler.unknown_pattern(located.event, feed.decoder)
+        if name is not None:
             await self._ask_for(name, located.event, feed, assembler)
 
     async def prove_renames(
