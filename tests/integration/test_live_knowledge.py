@@ -128,8 +128,8 @@ def test_no_global_setting_cuts_or_changes_what_is_known(fresh_server, name: str
         assert [len(one) for one in found[:2]] == [1, 1], setting
         assert found[0] == found[1] == expected, setting
         assert change.shape.column_names == ("id", "u", "e", "b", "ж", "d"), setting
-        default = change.shape.columns[3].definition.default
-        assert default == "0x00FF0100", setting
+        if server.flavor == "mysql":  # SHOW CREATE TABLE is read for it
+            assert change.shape.columns[3].definition.default == "0x00FF0100", setting
     assert seen >= len(CUTTING) - 3
 
 
