@@ -13,9 +13,10 @@ from typing import Final
 
 from replica_client.backup.backup_catalog import Catalog, FileRecord, locked
 from replica_client.backup.index_writer import IndexWriter
-from replica_client.backup.receiver import BackupReceiver
+from replica_client.backup.receiver import HEARTBEATS, BackupReceiver
 from replica_client.backup.resume import find_resume, unknown_file
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.layout import TYPE_OFFSET
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     BackupError,
@@ -98,6 +99,7 @@ class BackupStatus:
         behind: bytes that were to be copied when the last connection began; None when not known.
         connections: opened so far.
         error: why there is no connection now; empty while there is one.
+        delay: seconds from the commit of the newest event to its arrival, by both clocks.
     """
 
     file: str = ""
@@ -106,6 +108,7 @@ class BackupStatus:
     behind: int | None = None
     connections: int = 0
     error: str = ""
+    delay: float = 0.0
 
 
 class Backup:
@@ -280,6 +283,7 @@ class Backup:
                 events = None
             if events:
                 receiver.receive(events)
+                self.status.delay = _delay(events[-1], self.status.delay)
                 self._from_start &= not receiver.confirmed
                 self._report(receiver)
             waited_for = bool(events) and dump.semi_sync_active
@@ -360,3 +364,11 @@ class Backup:
 def _take_all(steps: list[Callable[[], None]]) -> None:
     for step in steps:
         step()
+
+
+def _delay(event: bytes, before: float) -> float:
+    """Seconds from an event's time, which is in whole seconds, until now; 0 for a heartbeat: all was sent."""
+    if event[TYPE_OFFSET] in HEARTBEATS:
+        return 0.0
+    written = int.from_bytes(event[:4], "little")
+    return max(0.0, time.time() - written - 1) if written else before

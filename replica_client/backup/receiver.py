@@ -30,7 +30,7 @@ _ARTIFICIAL: Final = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION_EVENT)
 _START_ENCRYPTION: Final = int(EventType.START_ENCRYPTION_EVENT)
-_HEARTBEATS: Final = (
+HEARTBEATS: Final = (
     int(EventType.HEARTBEAT_LOG_EVENT),
     int(EventType.HEARTBEAT_LOG_EVENT_V2),
 )
@@ -182,7 +182,7 @@ class BackupReceiver:
                 event_type=code,
                 event_name=event_type_name(code),
             )
-        if code in _HEARTBEATS:
+        if code in HEARTBEATS:
             return
         if flags & _ARTIFICIAL or (code == _ROTATE and not timestamp):
             if code == _ROTATE:

@@ -1,9 +1,14 @@
-"""Accounts that may log in to a server of binlog files."""
+"""Accounts that may log in to a server of binlog files, and the limits of what they may use."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import ipaddress
 import secrets
+from collections.abc import Iterable
 from dataclasses import field
+from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.wire.auth.stored import ClearPassword, StoredPassword
@@ -19,6 +24,7 @@ class Account:
         password: what is known of its password.
         cached: caching_sha2_password: a client has shown the password, the fast path is open.
         exists: False for a name that nobody has: its login goes on as any other does, and fails.
+        admin: it may purge files, and see and end the connections of other accounts.
     """
 
     user: str
@@ -26,24 +32,82 @@ class Account:
     password: StoredPassword = field(repr=False)
     cached: bool = True
     exists: bool = True
+    admin: bool = False
 
 
-def nobody(user: str, plugin: str) -> Account:
-    """The account for a user name that does not exist; no password is right for it."""
-    return Account(user, plugin, ClearPassword(secrets.token_bytes(32)), exists=False)
+class Accounts:
+    """All accounts, and stand-ins for the names that nobody has.
+
+    A stand-in has the plugin and the kind of password of one of the accounts, always the same one for a name: neither
+    the packets nor the time of a login reveal which names exist.
+
+    Args:
+        accounts: who may log in.
+        default_plugin: of stand-ins when there are no accounts.
+        key: chooses stand-ins; kept over restarts by whoever needs that. None: a random one.
+    """
+
+    def __init__(
+        self, accounts: Iterable[Account], default_plugin: str, key: bytes | None = None
+    ) -> None:
+        self._default_plugin = default_plugin
+        self._key = key or secrets.token_bytes(32)
+        self.by_name: dict[str, Account] = {account.user: account for account in accounts}
+
+    def of(self, user: str) -> Account:
+        """Return the account of a name; for an unknown name one that no password opens."""
+        known = self.by_name.get(user)
+        if known is not None:
+            return known
+        models = list(self.by_name.values())
+        if not models:
+            return Account(user, self._default_plugin, ClearPassword(b"").decoy(), exists=False)
+        digest = hmac.digest(self._key, user.encode("utf-8", "surrogateescape"), hashlib.sha256)
+        model = models[int.from_bytes(digest[:8], "little") % len(models)]
+        return Account(user, model.plugin, model.password.decoy(), model.cached, exists=False)
+
+    def replaced(self, accounts: Iterable[Account]) -> Accounts:
+        """Return other accounts with the same key; a password that stays the same keeps what is known of it."""
+        made = Accounts(accounts, self._default_plugin, self._key)
+        for user, account in made.by_name.items():
+            if self.is_same(made, user):
+                kept = self.by_name[user]
+                account.password, account.cached = kept.password, kept.cached
+        return made
+
+    def is_same(self, others: Accounts, user: str) -> bool:
+        """Whether an account has the same login in others."""
+        one, other = self.by_name.get(user), others.by_name.get(user)
+        if one is None or other is None:
+            return False
+        return one.plugin == other.plugin and one.password.is_same(other.password)
+
+    def is_admin(self, user: str) -> bool:
+        """Whether an account may purge files and end connections of others."""
+        known = self.by_name.get(user)
+        return known is not None and known.admin
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for each client; None is no limit.
+    """Limits for clients; None is no limit.
 
     Attributes:
         login_timeout: seconds until a connection must be logged in.
         idle_timeout: seconds without a command before the dump.
         write_timeout: seconds that a client may take nothing.
-        connections: open at once.
+        connections: logged in at once. At this number the account with the most gives up its newest one.
         logins: connections at once that are not logged in yet.
+        peer_logins: of these, from one address (IPv6: one network of 64 bits).
         user_connections: open at once for one account.
+        refusal_delay: seconds after which a refused login is answered.
+        command_size: bytes of a command.
+        command_timeout: seconds from the first byte of a command to its last.
+        statement_timeout: seconds that a statement may take.
+        session_memory: bytes that a session may hold: its command, user variables, answer and dump.
+        account_memory: bytes that all sessions of an account may hold together.
+        account_share: of one processor that an account's commands may use; a second may be used at once.
+        replicas: of one account that are remembered when they have gone, and hold files.
     """
 
     login_timeout: float | None = None
@@ -51,4 +115,29 @@ class Limits:
     write_timeout: float | None = None
     connections: int | None = None
     logins: int | None = None
+    peer_logins: int | None = None
     user_connections: int | None = None
+    refusal_delay: float = 0.0
+    command_size: int = 16 << 20
+    command_timeout: float | None = None
+    statement_timeout: float | None = None
+    session_memory: int | None = None
+    account_memory: int | None = None
+    account_share: float | None = None
+    replicas: int = 100
+
+
+_NETWORK: Final = 64
+
+
+def peer_of(address: str) -> str:
+    """Return what counts as one peer: an IPv4 address, or a network of 64 bits."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, _NETWORK), strict=False))
+    return str(found)

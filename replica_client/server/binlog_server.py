@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from replica_client.codec.printable import printable
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ServerError
 from replica_client.server import certificates
-from replica_client.server.accounts import Account, Limits, nobody
+from replica_client.server.accounts import Account, Accounts, Limits
+from replica_client.server.budget import AccountBudget, Worker
 from replica_client.server.packet_output import Output
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
-from replica_client.server.understood_sql import Rows, normal
+from replica_client.server.statements import normal
+from replica_client.server.understood_sql import Rows
+from replica_client.server.variables import PLAYED_VARIABLES, own_variables
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.packets import ErrPacket
 from replica_client.wire.resultset import Value
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+_LOG = logging.getLogger("replica_client.server")
+
+_LOGGED_REFUSALS: Final = 10
+"""Refused logins of one second that have a line of their own in the log."""
+
+_READ_LIMIT: Final = 16 << 10
+"""Bytes that one connection is read ahead."""
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 
@@ -49,12 +63,15 @@ class BinlogServer:
         comment: the server's ``version_comment``.
         server_uuid: of the server; None: of the first GTID in the files.
         on_dump: called when a client has asked for a dump.
+        login_key: chooses how logins of unknown names look; None: a random one.
 
     Attributes:
+        worker: a thread for statements that take long.
         port: where it listens, once started.
         library: the files.
         connections: how many clients have connected so far.
         failed_logins: how many logins were refused so far.
+        questions: how many statements came so far.
     """
 
     def __init__(
@@ -74,6 +91,7 @@ class BinlogServer:
         comment: str = "replica_client",
         server_uuid: str | None = None,
         on_dump: Callable[[], None] | None = None,
+        login_key: bytes | None = None,
     ) -> None:
         self.library = library
         self.host = host
@@ -81,7 +99,9 @@ class BinlogServer:
         self.default_plugin = default_plugin or _default_plugin(library)
         self.tls_context = tls
         self.limits = limits or Limits()
-        self.answers = {normal(sql): rows for sql, rows in (answers or {}).items()}
+        self.answers: Mapping[str, Rows] = {
+            normal(sql): rows for sql, rows in (answers or {}).items()
+        }
         self.semi_sync = semi_sync
         self.comment = comment
         self.server_uuid = server_uuid or library.server_uuid() or NO_UUID
@@ -89,10 +109,16 @@ class BinlogServer:
             self.server_uuid = str(uuid.uuid4())
         self.connections = 0
         self.failed_logins = 0
+        self.questions = 0
         self._on_dump = on_dump
         self._tls_required = tls_required
         self._unix_socket = unix_socket
-        self._accounts = {account.user: account for account in accounts}
+        self.accounts = Accounts(accounts, self.default_plugin, login_key)
+        self.worker = Worker()
+        self._budgets: dict[str, AccountBudget] = {}
+        self._started = time.monotonic()
+        self._refusals = (0, 0)
+        self._variables: tuple[object, dict[str, Value]] | None = None
         self._servers: list[asyncio.Server] = []
         self._sessions: dict[int, tuple[ServerSession, asyncio.Task[None]]] = {}
 
@@ -108,11 +134,15 @@ class BinlogServer:
             ConfigError: the port or the socket's path cannot be used.
         """
         try:
-            server = await asyncio.start_server(self._accept, self.host, self.port)
+            server = await asyncio.start_server(
+                self._accept, self.host, self.port, limit=_READ_LIMIT
+            )
             self._servers.append(server)
             self.port = server.sockets[0].getsockname()[1]
             if self._unix_socket is not None:
-                unix = await asyncio.start_unix_server(self._accept, self._unix_socket)
+                unix = await asyncio.start_unix_server(
+                    self._accept, self._unix_socket, limit=_READ_LIMIT
+                )
                 self._servers.append(unix)
         except OSError as error:
             await self.close()
@@ -128,6 +158,7 @@ class BinlogServer:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+        self.worker.close()
 
     async def disconnect_all(self) -> None:
         """Drop every client, as a server that is killed does."""
@@ -150,8 +181,12 @@ class BinlogServer:
     # What sessions ask and report.
 
     def account(self, user: str) -> Account:
-        """The account of a user name; for an unknown name an account that no password opens."""
-        return self._accounts.get(user) or nobody(user, self.default_plugin)
+        """Return the account of a user name; for an unknown name an account that no password opens."""
+        return self.accounts.of(user)
+
+    def budget(self, user: str) -> AccountBudget:
+        """Return what the sessions of an account share."""
+        return self._budgets.setdefault(user, AccountBudget(self.limits))
 
     def rsa_key(self) -> RSAPrivateKey:
         """For passwords that come without TLS."""
@@ -163,18 +198,59 @@ class BinlogServer:
             return ServerError(
                 3159, "08004", "Connections using insecure transport are prohibited: ask for TLS"
             )
+        return None
+
+    def too_many(self, user: str) -> ServerError | None:
+        """The reason to refuse a login whose password was right; None when there is none.
+
+        When the server is full, the account with the most connections gives up its newest one.
+        """
+        held = self._connections_by_user()
         most = self.limits.user_connections
-        if most is not None and sum(other.user == user for other in self.sessions) >= most:
+        if most is not None and held.get(user, 0) >= most:
             return ServerError(
                 1226,
                 "42000",
                 f"User has exceeded the 'max_user_connections' resource (current value: {most})",
             )
+        most = self.limits.connections
+        if most is None or sum(held.values()) < most:
+            return None
+        largest = max(held, key=lambda name: held[name])
+        if held[largest] <= held.get(user, 0) + 1:
+            return ServerError(1040, "08004", "Too many connections")
+        theirs = [task for one, task in self._sessions.values() if one.user == largest]
+        still = [task for task in theirs if not task.cancelling()]
+        if still:
+            still[-1].cancel()
         return None
 
-    def login_failed(self, connection_id: int, user: str, peer: str) -> None:
-        """A login was refused."""
+    def _connections_by_user(self) -> dict[str, int]:
+        held: dict[str, int] = {}
+        for session in self.sessions:
+            if session.user:
+                held[session.user] = held.get(session.user, 0) + 1
+        return held
+
+    def login_failed(
+        self, connection_id: int, user: str, peer: str, error: ServerError | None = None
+    ) -> None:
+        """A login was refused: log who and from where, a bounded number of lines each second."""
         self.failed_logins += 1
+        second = int(time.monotonic())
+        before, count = self._refusals
+        if second != before:
+            if count > _LOGGED_REFUSALS:
+                _LOG.warning("%d more logins were refused", count - _LOGGED_REFUSALS)
+            count = 0
+        self._refusals = second, count + 1
+        if count < _LOGGED_REFUSALS and error is not None:
+            _LOG.warning(
+                "refused login of user %s from %s: error %d",
+                printable(user[:_LONGEST_NAME]),
+                peer or "a Unix socket",
+                error.errno,
+            )
 
     def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:
         """A login succeeded."""
@@ -182,8 +258,63 @@ class BinlogServer:
     def statement_came(self, session: ServerSession, sql: str) -> None:
         """A client sent a statement."""
 
+    def change_accounts(self, accounts: Iterable[Account]) -> None:
+        """Take other accounts; connections of accounts that are gone or have another password end."""
+        before = self.accounts
+        self.accounts = before.replaced(accounts)
+        for session, task in list(self._sessions.values()):
+            if session.user and not before.is_same(self.accounts, session.user):
+                task.cancel()
+
+    # What statements ask.
+
+    def variables(self) -> Mapping[str, Value]:
+        """Return what the server says of itself and of its files, by name in lower case."""
+        files = self.library.files
+        mode, last = self.library.gtid_mode, files[-1]
+        state = (files[0].name, last.name, last.size, mode, self.port, self.server_uuid)
+        if self._variables is None or self._variables[0] != state:
+            values = own_variables(
+                self.library,
+                port=self.port,
+                server_uuid=self.server_uuid,
+                comment=self.comment,
+                semi_sync=self.semi_sync,
+                idle_timeout=self.limits.idle_timeout,
+                write_timeout=self.limits.write_timeout,
+            )
+            self._variables = state, values
+        return self._variables[1]
+
+    async def source_variables(self) -> Mapping[str, Value] | None:
+        """Return the variables of the source that a testing server plays."""
+        return PLAYED_VARIABLES
+
+    def replica_status(self) -> Mapping[str, Value] | None:
+        """Return the row of SHOW REPLICA STATUS; None for a server that is no replica."""
+        return None
+
+    def status(self) -> Mapping[str, Value]:
+        """Return the rows of SHOW STATUS."""
+        held = sum(self._connections_by_user().values())
+        return {
+            "Aborted_connects": self.failed_logins,
+            "Connections": self.connections,
+            "Max_used_connections": self.limits.connections or held,
+            "Questions": self.questions,
+            "Threads_connected": held,
+            "Threads_running": sum(one.doing == "Query" for one in self.sessions),
+            "Uptime": int(time.monotonic() - self._started),
+        }
+
+    def statistics(self) -> str:
+        """Return the answer to COM_STATISTICS."""
+        uptime = int(time.monotonic() - self._started)
+        threads = sum(self._connections_by_user().values())
+        return f"Uptime: {uptime}  Threads: {threads}  Questions: {self.questions}  Slow queries: 0"
+
     def replicas(self) -> list[tuple[Value, ...]]:
-        """Rows of SHOW REPLICAS."""
+        """Return the rows of SHOW REPLICAS."""
         return [
             (
                 session.replica.server_id,
@@ -196,18 +327,44 @@ class BinlogServer:
             if session.replica is not None
         ]
 
+    def processes(self, user: str) -> list[tuple[Value, ...]]:
+        """Return the rows of SHOW PROCESSLIST: of one's own account; of all for an administrator."""
+        now, admin = asyncio.get_running_loop().time(), self.accounts.is_admin(user)
+        return [
+            (
+                session.connection_id,
+                session.user or "unauthenticated user",
+                session.peer or "localhost",
+                None,
+                session.doing,
+                int(now - session.since),
+                session.state,
+                None,
+            )
+            for session in self.sessions
+            if session.user == user or admin
+        ]
+
     def kill(self, connection_id: int, user: str) -> None:
-        """Close a connection of the same user.
+        """Close a connection of the same user, or of any for an administrator.
 
         Raises:
             ServerError: there is none of that number, or it is another user's.
         """
         found = self._sessions.get(connection_id)
-        if found is None:
+        admin = self.accounts.is_admin(user)
+        # To others a connection of another account is not there: numbers reveal nothing.
+        if found is None or (found[0].user != user and not admin):
             raise ServerError(1094, "HY000", f"Unknown thread id: {connection_id}")
-        if found[0].user != user:
-            raise ServerError(1095, "HY000", f"You are not owner of thread {connection_id}")
         found[1].cancel()
+
+    async def purge(self, user: str, *, to: str, before: str) -> None:
+        """Remove files.
+
+        Raises:
+            ServerError: always; a relay knows better.
+        """
+        raise ServerError(1227, "42000", "Access denied: this server's files are not its own")
 
     def dump_begins(self, session: ServerSession) -> None:
         """End an older dump of the replica that starts a new one."""
@@ -216,12 +373,7 @@ class BinlogServer:
         for other in self.sessions:
             if other is session or not other.dump_server_id:
                 continue
-            same = (
-                other.replica_uuid == session.replica_uuid
-                if session.replica_uuid
-                else other.dump_server_id == session.dump_server_id
-            )
-            if same:
+            if other.replica_key == session.replica_key:
                 other.evict(
                     ServerError(
                         1236,
@@ -244,12 +396,13 @@ class BinlogServer:
         task = asyncio.current_task()
         if task is None:
             return
-        if self._is_full():
+        _watch(writer, self.limits.write_timeout)
+        # Without it asyncio reads 256 KiB ahead, also of a client that has not logged in.
+        setattr(writer.transport, "max_size", _READ_LIMIT)  # noqa: B010
+        session = self._session(number, reader, writer)
+        if not self._make_room(session):
             await self._turn_away(writer)
             return
-        self._end_oldest_login()
-        _watch(writer, self.limits.write_timeout)
-        session = self._session(number, reader, writer)
         self._sessions[number] = (session, task)
         try:
             await session.run()
@@ -258,19 +411,27 @@ class BinlogServer:
         finally:
             self._sessions.pop(number, None)
 
-    def _is_full(self) -> bool:
-        most = self.limits.connections
-        return most is not None and len(self._sessions) >= most
+    def _make_room(self, session: ServerSession) -> bool:
+        """Whether one more connection may log in.
 
-    def _end_oldest_login(self) -> None:
-        """With too many logins at once the oldest ends: a flood of them keeps nobody out who logs in at once."""
-        most = self.limits.logins
-        if most is None:
-            return
-        # Dictionaries keep their order: the oldest comes first.
-        waiting = [task for session, task in self._sessions.values() if not session.user]
-        for task in waiting[: max(0, len(waiting) - most + 1)]:
-            task.cancel()
+        With too many logins at once, of one address or of all, the oldest that says nothing ends: a flood of them keeps
+        nobody out who logs in at once. Logins that were refused stay until they have been answered: they cannot be
+        hurried by new ones.
+        """
+        peer = session.network
+        logins = [(one, task) for one, task in self._sessions.values() if not one.user]
+        for most, among in (
+            (self.limits.peer_logins, [one for one in logins if one[0].network == peer]),
+            (self.limits.logins, logins),
+        ):
+            if most is None or len(among) < most:
+                continue
+            # Dictionaries keep their order: the oldest comes first.
+            silent = next((task for one, task in among if not one.refused), None)
+            if silent is None:
+                return False
+            silent.cancel()
+        return True
 
     async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
         output = Output(writer, self.limits.write_timeout)
@@ -281,6 +442,9 @@ class BinlogServer:
             pass
         finally:
             writer.transport.abort()
+
+
+_LONGEST_NAME: Final = 80
 
 
 def _watch(writer: asyncio.StreamWriter, write_timeout: float | None) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +26,7 @@ from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, E
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
+from replica_client.server.budget import SLICE_SECONDS
 from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
@@ -33,7 +37,21 @@ from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import MAX_PIECE_SIZE, SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
 
-_PIECE_SIZE: Final = 1 << 20
+_PIECE_SIZE: Final = 256 << 10
+_LARGE: Final = 1 << 20
+"""Bytes of an event that is sent in pieces; while it is queued, a chunk is in memory."""
+
+_LOOKED_AT: Final = frozenset(
+    (
+        *GTID_TYPES,
+        EventType.ROTATE_EVENT,
+        EventType.STOP_EVENT,
+        EventType.ANNOTATE_ROWS_EVENT,
+        EventType.QUERY_EVENT,
+        EventType.XID_EVENT,
+    )
+)
+"""Events whose contents or type decide how they are sent."""
 
 
 class DumpSender:
@@ -42,6 +60,7 @@ class DumpSender:
     Attributes:
         file: that is sent; None before the first.
         position: up to which it was sent, or passed over.
+        lane: held while events are looked at one by one; None: nobody else does.
     """
 
     sends_chunks = True
@@ -66,6 +85,7 @@ class DumpSender:
         self._growth = asyncio.Event()
         self._at_end: ServedFile | None = None
         self._last_sent = 0.0
+        self.lane: asyncio.Lock | None = None
 
     async def run(self) -> None:
         """Send until the end of the files (non_block), or for ever.
@@ -201,16 +221,17 @@ class DumpSender:
     async def _send_large(self, file: ServedFile, position: int, size: int) -> None:
         """Send an event that is larger than a chunk, in pieces: it is never in memory as a whole."""
         output = self._output
-        payload, at = size + 1, 0
+        head = bytes((0, SEMI_SYNC_MAGIC, 0)) if self._order.semi_sync else b"\0"
+        payload, at = size + len(head), 0
         while True:
             end = min(payload, at + MAX_PIECE_SIZE)
             output.start_packet(end - at)
             whole = end - at == MAX_PIECE_SIZE
             if not at:
-                output.raw(b"\0")
-                at = 1
+                output.raw(head)
+                at = len(head)
             while at < end:
-                piece = file.read(position + at - 1, min(_PIECE_SIZE, end - at))
+                piece = file.read(position + at - len(head), min(_PIECE_SIZE, end - at))
                 if not piece:
                     raise ConnectionAbortedError("the file is shorter than it was")
                 output.raw(piece)
@@ -289,7 +310,8 @@ class DumpSender:
         self, file: ServedFile, position: int, have: GtidSet | MariadbGtidSet
     ) -> int:
         """Skip the part of a file of which it is known that the client has all of it."""
-        start, before = await file.transactions.first_for(have)
+        async with self._turn():
+            start, before = await file.transactions.first_for(have)
         if start <= file.head_size or before is None:
             return position
         while position < file.head_size:
@@ -305,21 +327,22 @@ class DumpSender:
         return start
 
     async def _send_events(self, file: ServedFile, position: int) -> int:
-        """Send what is there but what the client has."""
-        piece, base = b"", position
+        """Send the events that the client lacks."""
         while True:
-            at = position - base
-            if at + HEADER_SIZE > len(piece) or at + file.event_size(piece, at) > len(piece):
-                if piece:
-                    await asyncio.sleep(0)  # a client that skips much keeps nobody waiting
-                piece, base, at = self._piece(file, position), position, 0
-                if not piece:
-                    break
-            size = file.event_size(piece, at)
-            self._send_event(file, position, piece[at : at + size])
+            if size := self._large_event(file, position):
+                if self._skipping:
+                    self._skipped_to = position + size
+                else:
+                    self._end_of_skip(file, position)
+                    await self._send_large(file, position, size)
+                position += size
+                continue
+            async with self._turn():
+                before, position = position, self._queue_events(file, position)
             if self._is_reached:
                 return position
-            position += size
+            if position == before:
+                break
             if self._output.pending_size >= self._output.chunk_size:
                 await self._output.flush()
                 self.position = position
@@ -328,6 +351,36 @@ class DumpSender:
             await file.transactions.count(position)
             self._has_passed = file.transactions.all_counted_are_before(position, have)
         return position
+
+    def _large_event(self, file: ServedFile, position: int) -> int:
+        """The size of an event that is not to be in memory as a whole; 0 for others."""
+        header = file.header_at(position)
+        if header is None or header.event_size <= _LARGE or not self.sends_chunks:
+            return 0
+        return 0 if self._until is not None or header.type_code in _LOOKED_AT else header.event_size
+
+    def _queue_events(self, file: ServedFile, position: int) -> int:
+        """Queue the events of one piece, for as long as a slice of time lasts; returns up to where it came."""
+        piece, at = self._piece(file, position), 0
+        end = time.perf_counter() + SLICE_SECONDS
+        while at + HEADER_SIZE <= len(piece) and at + file.event_size(piece, at) <= len(piece):
+            size = file.event_size(piece, at)
+            self._send_event(file, position + at, piece[at : at + size])
+            at += size
+            full = self._output.pending_size >= self._output.chunk_size
+            if self._is_reached or full or time.perf_counter() >= end:
+                break
+        return position + at
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """A slice of work, when the account's other sessions do none."""
+        await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
+        if self.lane is None:
+            yield
+            return
+        async with self.lane:
+            yield
 
     def _piece(self, file: ServedFile, position: int) -> bytes:
         """What stands at a position, at least one whole event; empty when there is none."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import socket
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from replica_client.constants.capabilities import Capability
@@ -14,10 +17,14 @@ from replica_client.constants.commands import Command, DumpFlag
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.server.accounts import peer_of
+from replica_client.server.budget import COMMAND_SECONDS, SessionBudget
 from replica_client.server.dump_start import DumpOrder, checksum_of_text
+from replica_client.server.framed_chunks import CHUNK_SIZE
 from replica_client.server.packet_output import Output
 from replica_client.server.sender import DumpSender
-from replica_client.server.understood_sql import SqlSession
+from replica_client.server.show_events import LIKE_ROW
+from replica_client.server.understood_sql import Rows, RowStream, SqlSession, no_database
 from replica_client.transport.starting_tls import start_tls
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.command_packets import (
@@ -31,19 +38,23 @@ from replica_client.wire.compressed_packets import HEADER_SIZE as FRAME_HEADER_S
 from replica_client.wire.compressed_packets import Compression, FrameDecoder
 from replica_client.wire.framing import MAX_PIECE_SIZE
 from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
-from replica_client.wire.packets import AuthSwitchRequest, ErrPacket, OkPacket
-from replica_client.wire.resultset import encode_result
+from replica_client.wire.packets import AuthSwitchRequest, EofPacket, ErrPacket, OkPacket
+from replica_client.wire.resultset import encode_result, encode_row
 
 if TYPE_CHECKING:
     from replica_client.server.binlog_server import BinlogServer
 
 _LOG = logging.getLogger("replica_client.server")
 
-MAX_COMMAND_SIZE: Final = 16 << 20
 MAX_LOGIN_SIZE: Final = 64 << 10
 """Bytes of a packet before the client is known; connection attributes are the largest part."""
 
 _LONGEST_USER: Final = 128
+_READ_SIZE: Final = 64 << 10
+_GTID_FACTOR: Final = 8
+"""Bytes of memory for each byte of a GTID set's text."""
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONGEST_HEARTBEAT: Final = 1 << 62
 _LONGEST_NUMBER: Final = 40
 _SSL_REQUEST_SIZE = 32
@@ -82,6 +93,9 @@ class ServerSession:
         sender: of the dump that runs; None before.
         replica: what the client registered as; None before.
         replica_uuid: @slave_uuid at the dump; empty before.
+        since: when the connection was made, by the event loop's clock.
+        refused: its login was refused, and it waits for the answer.
+        doing: what it does, for SHOW PROCESSLIST.
     """
 
     def __init__(
@@ -99,11 +113,15 @@ class ServerSession:
         self.replica_uuid = ""
         self.dump_server_id = 0
         self.evicted: ServerError | None = None
+        self.since = asyncio.get_running_loop().time()
+        self.refused = False
+        self.doing = "Connect"
         self._source = source
         self._reader = reader
         self._writer = writer
         self._output = output or Output(writer, source.limits.write_timeout)
         self._sql: SqlSession | None = None
+        self._budget: SessionBudget | None = None
         self._dump: asyncio.Task[None] | None = None
         self._frames: FrameDecoder | None = None
         self._plain = bytearray()
@@ -123,7 +141,11 @@ class ServerSession:
         except (ConnectionError, asyncio.IncompleteReadError, ProtocolError, TimeoutError):
             pass
         finally:
-            await self._stop()
+            try:
+                await self._stop()
+            finally:
+                if self._budget is not None:
+                    self._budget.release_all()
 
     def evict(self, error: ServerError) -> None:
         """End this session's dump, as a source does when the same replica comes again."""
@@ -175,27 +197,44 @@ class ServerSession:
     # Packets.
 
     async def _read(self) -> bytes:
-        out = b""
+        """Return the next packet; its bytes are taken out of the session's budget."""
+        limits, out = self._source.limits, bytearray()
+        most = limits.command_size if self.user else MAX_LOGIN_SIZE
         while True:
             header = await self._exactly(4)
             size = int.from_bytes(header[:3], "little")
-            if len(out) + size > (MAX_COMMAND_SIZE if self.user else MAX_LOGIN_SIZE):
+            if len(out) + size > most:
                 raise ProtocolError("command too large")
-            out += await self._exactly(size)
+            async with asyncio.timeout(limits.command_timeout):
+                end = len(out) + size
+                while len(out) < end:
+                    piece = await self._exactly(min(_READ_SIZE, end - len(out)))
+                    if self._budget is not None:
+                        self._budget.hold(len(piece))
+                    out += piece
             self._output.sequence = (header[3] + 1) & 0xFF
             if size < MAX_PIECE_SIZE:
-                return out
+                return bytes(out)
 
     async def _exactly(self, size: int) -> bytes:
         if self._frames is None:
             return await self._reader.readexactly(size)
+        most = self._source.limits.command_size + FRAME_HEADER_SIZE
         while len(self._plain) < size:
             head = await self._reader.readexactly(FRAME_HEADER_SIZE)
-            rest = await self._reader.readexactly(int.from_bytes(head[:3], "little"))
+            packed, plain = int.from_bytes(head[:3], "little"), int.from_bytes(head[4:7], "little")
+            if max(packed, plain) > most:
+                raise ProtocolError("compressed packet too large")
+            async with asyncio.timeout(self._source.limits.command_timeout):
+                rest = await self._reader.readexactly(packed)
+            if self._budget is not None:
+                self._budget.hold(plain or packed)
             self._plain += self._frames.feed(head + rest)
             self._output.frame_number = (head[3] + 1) & 0xFF
         out = bytes(self._plain[:size])
         del self._plain[:size]
+        if self._budget is not None:
+            self._budget.release(size)
         return out
 
     async def _send(self, *payloads: bytes) -> None:
@@ -248,23 +287,17 @@ class ServerSession:
                 f"Access denied for user '{response.user[:_LONGEST_USER]}' (using password: "
                 f"{'YES' if response.auth_response else 'NO'})",
             )
+        if refusal is None:
+            refusal = source.too_many(response.user)
         if refusal is not None:
-            source.login_failed(self.connection_id, response.user, self.peer)
+            self.refused = True
+            source.login_failed(self.connection_id, response.user, self.peer, refusal)
+            await asyncio.sleep(source.limits.refusal_delay)
             await self._fail(refusal)
             return False
-        self.user = response.user
-        self._sql = SqlSession(
-            source.library,
-            self.connection_id,
-            source.port,
-            source.server_uuid,
-            response.user,
-            source.answers,
-            source.replicas,
-            source.kill,
-            source.semi_sync,
-            source.comment,
-        )
+        self.user, self.doing = response.user, "Sleep"
+        self._budget = SessionBudget(source.budget(self.user), source.limits)
+        self._sql = SqlSession(source, self.connection_id, self.user, self._budget, {})
         source.logged_in(self.connection_id, response.user, secure=secure)
         await self._send(OkPacket().encode())
         for algorithm in Compression:
@@ -279,6 +312,25 @@ class ServerSession:
         """The client's address; empty for a Unix socket."""
         name = self._writer.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else ""
+
+    @property
+    def network(self) -> str:
+        """What counts as one peer."""
+        name = self._writer.get_extra_info("peername")
+        return peer_of(str(name[0])) if isinstance(name, tuple) else ""
+
+    @property
+    def replica_key(self) -> tuple[str, str]:
+        """Who dumps: the account, and its replica's UUID, or its server id where it has none."""
+        return self.user, self.replica_uuid or f"server_id {self.dump_server_id}"
+
+    @property
+    def state(self) -> str:
+        """What a dump does, for SHOW PROCESSLIST."""
+        sender = self.sender
+        if sender is None or sender.file is None:
+            return ""
+        return f"sending {sender.file.name}:{sender.position}"
 
     @property
     def _over_unix_socket(self) -> bool:
@@ -325,26 +377,58 @@ class ServerSession:
     # Commands.
 
     async def _commands(self) -> None:
+        budget = self._budget
+        assert budget is not None
         while True:
             async with asyncio.timeout(None if self._dump else self._source.limits.idle_timeout):
-                payload = await self._read()
-            command = payload[0] if payload else 0
+                try:
+                    payload = await self._read()
+                except ServerError as error:  # no memory for it; what follows cannot be read
+                    await self._fail(error)
+                    return
+            budget.account.charge(COMMAND_SECONDS)
+            await budget.account.ready()
             if self._dump is not None:
                 self._while_dumping(payload)
-            elif command == Command.COM_QUIT:
+            elif not await self._command(payload):
                 return
-            elif command == Command.COM_QUERY:
-                await self._query(ComQuery.decode(payload))
-            elif command in (Command.COM_PING, Command.COM_INIT_DB, Command.COM_RESET_CONNECTION):
-                await self._send(OkPacket().encode())
-            elif command == Command.COM_REGISTER_SLAVE:
-                self.replica = ComRegisterSlave.decode(payload)
-                await self._send(OkPacket().encode())
-            elif command in (Command.COM_BINLOG_DUMP, Command.COM_BINLOG_DUMP_GTID):
-                self._output.dumping = True
-                self._dump = asyncio.create_task(self._run_dump(payload))
-            else:
-                await self._fail(ServerError(1047, "08S01", "Unknown command"))
+            budget.release(len(payload))
+
+    async def _command(self, payload: bytes) -> bool:
+        """Do what a client asks; False when it leaves."""
+        command = payload[0] if payload else 0
+        if command == Command.COM_QUIT:
+            return False
+        if command == Command.COM_QUERY:
+            await self._query(ComQuery.decode(payload))
+        elif command in (Command.COM_PING, Command.COM_RESET_CONNECTION):
+            await self._send(OkPacket().encode())
+        elif command == Command.COM_INIT_DB:
+            await self._fail(no_database(payload[1:].decode("utf-8", "replace")))
+        elif command == Command.COM_STATISTICS:
+            await self._send(self._source.statistics().encode())
+        elif command == Command.COM_PROCESS_KILL and len(payload) >= 5:
+            await self._query(ComQuery(b"KILL %d" % int.from_bytes(payload[1:5], "little")))
+        elif command == Command.COM_REGISTER_SLAVE:
+            self.replica = ComRegisterSlave.decode(payload)
+            await self._send(OkPacket().encode())
+        elif command in (Command.COM_BINLOG_DUMP, Command.COM_BINLOG_DUMP_GTID):
+            await self._begin_dump(payload)
+        else:
+            await self._fail(ServerError(1047, "08S01", "Unknown command"))
+        return True
+
+    async def _begin_dump(self, payload: bytes) -> None:
+        assert self._budget is not None
+        try:
+            # A piece of a file that the client has not taken, and its GTIDs.
+            self._budget.hold(CHUNK_SIZE + _GTID_FACTOR * len(payload))
+        except ServerError as error:
+            await self._fail(error)
+            return
+        self._output.dumping = True
+        self.doing = "Binlog Dump"
+        self._dump = asyncio.create_task(self._run_dump(payload))
 
     def _while_dumping(self, payload: bytes) -> None:
         if payload[:1] == b"\xef":
@@ -356,18 +440,44 @@ class ServerSession:
 
     async def _query(self, query: ComQuery) -> None:
         sql = query.sql.decode("utf-8", "replace")
+        self._source.questions += 1
         self._source.statement_came(self, sql)
-        if self._sql is None:
+        sql_session, budget = self._sql, self._budget
+        if sql_session is None or budget is None:
             return
+        self.doing = "Query"
         try:
-            result = await self._sql.execute(sql)
+            async with budget.working():
+                result = await budget.metered(sql_session.execute(sql))
+            if result is None:
+                await self._send(OkPacket().encode())
+            elif isinstance(result[1], AsyncGenerator):
+                await self._send_stream(result)
+            else:
+                await self._send_rows(result, budget)
         except ServerError as error:
             await self._fail(error)
-            return
-        if result is None:
-            await self._send(OkPacket().encode())
-        else:
-            await self._send(*encode_result(*result))
+        finally:
+            self.doing = "Sleep"
+
+    async def _send_rows(self, result: Rows, budget: SessionBudget) -> None:
+        payloads = encode_result(*result)
+        size = sum(map(len, payloads))
+        budget.hold(size)
+        try:
+            await self._send(*payloads)
+        finally:
+            budget.release(size)
+
+    async def _send_stream(self, result: RowStream) -> None:
+        """Send rows while they are made: only one piece is in memory."""
+        names, pieces = result
+        # The types of columns follow from a row.
+        await self._send(*encode_result(names, [LIKE_ROW])[: len(names) + 2])
+        async with aclosing(pieces):
+            async for rows in pieces:
+                await self._send(*map(encode_row, rows))
+        await self._send(EofPacket().encode())
 
     # Dump.
 
@@ -377,6 +487,8 @@ class ServerSession:
                 order = self._order(payload)
                 self._source.dump_begins(self)
                 self.sender = self._make_sender(order)
+                if self._budget is not None:
+                    self.sender.lane = self._budget.account.lane
                 await self.sender.run()
             except asyncio.CancelledError:
                 if self.evicted is None:
@@ -405,7 +517,7 @@ class ServerSession:
         def variable(*names: str) -> object:
             return next((variables[name] for name in names if name in variables), None)
 
-        self.replica_uuid = str(variable("replica_uuid", "slave_uuid") or "")
+        self.replica_uuid = _uuid(variable("replica_uuid", "slave_uuid"))
         period = variable("source_heartbeat_period", "master_heartbeat_period") or 0
         checksum = checksum_of_text(variable("source_binlog_checksum", "master_binlog_checksum"))
         semi_sync = bool(variable("rpl_semi_sync_replica", "rpl_semi_sync_slave"))
@@ -441,6 +553,18 @@ class ServerSession:
             until_before=variable("slave_gtid_until_before_gtids") in (1, "1"),
             semi_sync=semi_sync and self._source.semi_sync,
         )
+
+
+def _uuid(value: object) -> str:
+    """Return a replica's UUID in lower case; empty when it has none.
+
+    Raises:
+        ServerError: it is no UUID.
+    """
+    text = str(value or "")
+    if text and not _UUID.fullmatch(text):
+        raise ServerError(1236, "HY000", "@replica_uuid is not a UUID")
+    return text.lower()
 
 
 def _seconds(period: object) -> float:

@@ -1,97 +1,126 @@
-"""The small part of SQL that a server of binlog files understands: the statements that replicas send."""
+"""The small part of SQL that a server of binlog files answers: what replicas and tools ask of a source.
+
+What is not known here is an error, never an empty answer that could be taken for the source's.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from typing import Final
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Final, Protocol
 
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import GtidFormatError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.server.accounts import Limits
+from replica_client.server.budget import SessionBudget, Worker
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
-from replica_client.server.variables import system_variables
+from replica_client.server.statements import (
+    MAX_STATEMENT_SIZE,
+    Assignments,
+    Call,
+    Expression,
+    Literal,
+    Other,
+    Select,
+    Statement,
+    SystemVariable,
+    UserVariable,
+    bare,
+    is_like,
+    normal,
+    not_understood,
+    parse,
+    unquote,
+)
+from replica_client.server.variables import SESSION_VARIABLES
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.resultset import Value
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
 """Column names and rows."""
 
-MAX_STATEMENT_SIZE: Final = 1 << 20
-"""Characters of a statement; sets of GTIDs are the longest part."""
+RowStream = tuple[Sequence[str], AsyncGenerator[list[tuple[Value, ...]], None]]
+"""Column names, and rows in pieces that are made while they are sent."""
+
+MAX_ANSWER_SIZE: Final = 4 << 20
+"""Bytes of the values of one SELECT."""
 
 _MAX_SHOW_SIZE: Final = 4096
-_MAX_DEPTH: Final = 16
-"""Functions inside functions."""
+_LONG_STATEMENT: Final = 8192
+"""Characters from which on a statement is parsed in a thread."""
 
-_MAX_DIGITS: Final = 30
+_LONG_SET: Final = 2048
+"""Characters from which on sets of GTIDs are compared in a thread."""
+
 _MAX_VARIABLES: Final = 100
 _MAX_NAME: Final = 64
 _MAX_VALUE: Final = 256 << 10
-# Linear in the text, whatever it holds: a comment that does not end reaches to the end.
-_COMMENT = re.compile(
-    r"/\*.*?(?:\*/|\Z)|^[^\S\n]*--\s[^\n]*|^[^\S\n]*#[^\n]*", re.DOTALL | re.MULTILINE
-)
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")
-      | (?P<number>-?[0-9]+(?:\.[0-9]+)?)
-      | (?P<system>@@(?:(?:global|session|local)\.)?`?\w+`?)
-      | (?P<user>@`?\w+`?)
-      | (?P<word>`?[A-Za-z_]\w*`?(?:\.\w+)*)
-      | (?P<sign>:=|[(),=*;])
-    )""",
-    re.VERBOSE | re.IGNORECASE,
-)
 _SHOW_VARIABLES = re.compile(
-    r"SHOW\s+(?:GLOBAL\s+|SESSION\s+)?(?P<what>VARIABLES|STATUS)"
+    r"SHOW\s+(?:GLOBAL\s+|SESSION\s+|LOCAL\s+)?(?P<what>VARIABLES|STATUS)"
     r"(?:\s+LIKE\s+(?P<like>\S+)|\s+WHERE\s+(?P<where>.*))?$",
     re.IGNORECASE | re.DOTALL,
 )
-_KILL = re.compile(r"KILL\s+(?:CONNECTION\s+|QUERY\s+)?([0-9]{1,20})$", re.IGNORECASE)
+_KILL = re.compile(r"KILL\s+(?:CONNECTION\s+)?([0-9]{1,20})$", re.IGNORECASE)
+_PURGE = re.compile(
+    r"PURGE\s+(?:BINARY|MASTER)\s+LOGS\s+(?:TO\s+(?P<to>'[^']{1,255}'|\"[^\"]{1,255}\")"
+    r"|BEFORE\s+(?P<before>'[^']{1,40}'|\"[^\"]{1,40}\"))$",
+    re.IGNORECASE,
+)
+_WORDS: Final = frozenset(
+    (
+        *("gtid_mode", "enforce_gtid_consistency", "event_scheduler", "delay_key_write"),
+        *("session_track_gtids", "session_track_transaction_info", "wsrep_osu_method"),
+        *("innodb_fast_shutdown", "tls_version", "have_openssl", "query_cache_type"),
+    )
+)
+"""Variables whose ON and OFF are words, also in SELECT."""
+
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+_NO_DATABASES: Final = (
+    "this server serves binlog files and has no databases: ask the source, or one of its replicas"
+)
+_NO_TABLE_WORDS: Final = frozenset(
+    ("TABLES", "FULL", "CREATE", "COLUMNS", "FIELDS", "INDEX", "KEYS", "TRIGGERS", "EVENTS", "TABLE")
+)  # fmt: skip
 
 
-def unquote(text: str) -> str:
-    """The value of a quoted SQL text."""
-    body = text[1:-1].replace(text[0] * 2, text[0])
-    return re.sub(r"\\(.)", r"\1", body)
+class SqlServer(Protocol):
+    """What statements ask of the server."""
 
+    library: BinlogLibrary
+    answers: Mapping[str, Rows]
+    limits: Limits
+    worker: Worker
 
-def is_like(text: str, pattern: str) -> bool:
-    """SQL's LIKE: ``%`` is any text, ``_`` one character; a backslash takes their meaning from them.
+    def variables(self) -> Mapping[str, Value]:
+        """Return what the server says of itself and of its files, by name in lower case."""
 
-    Its cost is at most the product of both lengths, whatever the pattern.
-    """
-    parts: list[tuple[str, bool]] = []
-    escaped = False
-    for sign in pattern:
-        if sign == "\\" and not escaped:
-            escaped = True
-            continue
-        parts.append((sign, not escaped and sign in "%_"))
-        escaped = False
-    at = part = 0
-    star, resume = -1, 0
-    while at < len(text):
-        sign, special = parts[part] if part < len(parts) else ("", False)
-        if special and sign == "%":
-            star, resume = part, at
-            part += 1
-        elif (special and sign == "_") or (not special and sign == text[at]):
-            at += 1
-            part += 1
-        elif star >= 0:
-            resume += 1
-            part, at = star + 1, resume
-        else:
-            return False
-    return all(one == ("%", True) for one in parts[part:])
+    async def source_variables(self) -> Mapping[str, Value] | None:
+        """Return the source's variables as it told them; None before it has."""
+
+    def replicas(self) -> list[tuple[Value, ...]]:
+        """Return the rows of SHOW REPLICAS."""
+
+    def processes(self, user: str) -> list[tuple[Value, ...]]:
+        """Return the rows of SHOW PROCESSLIST that a user may see."""
+
+    def status(self) -> Mapping[str, Value]:
+        """Return the rows of SHOW STATUS."""
+
+    def replica_status(self) -> Mapping[str, Value] | None:
+        """Return the row of SHOW REPLICA STATUS; None for a server that is no replica."""
+
+    def kill(self, connection_id: int, user: str) -> None:
+        """End a connection that a user may end."""
+
+    async def purge(self, user: str, *, to: str, before: str) -> None:
+        """Remove the files before one, or before a time."""
 
 
 @dataclass(slots=True)
@@ -99,88 +128,89 @@ class SqlSession:
     """The SQL side of one connection.
 
     Attributes:
-        library: the files served.
+        server: which is asked.
         connection_id: of this connection.
-        port: of the source.
-        server_uuid: of the source.
         user: who logged in.
-        answers: statements (case and blanks do not matter) with rows of the test's own.
-        replicas: rows of SHOW REPLICAS.
-        kill: ends another connection, for a user.
-        semi_sync: the source is a semi-synchronous one.
-        comment: the server's ``version_comment``.
+        budget: what it may use.
         user_variables: what SET @… left.
     """
 
-    library: BinlogLibrary
+    server: SqlServer
     connection_id: int
-    port: int
-    server_uuid: str
     user: str
-    answers: Mapping[str, Rows]
-    replicas: Callable[[], list[tuple[Value, ...]]]
-    kill: Callable[[int, str], None]
-    semi_sync: bool = False
-    comment: str = "replica_client"
-    user_variables: dict[str, Value] = field(default_factory=dict)
-    _variables: tuple[object, dict[str, Value]] | None = None
+    budget: SessionBudget
+    user_variables: dict[str, Value]
+    _answered: int = 0
 
-    async def execute(self, sql: str) -> Rows | None:
+    async def execute(self, sql: str) -> Rows | RowStream | None:
         """Run a statement: rows, or None for an OK.
 
         Raises:
-            ServerError: it is not understood, as a server would say it.
+            ServerError: it is not understood, takes too long, or its answer is too large.
         """
         if len(sql) > MAX_STATEMENT_SIZE:
             raise ServerError(
                 1153, "08S01", f"the statement has more than {MAX_STATEMENT_SIZE} characters"
             )
-        text = _COMMENT.sub(" ", sql).strip().rstrip(";").strip()
-        known = self.answers.get(normal(text))
-        if known is not None:
-            return known
-        upper = normal(text)
-        word = upper.partition(" ")[0]
-        if word == "SELECT":
-            return await self._select(text)
-        if word == "SET":
-            await self._set(text)
-            return None
-        if word == "SHOW" and len(text) <= _MAX_SHOW_SIZE:
-            return await self._show(text, upper)
-        if word in ("BEGIN", "START", "COMMIT", "ROLLBACK", "USE", "FLUSH", "DO", ""):
-            return None
-        if match := _KILL.match(text):
-            self.kill(int(match[1]), self.user)
-            return None
-        raise _not_understood(text)
+        try:
+            async with asyncio.timeout(self.server.limits.statement_timeout):
+                return await self._execute(sql)
+        except TimeoutError:
+            raise ServerError(
+                3024, "HY000", "Query execution was interrupted: it took too long"
+            ) from None
 
-    def variables(self) -> dict[str, Value]:
-        """System variables by lower-case name."""
-        files = self.library.files
-        state = (files[0].name, files[-1].name, files[-1].size, self.library.gtid_mode)
-        if self._variables is None or self._variables[0] != state:
-            values = system_variables(
-                self.library,
-                port=self.port,
-                server_uuid=self.server_uuid,
-                comment=self.comment,
-                semi_sync=self.semi_sync,
+    async def _execute(self, sql: str) -> Rows | RowStream | None:
+        found: Statement | Rows
+        if len(sql) >= _LONG_STATEMENT:
+            found = await self.server.worker.run(self.budget, self._read, sql)
+        else:
+            found = self._read(sql)
+        if isinstance(found, Select):
+            return await self._select(found)
+        if isinstance(found, Assignments):
+            for name, value in found.values:
+                self._keep(name, await self._value(value))
+            return None
+        if isinstance(found, Other):
+            return await self._other(found)
+        return found
+
+    def _read(self, sql: str) -> Statement | Rows:
+        text = bare(sql)
+        known = self.server.answers.get(normal(text))
+        return parse(text) if known is None else known
+
+    async def _other(self, statement: Other) -> Rows | RowStream | None:
+        text, words = statement.text, statement.words
+        word = words.partition(" ")[0]
+        if word == "SHOW" and len(text) <= _MAX_SHOW_SIZE:
+            return await self._show(text, words)
+        if word in ("BEGIN", "START", "COMMIT", "ROLLBACK", "DO", ""):
+            return None
+        if word == "USE":
+            raise no_database(text[3:])
+        if match := _KILL.match(text):
+            self.server.kill(int(match[1]), self.user)
+            return None
+        if match := _PURGE.match(text):
+            await self.server.purge(
+                self.user, to=unquote(match["to"] or "''"), before=unquote(match["before"] or "''")
             )
-            self._variables = state, values
-        return self._variables[1]
+            return None
+        raise not_understood(text)
 
     # SHOW
 
-    async def _show(self, text: str, upper: str) -> Rows:
-        library = self.library
-        if upper in ("SHOW BINARY LOGS", "SHOW MASTER LOGS"):
+    async def _show(self, text: str, words: str) -> Rows | RowStream:
+        library = self.server.library
+        version = parse_version(library.server_version)
+        if words in ("SHOW BINARY LOGS", "SHOW MASTER LOGS"):
             rows: list[tuple[Value, ...]] = [(file.name, file.size) for file in library.files]
-            old = parse_version(library.server_version) < (8, 0, 14)
-            if library.flavor is ServerFlavor.MARIADB or old:
+            if library.flavor is ServerFlavor.MARIADB or version < (8, 0, 14):
                 return ("Log_name", "File_size"), rows
             return ("Log_name", "File_size", "Encrypted"), [(*row, "No") for row in rows]
-        if upper in ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS", "SHOW BINLOG STATUS"):
+        if words in ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS", "SHOW BINLOG STATUS"):
             last = library.files[-1]
             names = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB"]
             row: list[Value] = [last.name, last.size, "", ""]
@@ -188,124 +218,146 @@ class SqlSession:
                 names.append("Executed_Gtid_Set")
                 row.append(str(library.executed()))
             return names, [row]
-        if upper in ("SHOW REPLICAS", "SHOW SLAVE HOSTS", "SHOW REPLICA HOSTS"):
+        if words in ("SHOW REPLICAS", "SHOW SLAVE HOSTS", "SHOW REPLICA HOSTS"):
             return self._replicas()
-        if upper.startswith("SHOW GRANTS"):
+        if words in ("SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"):
+            names = ["Id", "User", "Host", "db", "Command", "Time", "State", "Info"]
+            return names, self.server.processes(self.user)
+        if words.startswith("SHOW GRANTS"):
             grant = f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{self.user}'@'%'"
             return (f"Grants for {self.user}@%",), [(grant,)]
-        if upper in ("SHOW WARNINGS", "SHOW ERRORS"):
+        if words in ("SHOW WARNINGS", "SHOW ERRORS"):
             return ("Level", "Code", "Message"), []
-        if upper in ("SHOW SLAVE STATUS", "SHOW REPLICA STATUS"):
-            return ("Slave_IO_State",), []
-        if upper in ("SHOW DATABASES", "SHOW SCHEMAS"):
-            return ("Database",), [("information_schema",)]  # it has no tables of its own
-        events = await show_binlog_events(library, text)
+        if words in ("SHOW SLAVE STATUS", "SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS"):
+            return self._replica_status(old="REPLICA" not in words)
+        if words in ("SHOW DATABASES", "SHOW SCHEMAS"):
+            raise ServerError(1235, "42000", _NO_DATABASES)
+        events = await show_binlog_events(library, text, self.budget)
         if events is not None:
             return COLUMNS, events
         if match := _SHOW_VARIABLES.match(text):
-            return ("Variable_name", "Value"), self._show_variables(match)
-        raise _not_understood(text)
+            return ("Variable_name", "Value"), await self._show_variables(match)
+        if words.split(" ", 2)[1] in _NO_TABLE_WORDS:
+            raise ServerError(1235, "42000", _NO_DATABASES)
+        raise not_understood(text)
 
     def _replicas(self) -> Rows:
         """Under the column names of the source's version; MariaDB has no UUIDs."""
-        rows = self.replicas()
-        if self.library.flavor is ServerFlavor.MARIADB:
+        rows, library = self.server.replicas(), self.server.library
+        if library.flavor is ServerFlavor.MARIADB:
             return ("Server_id", "Host", "Port", "Master_id"), [row[:4] for row in rows]
-        if parse_version(self.library.server_version) < (8, 0, 22):
+        if parse_version(library.server_version) < (8, 0, 22):
             return ("Server_id", "Host", "Port", "Master_id", "Slave_UUID"), rows
         return ("Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"), rows
 
-    def _show_variables(self, match: re.Match[str]) -> list[tuple[Value, ...]]:
-        if match["what"].upper() == "STATUS":
-            return []
-        variables = self.variables()
+    def _replica_status(self, *, old: bool) -> Rows:
+        status = self.server.replica_status()
+        if status is None:
+            return ("Slave_IO_State",), []
+        names = [
+            name.replace("Source_", "Master_")
+            .replace("Replica_", "Slave_")
+            .replace("_Source", "_Master")
+            if old
+            else name
+            for name in status
+        ]
+        return names, [list(status.values())]
+
+    async def _show_variables(self, match: re.Match[str]) -> list[tuple[Value, ...]]:
+        pattern: str | None = None
         if match["like"]:
-            literal = unquote(match["like"]) if match["like"][0] in "'\"" else match["like"]
-            names = [name for name in variables if is_like(name, literal.lower())]
-        elif match["where"]:
+            quoted = match["like"][0] in "'\""
+            pattern = unquote(match["like"]) if quoted else match["like"]
+            pattern = pattern.lower()
+        wanted: set[str] | None = None
+        if match["where"]:
             wanted = {text.lower() for text in _LITERAL.findall(match["where"])}
-            names = [name for name in variables if name in wanted]
+        if match["what"].upper() == "STATUS":
+            found = self.server.status()
+            by_lower = {name.lower(): name for name in found}
+            lowered: Mapping[str, Value] = {name: found[by_lower[name]] for name in by_lower}
         else:
-            names = sorted(variables)
-        return [(name, str(variables[name])) for name in names]
+            own = {**SESSION_VARIABLES, **self.server.variables()}
+            by_lower = {}
+            if pattern is not None and not set(pattern) & set("%_\\"):
+                wanted, pattern = {pattern}, None
+            if wanted is not None and wanted <= own.keys():
+                lowered = own
+            else:
+                lowered = {**(await self._source_variables()), **own}
+        if pattern is not None:
+            names = [name for name in lowered if is_like(name, pattern)]
+        elif wanted is not None:
+            names = [name for name in lowered if name in wanted]
+        else:
+            names = list(lowered)
+        return [
+            (by_lower.get(name, name), str(lowered[name]))
+            for name in sorted(names)
+            if lowered[name] is not None
+        ]
+
+    async def _source_variables(self) -> Mapping[str, Value]:
+        found = await self.server.source_variables()
+        if found is None:
+            raise ServerError(
+                1105, "HY000", "the source's variables are not known: it could not be asked yet"
+            )
+        return found
 
     # SELECT and SET
 
-    async def _select(self, text: str) -> Rows:
-        tokens = _Tokens(text, text.upper().index("SELECT") + 6)
-        names: list[str] = []
+    async def _select(self, statement: Select) -> Rows:
         row: list[Value] = []
-        while True:
-            start = tokens.offset
-            row.append(await self._value(tokens))
-            name = text[start : tokens.offset].strip()
-            if tokens.take_word("AS"):
-                name = tokens.next()[1].strip("`'\"")
-            names.append(name)
-            if not tokens.take(","):
-                break
-        if tokens.take_word("LIMIT"):
-            tokens.next()
-        if not tokens.at_end:
-            raise _not_understood(text)
-        return names, [row]
-
-    async def _set(self, text: str) -> None:
-        if re.match(r"SET\s+(NAMES|CHARACTER|TRANSACTION|SESSION TRANSACTION)\b", text, re.I):
-            return
-        tokens = _Tokens(text, 3)
-        while True:
-            for scope in ("GLOBAL", "SESSION", "LOCAL"):
-                tokens.take_word(scope)
-            kind, name = tokens.next()
-            if not (tokens.take("=") or tokens.take(":=")):
-                raise _not_understood(text)
-            value = await self._value(tokens)
-            if kind == "user":
-                self._keep(name[1:].strip("`").lower(), value)
-            if not tokens.take(","):
-                break
-        if not tokens.at_end:
-            raise _not_understood(text)
+        self._answered = 0
+        for _, expression in statement.columns:
+            value = await self._value(expression)
+            self._answered += len(value) if isinstance(value, str | bytes) else 8
+            if self._answered > MAX_ANSWER_SIZE:
+                raise ServerError(
+                    1301, "HY000", f"the answer has more than {MAX_ANSWER_SIZE} bytes"
+                )
+            row.append(value)
+        return [name for name, _ in statement.columns], [row]
 
     def _keep(self, name: str, value: Value) -> None:
         variables = self.user_variables
         full = name not in variables and len(variables) >= _MAX_VARIABLES
         if full or len(name) > _MAX_NAME or (isinstance(value, str) and len(value) > _MAX_VALUE):
             raise ServerError(1041, "HY000", "the user variables are too many, or too large")
+        self.budget.release(_size_of(variables.get(name)))
+        variables.pop(name, None)
+        self.budget.hold(_size_of(value))
         variables[name] = value
 
-    async def _value(self, tokens: _Tokens, depth: int = 0) -> Value:
-        kind, token = tokens.next()
-        if kind == "text":
-            return unquote(token)
-        if kind == "number":
-            return token if "." in token or len(token) > _MAX_DIGITS else int(token)
-        if kind == "system":
-            return self._system(token[2:].rpartition(".")[2].strip("`").lower())
-        if kind == "user":
-            return self.user_variables.get(token[1:].strip("`").lower())
-        if kind == "word" and depth < _MAX_DEPTH and tokens.take("("):
-            arguments: list[Value] = []
-            while not tokens.take(")"):
-                arguments.append(await self._value(tokens, depth + 1))
-                tokens.take(",")
-            return await self._function(token.upper(), arguments)
-        if kind == "word" and token.upper() in ("NULL", "DEFAULT"):
-            return None
-        if kind == "word":
-            return token
-        raise _not_understood(tokens.text)
+    async def _value(self, expression: Expression) -> Value:
+        await self.budget.pace()
+        if isinstance(expression, Literal):
+            return expression.value
+        if isinstance(expression, SystemVariable):
+            return await self._system(expression.name)
+        if isinstance(expression, UserVariable):
+            return self.user_variables.get(expression.name)
+        return await self._function(expression)
 
-    def _system(self, name: str) -> Value:
-        variables = self.variables()
-        if name not in variables:
-            raise ServerError(1193, "HY000", f"Unknown system variable '{name}'")
-        return variables[name]
+    async def _system(self, name: str) -> Value:
+        for variables in (self.server.variables(), SESSION_VARIABLES):
+            if name in variables:
+                return variables[name]
+        found = await self.server.source_variables()
+        if found is not None and name in found:
+            return selected(name, found[name])
+        if name == "lower_case_table_names":
+            return None  # only the source can know
+        why = "" if found is not None else "; the source could not be asked yet"
+        raise ServerError(1193, "HY000", f"Unknown system variable '{name[:_MAX_NAME]}'{why}")
 
-    async def _function(self, name: str, arguments: Sequence[Value]) -> Value:
+    async def _function(self, call: Call) -> Value:
+        name = call.name
+        arguments = [await self._value(one) for one in call.arguments]
         if name == "VERSION":
-            return self.library.server_version
+            return self.server.library.server_version
         if name == "CONNECTION_ID":
             return self.connection_id
         if name in ("USER", "CURRENT_USER", "SESSION_USER"):
@@ -319,11 +371,13 @@ class SqlSession:
         if name == "BINLOG_GTID_POS" and len(arguments) == 2:
             return await self._gtid_position(str(arguments[0]), arguments[1])
         if name in ("GTID_SUBTRACT", "GTID_SUBSET") and len(arguments) == 2:
+            if sum(map(_size_of, arguments)) >= _LONG_SET:
+                return await self.server.worker.run(self.budget, _compare_gtids, name, arguments)
             return _compare_gtids(name, arguments)
-        raise ServerError(1305, "42000", f"FUNCTION {name} does not exist")
+        raise ServerError(1305, "42000", f"FUNCTION {name[:_MAX_NAME]} does not exist")
 
     async def _gtid_position(self, name: str, position: Value) -> Value:
-        file = self.library.find(name)
+        file = self.server.library.find(name)
         if file is None or not isinstance(position, int):
             return None
         if position < FIRST_EVENT or position > file.size:
@@ -331,6 +385,27 @@ class SqlSession:
         async with file.present():
             executed = await file.transactions.executed_at(position)
         return executed.slave_connect_state() if isinstance(executed, MariadbGtidSet) else None
+
+
+def no_database(name: str) -> ServerError:
+    """Return the error for a client that chooses a database."""
+    found = name.strip().strip("`")[:_MAX_NAME]
+    return ServerError(1049, "42000", f"Unknown database '{found}': {_NO_DATABASES}")
+
+
+def selected(name: str, shown: Value) -> Value:
+    """Return what SELECT gives for a variable whose text in SHOW VARIABLES is known."""
+    if not isinstance(shown, str):
+        return shown
+    if shown.isascii() and shown.isdigit() and len(shown) < 20:
+        return int(shown)
+    if shown in ("ON", "OFF") and name not in _WORDS:
+        return int(shown == "ON")
+    return shown
+
+
+def _size_of(value: Value) -> int:
+    return len(value) if isinstance(value, str | bytes) else 0
 
 
 def _compare_gtids(name: str, arguments: Sequence[Value]) -> Value:
@@ -341,49 +416,3 @@ def _compare_gtids(name: str, arguments: Sequence[Value]) -> Value:
     except GtidFormatError as error:
         raise ServerError(1772, "HY000", f"Malformed GTID set specification: {error}") from None
     return str(left - right).replace("\n", "") if name == "GTID_SUBTRACT" else int(left <= right)
-
-
-class _Tokens:
-    """A cursor over the tokens of a statement."""
-
-    def __init__(self, text: str, offset: int) -> None:
-        self.text = text
-        self.offset = offset
-
-    @property
-    def at_end(self) -> bool:
-        return not self.text[self.offset :].strip()
-
-    def next(self) -> tuple[str, str]:
-        match = _TOKEN.match(self.text, self.offset)
-        if match is None or match.lastgroup is None:
-            raise _not_understood(self.text)
-        self.offset = match.end()
-        return match.lastgroup, match[match.lastgroup]
-
-    def take(self, sign: str) -> bool:
-        match = _TOKEN.match(self.text, self.offset)
-        if match is None or match["sign"] != sign:
-            return False
-        self.offset = match.end()
-        return True
-
-    def take_word(self, word: str) -> bool:
-        match = _TOKEN.match(self.text, self.offset)
-        if match is None or (match["word"] or "").upper() != word:
-            return False
-        self.offset = match.end()
-        return True
-
-
-def normal(sql: str) -> str:
-    """A statement in upper case with single blanks, to compare it."""
-    return " ".join(sql.split()).upper().rstrip(";").strip()
-
-
-def _not_understood(text: str) -> ServerError:
-    return ServerError(
-        1064,
-        "42000",
-        f"this server of binlog files does not understand this statement: {text[:80]!r}",
-    )

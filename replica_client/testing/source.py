@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from replica_client.errors import ConfigError, ServerError
-from replica_client.server.accounts import Account
+from replica_client.server.accounts import Account, Accounts
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import certificate_pem, server_context
 from replica_client.server.served_files import ServedFile
@@ -89,12 +89,13 @@ class BinlogSource(BinlogServer):
             unix_socket=unix_socket,
             comment="replica_client testing source",
         )
-        self._accounts = {
-            user: Account(
-                user, self.default_plugin, ClearPassword(password.encode()), not cold_cache
-            )
-            for user, password in self.users.items()
-        }
+        self.accounts = Accounts(
+            (
+                Account(user, self.default_plugin, ClearPassword(password.encode()), not cold_cache)
+                for user, password in self.users.items()
+            ),
+            self.default_plugin,
+        )
         self.faults: list[Fault] = list(faults)
         self.seen_statements: list[str] = []
         self.logins: list[tuple[int, str, bool]] = []
@@ -132,7 +133,7 @@ class BinlogSource(BinlogServer):
 
     def forget_passwords(self) -> None:
         """Make caching_sha2_password's cache cold again, as FLUSH PRIVILEGES does."""
-        for account in self._accounts.values():
+        for account in self.accounts.by_name.values():
             account.cached = False
 
     # What sessions report.

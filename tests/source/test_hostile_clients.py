@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import random
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from replica_client.constants.capabilities import Capability
 from replica_client.errors import AccessDeniedError, ReplicaClientError, ServerError
-from replica_client.server.accounts import Account, Limits
+from replica_client.server.accounts import Account, Accounts, Limits
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import server_context
 from replica_client.server.served_library import BinlogLibrary
+from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
+from replica_client.transport.dump import DumpStream
+from replica_client.transport.request import DumpRequest
 from replica_client.transport.url import parse_url
+from replica_client.wire.auth.native_password import scramble_native
 from replica_client.wire.auth.sha256_crypt import sha256_crypt
 from replica_client.wire.auth.stored import Sha2Verifier, stored_password
-from tests.source.binlogs import two_files
+from replica_client.wire.framing import encode_packets
+from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
+from tests.source.binlogs import SOURCE_UUID, two_files
 
 LIMITS = Limits(connections=40, logins=20)
 HASTY = replace(LIMITS, login_timeout=0.5, idle_timeout=0.5, write_timeout=1.0)
@@ -101,14 +109,23 @@ async def test_connections_that_say_nothing_end(tmp_path) -> None:
         await no_session_stays(server)
 
 
-async def test_connections_are_counted(tmp_path) -> None:
-    async with serving(tmp_path, limits=Limits(connections=2)) as server:
-        opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
-        await asyncio.gather(*(reader.readexactly(5) for reader, _ in opened))
-        with pytest.raises(ServerError, match="Too many connections"):
-            await log_in(server, PLUGINS[0], "secret")
-        for _, writer in opened:
-            writer.close()
+def url_of(server: BinlogServer, user: str) -> ConnectOptions:
+    return parse_url(f"mysql://{user}:secret@127.0.0.1:{server.port}/?tls=disabled")
+
+
+async def test_a_full_server_takes_from_the_account_with_the_most(tmp_path) -> None:
+    async with serving(tmp_path, limits=Limits(connections=3)) as server:
+        greedy, other = (url_of(server, name) for name in PLUGINS)
+        first = [await SourceConnection.open(greedy) for _ in range(3)]
+        async with await SourceConnection.open(other) as connection:
+            assert await connection.binary_logs()
+            with pytest.raises(ReplicaClientError):
+                await first[-1].binary_logs()  # the newest one had to go
+            assert await first[0].binary_logs()
+            with pytest.raises(ServerError, match="Too many connections"):
+                await SourceConnection.open(greedy)
+        for one in first:
+            await one.close()
 
 
 async def test_connections_of_one_account_are_bounded(tmp_path) -> None:
@@ -122,6 +139,288 @@ async def test_connections_of_one_account_are_bounded(tmp_path) -> None:
             other = parse_url(url.format(PLUGINS[1], server.port))
             async with await SourceConnection.open(other):
                 pass
+
+
+async def test_a_flood_from_one_address_leaves_the_others_their_queue(tmp_path) -> None:
+    limits = replace(LIMITS, logins=30, peer_logins=5)
+    async with serving(tmp_path, limits=limits) as server:
+        quiet = await asyncio.open_connection("127.0.0.1", server.port)
+        await quiet[0].readexactly(5)
+        flood = [
+            await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.9", 0))
+            for _ in range(40)
+        ]
+        await asyncio.gather(*(reader.readexactly(5) for reader, _ in flood[-5:]))
+        assert len(server.sessions) == 6
+        assert not quiet[0].at_eof()
+        assert await log_in(server, PLUGINS[0], "secret") == "9.7.4"
+        for _, writer in [quiet, *flood]:
+            writer.close()
+
+
+async def test_refused_logins_are_slow_and_cannot_be_hurried(tmp_path, caplog) -> None:
+    limits = replace(LIMITS, peer_logins=2, refusal_delay=0.5)
+    async with serving(tmp_path, limits=limits) as server:
+        begun = asyncio.get_running_loop().time()
+        wrong = [asyncio.create_task(log_in(server, PLUGINS[1], "wrong")) for _ in range(2)]
+        while sum(one.refused for one in server.sessions) < 2:  # noqa: ASYNC110  no event tells of it
+            await asyncio.sleep(0.01)
+        with pytest.raises(
+            ReplicaClientError
+        ):  # no place for a third guess until they were answered
+            await log_in(server, PLUGINS[1], "secret")
+        for result in await asyncio.gather(*wrong, return_exceptions=True):
+            assert isinstance(result, AccessDeniedError)
+        assert asyncio.get_running_loop().time() - begun >= 0.5
+        assert await log_in(server, PLUGINS[1], "secret") == "9.7.4"
+    lines = [one for one in caplog.messages if "refused login of user mysql_native_password" in one]
+    assert len(lines) == 2
+    assert all("127.0.0.1" in one and "1045" in one for one in lines)
+
+
+async def test_names_are_not_revealed(tmp_path) -> None:
+    """What a login gets does not depend on whether its name exists: plugin, packets, and the order of checks."""
+    accounts = (
+        Account("first", "mysql_native_password", stored_password("mysql_native_password", b"x")),
+        Account("second", "mysql_native_password", stored_password("mysql_native_password", b"y")),
+    )
+    limits = replace(LIMITS, user_connections=1)
+    async with serving(tmp_path, accounts=accounts, limits=limits) as server:
+        url = parse_url(f"mysql://first:x@127.0.0.1:{server.port}/?tls=disabled")
+        async with await SourceConnection.open(url):
+            # Its connections are all taken: only who knows the password hears so.
+            told = {name: await answers_to(server.port, name) for name in ("first", "second", "no")}
+        assert told["first"] == told["no"] == told["second"]
+
+
+async def test_stand_ins_are_like_the_accounts_and_stay_so() -> None:
+    salt = b"0123456789abcdefghij"
+    hashed = Sha2Verifier.parse(b"$A$005$" + salt + sha256_crypt(b"secret", salt, 5000))
+    given = [
+        Account("a", "mysql_native_password", stored_password("mysql_native_password", b"x")),
+        Account("b", "caching_sha2_password", hashed),
+    ]
+    accounts = Accounts(given, "caching_sha2_password", b"k" * 32)
+    again = Accounts(given, "caching_sha2_password", b"k" * 32)
+    seen = set()
+    for number in range(100):
+        one = accounts.of(f"nobody {number}")
+        seen.add((one.plugin, type(one.password), one.password.is_cached))
+        assert not one.exists
+        assert one.plugin == again.of(f"nobody {number}").plugin
+        assert not one.password.is_password(b"x")
+    assert seen == {(one.plugin, type(one.password), one.password.is_cached) for one in given}
+
+
+async def answers_to(port: int, user: str) -> list[bytes]:
+    """What a wrong login of a name gets, without the scrambles and the name."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        head = await reader.readexactly(4)
+        greeting = HandshakeV10.decode(await reader.readexactly(int.from_bytes(head[:3], "little")))
+        found = []
+        response = HandshakeResponse(
+            Capability.CLIENT_PROTOCOL_41
+            | Capability.CLIENT_SECURE_CONNECTION
+            | Capability.CLIENT_PLUGIN_AUTH,
+            user,
+            scramble_native(b"wrong", greeting.scramble),
+            "",
+            "caching_sha2_password",
+            {},
+        )
+        data, sequence = response.encode(), 1
+        while True:
+            writer.write(encode_packets(data, sequence))
+            try:
+                head = await reader.readexactly(4)
+                payload = await reader.readexactly(int.from_bytes(head[:3], "little"))
+            except asyncio.IncompleteReadError:
+                return found
+            found.append(payload.partition(b"\0")[0].replace(user.encode(), b"?"))
+            data, sequence = bytes(20), head[3] + 1
+    finally:
+        writer.close()
+
+
+STRICT = replace(
+    LIMITS,
+    command_size=1 << 20,
+    command_timeout=0.5,
+    statement_timeout=1.0,
+    session_memory=4 << 20,
+    account_memory=8 << 20,
+    account_share=0.2,
+)
+
+
+async def delays(seconds: float) -> list[float]:
+    """How late a task that sleeps is woken meanwhile."""
+    loop, late = asyncio.get_running_loop(), []
+    end = loop.time() + seconds
+    while (before := loop.time()) < end:
+        await asyncio.sleep(0.01)
+        late.append(loop.time() - before - 0.01)
+    return late
+
+
+_LONG_SET = ",".join(
+    f"{SOURCE_UUID[:-4]}{number:04x}:1-3:5-9:11-20" for number in range(4000)
+)  # 240 KB
+
+
+async def test_one_statement_gets_neither_the_loop_nor_the_memory(tmp_path) -> None:
+    async with serving(tmp_path, limits=STRICT) as server:
+        for sql, errno in (
+            ("SELECT " + ", ".join(["GTID_SUBSET(@a,@a)"] * 4000), 3024),
+            ("SELECT " + ", ".join(["GTID_SUBSET(@a,@a)"] * 50_000), 1117),
+            ("SELECT " + ", ".join(["@a"] * 4000), 1301),
+            ("SELECT " + ", ".join(["1"] * 300_000), 1117),
+            ("SET " + ", ".join(["@b=1"] * 100_000), 1064),
+            ("SELECT GTID_SUBSET(" + "1," * 400_000 + "1)", 1582),
+        ):
+            async with await SourceConnection.open(url_of(server, PLUGINS[1])) as connection:
+                await connection.query(f"SET @a = '{_LONG_SET}'")
+                measuring = asyncio.create_task(delays(1.0))
+                with pytest.raises(ServerError) as caught:
+                    await connection.query(sql)
+                assert caught.value.errno == errno
+                assert max(await measuring) < 0.5
+
+
+async def test_an_account_that_works_much_waits(tmp_path) -> None:
+    """A second at once, then a fifth of a processor for all its connections; another account does not wait."""
+    async with serving(tmp_path, limits=STRICT) as server:
+        budget = server.budget(PLUGINS[1])
+        own = [await SourceConnection.open(url_of(server, PLUGINS[1])) for _ in range(4)]
+        budget.charge(1.2)
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*(one.query("SELECT 1") for one in own))
+        assert asyncio.get_running_loop().time() - begun > 0.5
+        async with await SourceConnection.open(url_of(server, PLUGINS[0])) as other:
+            begun = asyncio.get_running_loop().time()
+            await other.query("SELECT 1")
+            assert asyncio.get_running_loop().time() - begun < 0.5
+        for one in own:
+            await one.close()
+
+
+async def test_variables_of_an_account_are_bounded(tmp_path) -> None:
+    value = "x" * (200 << 10)
+    async with serving(tmp_path, limits=STRICT) as server:
+        opened = [await SourceConnection.open(url_of(server, PLUGINS[1])) for _ in range(4)]
+        refused = 0
+        for connection in opened:
+            for number in range(30):
+                try:
+                    await connection.query(f"SET @v{number} = '{value}'")
+                except ServerError as error:
+                    assert error.errno == 1041
+                    refused += 1
+        assert refused > 4 * 30 - (8 << 20) // len(value) - 1
+        assert server.budget(PLUGINS[1]).memory <= 8 << 20
+        for connection in opened:
+            await connection.close()
+        await no_session_stays(server)
+        assert server.budget(PLUGINS[1]).memory == 0
+
+
+async def test_half_packets_end(tmp_path) -> None:
+    async with serving(tmp_path, limits=STRICT) as server:
+        opened = []
+        for _ in range(20):
+            reader, writer = await raw_login(server.port, PLUGINS[1], "secret")
+            writer.write((1 << 20).to_bytes(3, "little") + b"\0\3" + bytes((1 << 20) - 100))
+            opened.append((reader, writer))
+        reader, writer = await raw_login(server.port, PLUGINS[1], "secret")
+        writer.write((2 << 20).to_bytes(3, "little") + b"\0\3")
+        opened.append((reader, writer))
+        async with asyncio.timeout(20):
+            for reader, _ in opened:
+                with suppress(ConnectionError):
+                    await reader.read()
+        for _, writer in opened:
+            writer.close()
+        await no_session_stays(server)
+        assert server.budget(PLUGINS[1]).memory == 0
+
+
+async def raw_login(port: int, user: str, password: str) -> tuple[StreamReader, StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = await reader.readexactly(4)
+    greeting = HandshakeV10.decode(await reader.readexactly(int.from_bytes(head[:3], "little")))
+    response = HandshakeResponse(
+        Capability.CLIENT_PROTOCOL_41
+        | Capability.CLIENT_SECURE_CONNECTION
+        | Capability.CLIENT_PLUGIN_AUTH,
+        user,
+        scramble_native(password.encode(), greeting.scramble),
+        "",
+        "mysql_native_password",
+        {},
+    )
+    writer.write(encode_packets(response.encode(), 1))
+    head = await reader.readexactly(4)
+    assert (await reader.readexactly(int.from_bytes(head[:3], "little")))[:1] == b"\0"
+    return reader, writer
+
+
+async def test_pings_without_end_keep_nobody_waiting(tmp_path) -> None:
+    async with serving(tmp_path, limits=STRICT) as server:
+        reader, writer = await raw_login(server.port, PLUGINS[1], "secret")
+        writer.write(b"\1\0\0\0\x0e" * 200_000)
+        late = await delays(1.0)
+        assert max(late) < 0.3
+        assert sorted(late)[len(late) // 2] < 0.05
+        writer.transport.abort()
+        del reader
+
+
+async def test_another_accounts_replica_keeps_its_place(tmp_path) -> None:
+    """Of one account the newer dump of a replica takes the place of the older, of another account it does not."""
+    uuid = "8b1c0e7a-0000-11f0-8000-000000000001"
+
+    async def dump(user: str) -> DumpStream:
+        connection = await SourceConnection.open(url_of(server, user))
+        return await connection.start_dump(
+            DumpRequest("binlog.000001", 4), server_id=9, replica_uuid=uuid, heartbeat_period=0.1
+        )
+
+    async with serving(tmp_path, accounts=two_accounts()) as server:
+        victim = await dump("victim")
+        await victim.read()
+        thief = await dump("thief")
+        await thief.read()
+        await asyncio.sleep(0.2)
+        assert sorted(one.user for one in server.sessions) == ["thief", "victim"]
+        again = await dump("victim")
+        await again.read()
+        async with asyncio.timeout(10):
+            while len(server.sessions) > 2:  # noqa: ASYNC110  no event tells of it
+                await asyncio.sleep(0.01)
+        keys = {one.replica_key for one in server.sessions}
+        assert keys == {("victim", uuid), ("thief", uuid)}
+        for one in (victim, thief, again):
+            await one.close()
+
+
+def two_accounts() -> tuple[Account, ...]:
+    plugin = "mysql_native_password"
+    return tuple(
+        Account(name, plugin, stored_password(plugin, b"secret")) for name in ("victim", "thief")
+    )
+
+
+@pytest.mark.parametrize("text", ["x", "no uuid", "8b1c0e7a000011f08000000000000001", "a" * 200])
+async def test_a_uuid_is_a_uuid(tmp_path, text) -> None:
+    async with serving(tmp_path) as server:
+        connection = await SourceConnection.open(url_of(server, PLUGINS[1]))
+        stream = await connection.start_dump(
+            DumpRequest("binlog.000001", 4), server_id=9, replica_uuid=text
+        )
+        with pytest.raises(ServerError, match="not a UUID"):
+            await stream.read()
+        await stream.close()
 
 
 async def no_session_stays(server: BinlogServer) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import uuid
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,11 @@ from replica_client.storage.durable import replace_file, sync_directory
 
 UUID_NAME: Final = "server_uuid"
 """File of the relay's own server UUID."""
+
+KEY_NAME: Final = "login_key"
+"""File of the key by which logins of unknown names are answered."""
+
+_KEY_SIZE: Final = 32
 
 END_NAME: Final = "ended.json"
 """File that says where an epoch ended."""
@@ -174,6 +180,22 @@ class Epochs:
             return made
         except ValueError:
             raise BackupMismatchError(f"{path} holds no UUID; remove it for a new one") from None
+
+    def login_key(self) -> bytes:
+        """Return the key that chooses how logins of unknown names look, made once.
+
+        Raises:
+            OSError: it cannot be read or written.
+        """
+        path = self.directory / KEY_NAME
+        try:
+            known = path.read_bytes()
+        except FileNotFoundError:
+            known = b""
+        if len(known) != _KEY_SIZE:
+            known = secrets.token_bytes(_KEY_SIZE)
+            replace_file(path, known)
+        return known
 
     def begin(self) -> Epoch:
         """A new epoch; the one before is over.

@@ -15,11 +15,11 @@ from replica_client.backup.backup_catalog import locked
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupError, StorageError
 from replica_client.server.accounts import Account, Limits
-from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.relay.epochs import Epochs
+from replica_client.server.relay.front import RelayFront
 from replica_client.server.relay.relay_archive import RelayArchive
 from replica_client.server.relay.relay_library import RelayLibrary
-from replica_client.server.relay.retention import Clients, Retention, removable
+from replica_client.server.relay.retention import Clients, Retention, count_before, removable
 from replica_client.server.relay.upstream import Upstream, UpstreamOptions
 from replica_client.server.served_files import ServedFile
 from replica_client.storage.location import ObjectUrl
@@ -33,7 +33,16 @@ DEFAULT_LIMITS: Final = Limits(
     write_timeout=60.0,
     connections=1000,
     logins=128,
-    user_connections=None,
+    peer_logins=32,
+    user_connections=100,
+    refusal_delay=1.0,
+    command_size=1 << 20,
+    command_timeout=30.0,
+    statement_timeout=10.0,
+    session_memory=8 << 20,
+    account_memory=32 << 20,
+    account_share=0.2,
+    replicas=100,
 )
 
 _PAUSE: Final = 0.05
@@ -99,7 +108,8 @@ class Relay:
         self._came = asyncio.Event()
         self._ended_epochs = 0
         self._server_uuid = ""
-        self.server: BinlogServer | None = None
+        self._login_key = b""
+        self.server: RelayFront | None = None
         self.upstream: Upstream | None = None
         self.library: RelayLibrary | None = None
         self.clients: Clients | None = None
@@ -124,6 +134,7 @@ class Relay:
             epochs = await asyncio.to_thread(Epochs, self._directory)
             await asyncio.to_thread(epochs.mend)
             self._server_uuid = await asyncio.to_thread(epochs.server_uuid)
+            self._login_key = await asyncio.to_thread(epochs.login_key)
             library = self.library = await asyncio.to_thread(RelayLibrary, epochs, self.archive)
             self.clients = await asyncio.to_thread(Clients, self._directory)
             self.upstream = Upstream(
@@ -171,23 +182,62 @@ class Relay:
         # Before anybody waits for it: a file of gigabytes takes seconds. Here and not in a thread, because the status
         # page looks at the same files meanwhile.
         await library.count()
-        server = BinlogServer(
+        assert self.upstream is not None
+        server = RelayFront(
             library,
             self._accounts,
+            upstream=self.upstream,
+            purge=self._purge,
+            keep_seconds=options.retention.seconds,
             host=options.host,
             port=options.port,
             tls=options.tls,
             tls_required=options.tls_required,
             limits=options.limits,
             semi_sync=options.semi_sync,
-            comment="replica_client relay",
             server_uuid=self._server_uuid,
             on_dump=self._came.set,
+            login_key=self._login_key,
         )
         await server.start()
         self.server = server
         _LOG.info("serving %d files at %s:%d", len(library.files), options.host, server.port)
         self.listening.set()
+
+    def change_accounts(self, accounts: Iterable[Account]) -> None:
+        """Take other accounts from now on; connections of those that are gone or have another password end."""
+        self._accounts = list(accounts)
+        if self.server is not None:
+            self.server.change_accounts(self._accounts)
+
+    async def _purge(self, to: str, before: str) -> None:
+        """Remove files as an administrator says, but none that is being sent.
+
+        Raises:
+            ServerError: there is no such file, or the time is none.
+        """
+        library, server = self.library, self.server
+        assert library is not None and server is not None
+        files = library.files
+        count = count_before(files, to, before)
+        for session in server.sessions:
+            sender = session.sender
+            if sender is not None and sender.file in files[:count]:
+                count = files.index(sender.file)
+        await self._remove(library, count)
+
+    async def _remove(self, library: RelayLibrary, count: int) -> None:
+        """Remove the oldest files; with an archive they are served from there."""
+        if self.archive is None:
+            gone, kept = library.files[:count], library.files[count]
+            if gone:
+                library.purge_to(kept.name)
+        else:
+            gone = await self._replaced(library, library.files[:count])
+        for file in gone:
+            if file.path is not None:
+                await asyncio.to_thread(file.path.unlink, missing_ok=True)
+                _LOG.info("removed %s (%d bytes)", file.name, file.size)
 
     def _epoch_began(self) -> None:
         if self.library is not None:
@@ -200,22 +250,12 @@ class Relay:
         while True:
             await self._next_upkeep()
             self._see(clients)
-            clients.forget(retention.client_seconds)
+            clients.forget(retention.client_seconds, self._options.limits.replicas)
             await asyncio.to_thread(clients.save)
             if library.is_empty:
                 continue
             self._see(clients)  # who came while that was written
-            count = removable(library, retention, clients)
-            if self.archive is None:
-                gone, kept = library.files[:count], library.files[count]
-                if gone:
-                    library.purge_to(kept.name)
-            else:
-                gone = await self._replaced(library, library.files[:count])
-            for file in gone:
-                if file.path is not None:
-                    await asyncio.to_thread(file.path.unlink, missing_ok=True)
-                    _LOG.info("removed %s (%d bytes)", file.name, file.size)
+            await self._remove(library, removable(library, retention, clients))
 
     async def _replaced(self, library: RelayLibrary, files: list[ServedFile]) -> list[ServedFile]:
         """Those that are served from the archive from now on."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import BackupMismatchError
+from replica_client.errors import BackupMismatchError, ServerError
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
@@ -70,7 +72,10 @@ class Clients:
         self.all: dict[str, KnownClient] = {}
         try:
             document = json.loads(self._path.read_text(encoding="utf-8"))
-            self.all = {key: KnownClient(**value) for key, value in document.items()}
+            for key, value in document.items():
+                client = KnownClient(**value)
+                # Older releases knew a client by its UUID alone.
+                self.all[key if "@" in key else f"{client.user}@{key}"] = client
         except FileNotFoundError:
             pass
         except (ValueError, TypeError, AttributeError) as error:
@@ -83,15 +88,21 @@ class Clients:
         sender = session.sender
         if sender is None or sender.file is None:
             return
-        key = session.replica_uuid or f"server_id {session.dump_server_id}"
-        self.all[key] = KnownClient(
+        user, replica = session.replica_key
+        self.all[f"{user}@{replica}"] = KnownClient(
             session.user, sender.file.name, sender.position, round(time.time(), 3)
         )
 
-    def forget(self, seconds: float) -> None:
-        """Those that were not seen for so long hold nothing any more."""
+    def forget(self, seconds: float, most: int) -> None:
+        """Drop those that were not seen for so long, and of one account all but so many that were seen last."""
         oldest = time.time() - seconds
-        self.all = {key: client for key, client in self.all.items() if client.seen >= oldest}
+        counts: dict[str, int] = {}
+        kept: dict[str, KnownClient] = {}
+        for key, client in sorted(self.all.items(), key=lambda item: -item[1].seen):
+            counts[client.user] = counts.get(client.user, 0) + 1
+            if client.seen >= oldest and counts[client.user] <= most:
+                kept[key] = client
+        self.all = kept
 
     def save(self) -> None:
         """Write what changed; when this returns it survives a crash.
@@ -138,6 +149,31 @@ def removable(library: BinlogLibrary, retention: Retention, clients: Clients) ->
         total -= file.size
         count += 1
     return count
+
+
+def count_before(files: Sequence[ServedFile], to: str, before: str) -> int:
+    """How many of the oldest files PURGE BINARY LOGS names: those before a file, or last written before a time.
+
+    Args:
+        files: oldest first; the newest one always stays.
+        to: the first file to keep; empty: by time.
+        before: ``2026-11-27 12:00:00``, in UTC.
+
+    Raises:
+        ServerError: there is no such file, or that is no time.
+    """
+    if to:
+        names = [file.name for file in files]
+        if to not in names:
+            raise ServerError(1373, "HY000", "Target log not found in binlog index")
+        return names.index(to)
+    try:
+        found = datetime.fromisoformat(before)
+    except ValueError:
+        raise ServerError(1525, "HY000", f"Incorrect DATETIME value: {before[:40]!r}") from None
+    limit = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    older = takewhile(lambda file: file.path is not None and file.modified < limit, files[:-1])
+    return sum(1 for _ in older)
 
 
 def _first_needed(files: Sequence[ServedFile], at: int, position: int) -> int:

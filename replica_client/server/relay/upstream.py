@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from replica_client.backup.backup_catalog import SourceIdentity
@@ -25,16 +26,19 @@ from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.source_identity import check_executed
 from replica_client.server.relay.epochs import Epoch, Epochs
+from replica_client.server.relay.source_variables import SourceVariables
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.source_gtids import gtids_in_binlog
+from replica_client.wire.resultset import Value
 
 _LOG = logging.getLogger("replica_client.relay")
 
 _TRIES_PER_HOST: Final = 2
 _HOST_SECONDS: Final = 1.0
 _PROBE_HEARTBEAT: Final = 2.0
+_SILENT_PERIODS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Upstream:
         connected: whether a connection has brought something since the last one ended.
         error: why there is no connection; empty while there is one.
         status: of the copying; None before the first connection.
+        contact: when the source was last heard, seconds since 1970; None before.
     """
 
     def __init__(
@@ -93,6 +98,28 @@ class Upstream:
         self.host = self._hosts[0].address
         self.error = ""
         self.status: BackupStatus | None = None
+        self.contact: float | None = None
+        self._source_variables = SourceVariables(epochs.directory)
+
+    @property
+    def user(self) -> str:
+        """The account at the source."""
+        return self._hosts[0].user
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Seconds that the newest event took to come here; without a connection also those since then."""
+        status = self.status
+        if status is None or self.contact is None:
+            return None
+        silent = time.time() - self.contact
+        if self.connected:
+            silent -= _SILENT_PERIODS * self._options.heartbeat_period
+        return status.delay + max(0.0, silent)
+
+    async def variables(self) -> Mapping[str, Value] | None:
+        """Return the source's variables, asked at most every ten seconds; None when it was never asked."""
+        return await self._source_variables.current(self._hosts[0] if self.connected else None)
 
     async def run(self) -> None:
         """Follow until cancelled.
@@ -149,6 +176,8 @@ class Upstream:
         if status.connections > self._connected:
             self._connected = status.connections
         self.error, self.connected = status.error, bool(status.connections and not status.error)
+        if self.connected:
+            self.contact = time.time()
         self._on_growth(status.file)
 
     async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:
@@ -159,6 +188,7 @@ class Upstream:
             if not server.is_mariadb:
                 [[mode]] = await connection.query("SELECT @@global.gtid_mode", columns=1)
                 self._on_gtid_mode(str(mode) == "ON")
+            await self._source_variables.ask(connection)
             current = self._epochs.current
             if current is None:
                 return self._epochs.begin(), ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 from typing import Final
 
 from replica_client.wire.auth.caching_sha2 import verify_sha2
@@ -23,6 +24,8 @@ _NATIVE: Final = re.compile(r"\*([0-9A-Fa-f]{40})")
 _CACHING_SHA2: Final = re.compile(rb"\$A\$([0-9A-F]{3})\$(.{20})([./0-9A-Za-z]{43})", re.DOTALL)
 _ROUNDS_STEP: Final = 1000
 _SALT_SIZE: Final = 20
+_DECOY_SIZE: Final = 32
+_CRYPT_SIZE: Final = 43
 
 
 class StoredPassword:
@@ -49,6 +52,14 @@ class StoredPassword:
     def is_password(self, clear: bytes) -> bool:
         """Whether this is the password."""
         return False
+
+    def is_same(self, other: StoredPassword) -> bool:
+        """Whether another one was made from the same password or hash."""
+        return self is other
+
+    def decoy(self) -> StoredPassword:
+        """Return a password of the same form and cost that nobody knows."""
+        return ClearPassword(secrets.token_bytes(_DECOY_SIZE))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"  # never what it holds
@@ -78,6 +89,10 @@ class ClearPassword(StoredPassword):
     def is_password(self, clear: bytes) -> bool:
         """Whether this is the password."""
         return hmac.compare_digest(clear, self.password)
+
+    def is_same(self, other: StoredPassword) -> bool:
+        """Whether the other is this password, too."""
+        return isinstance(other, ClearPassword) and other.password == self.password
 
 
 class NativeVerifier(StoredPassword):
@@ -116,6 +131,14 @@ class NativeVerifier(StoredPassword):
     def is_password(self, clear: bytes) -> bool:
         """Whether this is the password."""
         return hmac.compare_digest(_sha1(_sha1(clear)), self._stage2)
+
+    def is_same(self, other: StoredPassword) -> bool:
+        """Whether the other has this hash, too."""
+        return isinstance(other, NativeVerifier) and other._stage2 == self._stage2
+
+    def decoy(self) -> StoredPassword:
+        """Return a hash of no password."""
+        return NativeVerifier(secrets.token_bytes(_SALT_SIZE))
 
 
 class Sha2Verifier(StoredPassword):
@@ -175,6 +198,23 @@ class Sha2Verifier(StoredPassword):
             return False
         self._stage2 = stage2
         return True
+
+    def is_same(self, other: StoredPassword) -> bool:
+        """Whether the other was made from this hash, or from the same password."""
+        if not isinstance(other, Sha2Verifier):
+            return False
+        if self._crypt is not None or other._crypt is not None:
+            return self._crypt == other._crypt
+        return self._stage2 == other._stage2
+
+    def decoy(self) -> StoredPassword:
+        """Return a hash of no password, as costly as this one is now."""
+        if self._stage2 or self._crypt is None:
+            return Sha2Verifier(secrets.token_bytes(_DECOY_SIZE))
+        rounds, _, _ = self._crypt
+        return Sha2Verifier(
+            crypt=(rounds, secrets.token_bytes(_SALT_SIZE), secrets.token_bytes(_CRYPT_SIZE))
+        )
 
 
 def stored_password(plugin: str, password: bytes) -> StoredPassword:

@@ -1,0 +1,208 @@
+"""Budgets of memory and processor time for the sessions of an account.
+
+The account is the unit: its sessions share one budget and one lane, so that opening more connections gains nothing.
+Work on the event loop is done in slices, and of one account one slice at a time: the loop comes back to every
+other client after at most one slice of each account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from replica_client.errors import ServerError
+from replica_client.server.accounts import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Generator
+
+_Result = TypeVar("_Result")
+
+COMMAND_SECONDS: Final = 50e-6
+"""What each command is charged with besides its own time: packets, wake-ups, bookkeeping."""
+
+SLICE_SECONDS: Final = 0.005
+"""How long one piece of work keeps the event loop."""
+
+_BURST_SECONDS: Final = 1.0
+_LONGEST_PAUSE: Final = 5.0
+
+
+class AccountBudget:
+    """What the sessions of one account use together.
+
+    Args:
+        limits: how much that may be.
+        clock: seconds.
+
+    Attributes:
+        memory: bytes held now.
+        lane: held while one slice of work is done.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.memory = 0
+        self.lane = asyncio.Lock()
+        self._limits = limits
+        self._clock = clock
+        self._credit = _BURST_SECONDS
+        self._counted = clock()
+
+    def hold(self, size: int) -> None:
+        """Take bytes out of the budget.
+
+        Raises:
+            ServerError: there are not so many left.
+        """
+        most = self._limits.account_memory
+        if most is not None and self.memory + size > most:
+            raise _too_much("this account's sessions hold", most)
+        self.memory += size
+
+    def release(self, size: int) -> None:
+        """Give bytes back."""
+        self.memory -= size
+
+    def charge(self, seconds: float) -> None:
+        """Count processor time."""
+        self._refill()
+        self._credit -= seconds
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the account may work again."""
+        share = self._limits.account_share
+        if share is None:
+            return 0.0
+        self._refill()
+        return 0.0 if self._credit >= 0 else min(-self._credit / share, _LONGEST_PAUSE)
+
+    async def ready(self) -> None:
+        """Wait until the account may work again; other tasks run in any case."""
+        await asyncio.sleep(self.pause)
+        while pause := self.pause:  # noqa: ASYNC110  time is what it waits for
+            await asyncio.sleep(pause)
+
+    def _refill(self) -> None:
+        now, share = self._clock(), self._limits.account_share
+        if share is not None:
+            self._credit = min(_BURST_SECONDS, self._credit + (now - self._counted) * share)
+        self._counted = now
+
+
+class SessionBudget:
+    """What one session uses, out of its account's budget.
+
+    Args:
+        account: whose it is.
+        limits: how much one session may hold.
+    """
+
+    def __init__(self, account: AccountBudget, limits: Limits) -> None:
+        self.account = account
+        self.memory = 0
+        self._limits = limits
+        self._slice = 0.0
+
+    def hold(self, size: int) -> None:
+        """Take bytes out of both budgets.
+
+        Raises:
+            ServerError: there are not so many left.
+        """
+        most = self._limits.session_memory
+        if most is not None and self.memory + size > most:
+            raise _too_much("this session holds", most)
+        self.account.hold(size)
+        self.memory += size
+
+    def release(self, size: int) -> None:
+        """Give bytes back."""
+        self.account.release(size)
+        self.memory -= size
+
+    def release_all(self) -> None:
+        """Give everything back: the session has ended."""
+        self.release(self.memory)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Do a piece of work, when it is the account's turn."""
+        await self.account.ready()
+        async with self.account.lane:
+            self._slice = time.perf_counter()
+            yield
+
+    async def pace(self) -> None:
+        """Let other tasks run if this slice was long enough."""
+        if time.perf_counter() - self._slice >= SLICE_SECONDS:
+            await asyncio.sleep(0)
+            self._slice = time.perf_counter()
+
+    async def metered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Await work, and charge the time of its steps to the account."""
+        return await _metered(work, self.account.charge)
+
+
+class Worker:
+    """One thread for what takes long: the event loop goes on, and all accounts have one such thread together."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(1, "statements")
+
+    async def run(
+        self, budget: SessionBudget, work: Callable[..., _Result], *arguments: Any
+    ) -> _Result:
+        """Return what a function gives; its time is charged to the account, also when nobody waits any more."""
+        loop = asyncio.get_running_loop()
+
+        def timed() -> _Result:
+            begun = time.thread_time()
+            try:
+                return work(*arguments)
+            finally:
+                spent = time.thread_time() - begun
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(budget.account.charge, spent)
+
+        return await loop.run_in_executor(self._threads, timed)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@coroutine
+def _metered(
+    work: Coroutine[Any, Any, _Result], charge: Callable[[float], None]
+) -> Generator[Any, Any, _Result]:
+    """Drive a coroutine step by step: the time between two waits is its own."""
+    step: Callable[[], Any] = lambda: work.send(None)  # noqa: E731
+    while True:
+        begun = time.perf_counter()
+        try:
+            waited_for = step()
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+        finally:
+            charge(time.perf_counter() - begun)
+        try:
+            yield waited_for
+            step = lambda: work.send(None)  # noqa: E731
+        except BaseException as error:  # noqa: BLE001  it is the coroutine's
+            step = _thrower(work, error)
+
+
+def _thrower(work: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
+    return lambda: work.throw(error)
+
+
+def _too_much(who: str, most: int) -> ServerError:
+    return ServerError(1041, "HY000", f"Out of memory: {who} more than {most} bytes")
