@@ -7,9 +7,21 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
+from replica_client.binlog.context import EventContext
 from replica_client.binlog.decoder import BinlogDecoder
+from replica_client.binlog.event import BinlogEvent
+from replica_client.binlog.events import (
+    EVENT_CLASSES,
+    AnnotateRowsEvent,
+    QueryEvent,
+    RowsEvent,
+    RowsQueryEvent,
+)
 from replica_client.binlog.file_scan import FIRST_EVENT
+from replica_client.binlog.header import EventHeader
+from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.binlog.options import DecodeOptions
+from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, LimitExceededError, ServerError
 from replica_client.server.budget import SLICE_SECONDS, SessionBudget
@@ -26,10 +38,11 @@ PIECE_SIZE: Final = 64 << 10
 """Bytes of text after which rows are sent."""
 
 MAX_DECODED: Final = 1 << 20
-"""Bytes of an event; of a larger one the size is shown instead of its contents."""
+"""Bytes of an event that is decoded; of a larger one only the first bytes are."""
 
 _MAX_PAYLOAD: Final = 16 << 20
 _MAX_INFO: Final = 64 << 10
+_HEAD_SIZE: Final = 128 << 10
 _ROW_SIZE: Final = 64
 _PAYLOADS: Final = frozenset((EventType.TRANSACTION_PAYLOAD_EVENT,))
 _OPTIONS: Final = DecodeOptions(max_event_size=_MAX_PAYLOAD, max_uncompressed_size=_MAX_PAYLOAD)
@@ -100,7 +113,8 @@ def _rows(file: ServedFile, position: int) -> Iterator[Row]:
     for at, header in file.headers(position):
         name, server_id, end = event_name(header.type_code), header.server_id, header.next_position
         if header.event_size > MAX_DECODED and header.type_code not in _PAYLOADS:
-            yield file.name, at, name, server_id, end, f"{header.event_size} bytes"
+            info = _head_info(file, at, header)[:_MAX_INFO]
+            yield file.name, at, name, server_id, end, info
             continue
         if header.event_size > _MAX_PAYLOAD:
             yield file.name, at, name, server_id, end, f"{header.event_size} bytes; not opened"
@@ -121,6 +135,22 @@ def _rows(file: ServedFile, position: int) -> Iterator[Row]:
             yield file.name, end, name, server_id, end, f"more than {_MAX_PAYLOAD} bytes; not shown"
         except BinlogDecodeError as error:
             yield file.name, end, name, server_id, end, f"damaged: {error}"[:_MAX_INFO]
+
+
+def _head_info(file: ServedFile, at: int, header: EventHeader) -> str:
+    """The text of a large event, from its first bytes."""
+    kind = EVENT_CLASSES.get(header.type_code)
+    if kind is not None and issubclass(
+        kind, RowsEvent | QueryEvent | RowsQueryEvent | AnnotateRowsEvent
+    ):
+        head = file.read(at, _HEAD_SIZE)
+        context = EventContext(file.format, header.type_code, header.flags)
+        try:
+            body = kind.decode(ByteReader(head, HEADER_SIZE, len(head)), context)
+            return event_info(BinlogEvent(header, body), file.flavor)
+        except BinlogDecodeError:
+            pass  # its head is larger than that
+    return f"{header.event_size} bytes"
 
 
 async def _begins(file: ServedFile, position: int, budget: SessionBudget) -> bool:

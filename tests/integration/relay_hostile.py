@@ -42,7 +42,10 @@ _LAST = (
 )
 _PATIENCE = 30.0
 _QUIET = 0.05
-_CAPABILITIES = (
+FLOOD_ADDRESS = "127.0.0.9"
+"""Where floods of logins come from: another address than that of the right ones."""
+
+CAPABILITIES = (
     Capability.CLIENT_LONG_PASSWORD
     | Capability.CLIENT_PROTOCOL_41
     | Capability.CLIENT_SECURE_CONNECTION
@@ -203,15 +206,17 @@ class HostileClient:
 
     @asynccontextmanager
     async def _greeted(
-        self, tls: bool
+        self, tls: bool, address: str = ""
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes, int]]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, local_addr=(address, 0) if address else None
+        )
         try:
             size = int.from_bytes((await reader.readexactly(4))[:3], "little")
             greeting = HandshakeV10.decode(await reader.readexactly(size))
             sequence = 1
             if tls:
-                request = SslRequest(_CAPABILITIES | Capability.CLIENT_SSL)
+                request = SslRequest(CAPABILITIES | Capability.CLIENT_SSL)
                 writer.write(encode_packets(request.encode(), 1))
                 await writer.start_tls(self._tls)
                 sequence = 2
@@ -220,7 +225,7 @@ class HostileClient:
             writer.transport.abort()
 
     def _response(self, scramble: bytes, password: bytes, tls: bool) -> bytes:
-        flags = _CAPABILITIES | (Capability.CLIENT_SSL if tls else Capability(0))
+        flags = CAPABILITIES | (Capability.CLIENT_SSL if tls else Capability(0))
         return HandshakeResponse(
             flags,
             USER,
@@ -311,7 +316,7 @@ class HostileClient:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             await reader.read(4096)
-            request = SslRequest(_CAPABILITIES | Capability.CLIENT_SSL)
+            request = SslRequest(CAPABILITIES | Capability.CLIENT_SSL)
             writer.write(encode_packets(request.encode(), 1) + hello)
             self.attack.packets["tls"] += 1
             writer.write_eof()
@@ -328,7 +333,11 @@ class HostileClient:
         """
         opened, took = [], []
         for number in range(count):
-            opened.append(await asyncio.open_connection("127.0.0.1", self.port))
+            opened.append(
+                await asyncio.open_connection(
+                    "127.0.0.1", self.port, local_addr=(f"127.0.1.{number // 500 + 1}", 0)
+                )
+            )
             if number % 500 == 499:
                 took.append(await self.right_login())
         alive = await asyncio.to_thread(kept)
@@ -345,7 +354,12 @@ class HostileClient:
             nonlocal count
             while time.monotonic() < until:
                 try:
-                    async with self._greeted(False) as (reader, writer, scramble, sequence):
+                    async with self._greeted(False, FLOOD_ADDRESS) as (
+                        reader,
+                        writer,
+                        scramble,
+                        sequence,
+                    ):
                         writer.write(
                             encode_packets(self._response(scramble, WRONG, False), sequence)
                         )

@@ -51,6 +51,7 @@ class RelayProcess:
         plugin: str = "caching_sha2_password",
         source: str = "",
         relay: str = "",
+        accounts: str = "",
     ) -> None:
         directory.mkdir(exist_ok=True)
         self.directory = directory
@@ -64,6 +65,7 @@ class RelayProcess:
             f'status = "127.0.0.1:{self.status_port}"\n{relay}\n'
             f'[source]\nurl = "{url}"\nheartbeat = 1.0\n{source}\n'
             f'[[account]]\nuser = "{USER}"\npassword = "{PASSWORD}"\nplugin = "{plugin}"\n'
+            f"{accounts}"
         )
         self.process: subprocess.Popen[bytes] | None = None
 

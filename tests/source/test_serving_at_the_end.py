@@ -71,7 +71,10 @@ async def test_who_takes_nothing_holds_back_nobody_and_little_memory(tmp_path) -
     async with BinlogSource(path) as source:
         slow = await start_dump(source.url + "?tls=disabled", DumpRequest(), queue_size=1 << 16)
         quick = await start_dump(
-            source.url + "?tls=disabled", DumpRequest(), server_id=5, replica_uuid="bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb"
+            source.url + "?tls=disabled",
+            DumpRequest(),
+            server_id=5,
+            replica_uuid="bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb",
         )
         for _ in range(12):
             maker.transaction(2_000_000)

@@ -8,6 +8,7 @@ mean one place for ever.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -185,7 +186,7 @@ class Epochs:
         """Return the key that chooses how logins of unknown names look, made once.
 
         Raises:
-            OSError: it cannot be read or written.
+            OSError: it cannot be read.
         """
         path = self.directory / KEY_NAME
         try:
@@ -194,7 +195,8 @@ class Epochs:
             known = b""
         if len(known) != _KEY_SIZE:
             known = secrets.token_bytes(_KEY_SIZE)
-            replace_file(path, known)
+            with contextlib.suppress(OSError):  # a full disk: the next start makes another one
+                replace_file(path, known)
         return known
 
     def begin(self) -> Epoch:

@@ -20,7 +20,7 @@ from replica_client.server.relay.front import RelayFront
 from replica_client.server.relay.relay_archive import RelayArchive
 from replica_client.server.relay.relay_library import RelayLibrary
 from replica_client.server.relay.retention import Clients, Retention, count_before, removable
-from replica_client.server.relay.upstream import Upstream, UpstreamOptions
+from replica_client.server.relay.upstream import Upstream, UpstreamOptions, is_full
 from replica_client.server.served_files import ServedFile
 from replica_client.storage.location import ObjectUrl
 from replica_client.transport.connect_options import ConnectOptions
@@ -91,6 +91,7 @@ class Relay:
         upstream: the connection to the source; None before :meth:`run`.
         archive: None without one.
         listening: set once clients may connect.
+        disk_error: why the state of clients could not be written; empty when it was.
     """
 
     def __init__(
@@ -115,14 +116,14 @@ class Relay:
         self.clients: Clients | None = None
         self.archive: RelayArchive | None = None
         self.listening = asyncio.Event()
+        self.disk_error = ""
 
     async def run(self) -> None:
         """Relay until cancelled.
 
         Raises:
-            BackupError: the directory is not a relay's, another process uses it, or the source does not go on
-                where the files end.
-            ServerError: the source refuses for a reason that another try does not mend.
+            BackupError: the directory is not a relay's, or another process uses it.
+            ReplicaClientError: there is nothing to serve yet, and the source refuses for good.
             ConfigError: the address cannot be listened on.
             OSError: the directory cannot be written.
         """
@@ -132,7 +133,13 @@ class Relay:
                 self.archive = RelayArchive(options.archive, self._directory)
                 await asyncio.to_thread(self.archive.open)
             epochs = await asyncio.to_thread(Epochs, self._directory)
-            await asyncio.to_thread(epochs.mend)
+            try:
+                await asyncio.to_thread(epochs.mend)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                # What is behind the last whole event was cut off; the index is written again later.
+                _LOG.error("%s: %s", self._directory, error.strerror)
             self._server_uuid = await asyncio.to_thread(epochs.server_uuid)
             self._login_key = await asyncio.to_thread(epochs.login_key)
             library = self.library = await asyncio.to_thread(RelayLibrary, epochs, self.archive)
@@ -144,6 +151,7 @@ class Relay:
                 on_growth=self._grew,
                 on_epoch=self._epoch_began,
                 on_gtid_mode=library.tell_gtid_mode,
+                serves=lambda: not library.is_empty,
             )
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -157,7 +165,7 @@ class Relay:
             finally:
                 if self.server is not None:
                     await self.server.close()
-                self.clients.save()
+                self._save(self.clients)
 
     def _grew(self, name: str) -> None:
         """The source's file of that name grew: who waits for it has it before anything else is done."""
@@ -251,7 +259,7 @@ class Relay:
             await self._next_upkeep()
             self._see(clients)
             clients.forget(retention.client_seconds, self._options.limits.replicas)
-            await asyncio.to_thread(clients.save)
+            await asyncio.to_thread(self._save, clients)
             if library.is_empty:
                 continue
             self._see(clients)  # who came while that was written
@@ -285,6 +293,18 @@ class Relay:
                     _LOG.error("archive: %s", error)
                 archive.error = str(error)
             await asyncio.sleep(self._options.upkeep_seconds)
+
+    def _save(self, clients: Clients) -> None:
+        """Write where clients are; on a full disk the last state stays, which keeps more files than needed."""
+        try:
+            clients.save()
+            self.disk_error = ""
+        except OSError as error:
+            if not is_full(error):
+                raise
+            if not self.disk_error:
+                _LOG.error("%s: %s", self._directory, error.strerror)
+            self.disk_error = f"{self._directory}: {error.strerror}"
 
     async def _next_upkeep(self) -> None:
         """Wait, but not when a client has come: it is in the file before the relay can die."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,10 @@ _LOG = logging.getLogger("replica_client.relay")
 
 _TRIES_PER_HOST: Final = 2
 _HOST_SECONDS: Final = 1.0
+_LASTING_SECONDS: Final = 10.0
+DISK_SECONDS: Final = 5.0
+"""How long to wait before a full disk is tried again."""
+
 _PROBE_HEARTBEAT: Final = 2.0
 _SILENT_PERIODS: Final = 2
 
@@ -68,6 +73,7 @@ class Upstream:
         on_growth: called after each piece that was written, with the name of the source's file.
         on_epoch: called when a new epoch has begun.
         on_gtid_mode: called with whether a MySQL source has GTIDs on, at each connection.
+        serves: whether there is something to serve: then no error ends the relay.
 
     Attributes:
         host: the server that is followed, or tried, as ``host:port``.
@@ -86,6 +92,7 @@ class Upstream:
         on_growth: Callable[[str], None],
         on_epoch: Callable[[], None],
         on_gtid_mode: Callable[[bool], None],
+        serves: Callable[[], bool] = bool,
     ) -> None:
         self._hosts = list(hosts)
         self._epochs = epochs
@@ -93,6 +100,7 @@ class Upstream:
         self._on_growth = on_growth
         self._on_epoch = on_epoch
         self._on_gtid_mode = on_gtid_mode
+        self._serves = serves
         self._connected = 0
         self.connected = False
         self.host = self._hosts[0].address
@@ -124,10 +132,13 @@ class Upstream:
     async def run(self) -> None:
         """Follow until cancelled.
 
+        With something to serve, no error of the source and no full disk ends the relay: it says what is wrong, serves
+        what it has, and tries again.
+
         Raises:
-            BackupError: what the source has does not follow what is kept.
-            ServerError: the only host refuses for a reason that another try does not mend.
-            OSError: the directory cannot be written.
+            BackupError: what the source has does not follow what is kept, and there is nothing to serve.
+            ServerError: the only host refuses for a reason that another try does not change, and likewise.
+            OSError: the directory cannot be written, for another reason than a full disk, and likewise.
         """
         failed = 0
         while True:
@@ -136,17 +147,32 @@ class Upstream:
             self._connected = 0
             try:
                 await self._follow(host)
-            except (TransportError, ServerError, BackupError, SourceChangedError) as error:
-                self.error, self.connected = str(error), False
-                if self._connected:
-                    failed = 0
-                failed += 1
-                if not self._goes_on(error) or (failed > len(self._hosts) and _is_final(error)):
+            except (ReplicaClientError, OSError) as error:
+                failed = 1 if self._connected else failed + 1
+                lasting = self._is_lasting(error, failed)
+                if lasting and not self._serves() and not is_full(error):
                     raise
-                if len(self._hosts) > 1:
+                text = _said(error)
+                if text != self.error or not lasting:
+                    _LOG.log(
+                        logging.ERROR if lasting else logging.WARNING, "%s: %s", host.address, text
+                    )
+                self.error, self.connected = text, False
+                if len(self._hosts) > 1 and isinstance(error, ReplicaClientError):
                     self._hosts.append(self._hosts.pop(0))
-                _LOG.warning("%s: %s; next: %s", host.address, error, self._hosts[0].address)
-                await asyncio.sleep(_HOST_SECONDS if failed >= len(self._hosts) else 0)
+                    _LOG.warning("next: %s", self._hosts[0].address)
+                if is_full(error):
+                    await asyncio.sleep(DISK_SECONDS)
+                elif failed >= len(self._hosts):
+                    await asyncio.sleep(_LASTING_SECONDS if lasting else _HOST_SECONDS)
+                else:
+                    await asyncio.sleep(0)
+
+    def _is_lasting(self, error: ReplicaClientError | OSError, failed: int) -> bool:
+        """Whether another try is likely to end the same way, at every host."""
+        if not isinstance(error, ReplicaClientError):
+            return True
+        return not self._goes_on(error) or (failed > len(self._hosts) and _is_final(error))
 
     def _goes_on(self, error: ReplicaClientError) -> bool:
         """Whether another host, or another try, may be better."""
@@ -228,6 +254,17 @@ class Upstream:
             first = (await dump.read())[0]
             body: RotateEvent = BinlogDecoder().decode(first, 0).body
             return body.next_file
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that a disk is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError) and not isinstance(error, ReplicaClientError):
+        return f"{error.filename or 'the directory'}: {error.strerror or error}"
+    return str(error)
 
 
 def _same(known: SourceIdentity, found: SourceIdentity) -> bool:
