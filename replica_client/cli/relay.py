@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,8 @@ import typer
 from replica_client.cli.extras import extra_module
 from replica_client.cli.interruption import SIGNALS, heard, run_async
 from replica_client.cli.output import Lines
+
+_SWITCH_SECONDS = 0.001
 
 EXAMPLE = "replica-client relay --example > relay.toml; replica-client relay relay.toml"
 
@@ -36,7 +39,8 @@ def relay(
 
     The relay keeps the source's files byte for byte. Replicas connect to it as to the source, by file
     and offset or by GTIDs, and go on when the source is away. With several hosts it follows the one that took the
-    source's place. SIGTERM ends it with status 0. A status page, Prometheus metrics and health checks are at the
+    source's place. SIGTERM ends it with status 0;
+    SIGHUP reads accounts and the source's URL again. A status page, Prometheus metrics and health checks are at the
     address in the configuration.
     """
     if example:
@@ -72,15 +76,20 @@ async def _ask(config: Any) -> None:
 
 def _run(config: Any, made: Any) -> None:
     from replica_client.daemon import logs
+    from replica_client.daemon.relay_config_file import reload
     from replica_client.daemon.relay_pages import relay_pages
     from replica_client.monitoring.http_server import HttpServer
 
+    # Statements of clients are worked on in a thread: the event loop is to have its turn soon.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    path = config.file.absolute()
     os.chdir(config.directory)
     logs.set_up(config.relay.log_level, config.relay.log_format)
 
     async def run() -> None:
         working = asyncio.ensure_future(made.run())
-        with heard(dict.fromkeys(SIGNALS, working.cancel)):
+        again = {signal.SIGHUP: lambda: reload(made, path)}
+        with heard({**dict.fromkeys(SIGNALS, working.cancel), **again}):
             http = (
                 HttpServer(config.relay.status, relay_pages(made)) if config.relay.status else None
             )

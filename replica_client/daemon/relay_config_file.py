@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from replica_client.daemon.configuration import bytes_of
@@ -32,6 +34,8 @@ from replica_client.wire.auth.stored import (
     StoredPassword,
     stored_password,
 )
+
+_LOG = logging.getLogger("replica_client.relay")
 
 _TABLES = ("relay", "source", "account", "tls")
 _DAY = 86_400.0
@@ -131,20 +135,49 @@ def make_relay(config: RelayConfig) -> Relay:
             client_seconds=relay.client_days * _DAY,
         ),
     )
-    accounts = [_account(config, account) for account in config.accounts]
+    accounts = accounts_of(config)
     directory = config.directory / local_path(relay.directory, "relay.directory")
     return Relay(hosts_of(source, config.directory), directory, accounts, options)
+
+
+def reload(relay: Relay, path: Path) -> None:
+    """Read the configuration again, and take its accounts and its source; on an error nothing changes.
+
+    Args:
+        relay: that runs.
+        path: of the file, absolute.
+    """
+    try:
+        config = read_relay_config(path)
+        accounts = accounts_of(config)
+        hosts = hosts_of(config.source, config.directory)
+    except (ConfigError, OSError) as error:
+        _LOG.error("the configuration was not read again: %s", error)
+        return
+    relay.change_accounts(accounts)
+    relay.change_hosts(hosts)
+    _LOG.info("%s was read again: %d accounts", path, len(accounts))
+
+
+def accounts_of(config: RelayConfig) -> list[Account]:
+    """Return the accounts of a configuration; their references are resolved.
+
+    Raises:
+        ConfigError: a reference leads nowhere, or a hash cannot be read.
+    """
+    return [_account(config, account) for account in config.accounts]
 
 
 def _account(config: RelayConfig, account: AccountTable) -> Account:
     where = f"account {account.user!r}"
     if account.hash:
         stored = _stored_hash(where, account)
-        return Account(account.user, account.plugin, stored)
+        return Account(account.user, account.plugin, stored, admin=account.admin)
     password = resolve("password", account.password, config.directory, os.environ)
     if not password:
         raise ConfigError(f"{where}: the password is empty")
-    return Account(account.user, account.plugin, stored_password(account.plugin, password.encode()))
+    stored = stored_password(account.plugin, password.encode())
+    return Account(account.user, account.plugin, stored, admin=account.admin)
 
 
 def _stored_hash(where: str, account: AccountTable) -> StoredPassword:

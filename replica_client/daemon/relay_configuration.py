@@ -28,7 +28,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
         client_days: how long a client that has gone still holds the files that it has not read.
         archive: URL of an object store where finished files are kept and served from, ``""`` for none.
         semi_sync: ask clients that offer it for acknowledgements.
-        connections: open at once.
+        connections: logged in at once; at this number the account with the most gives up its newest one.
         user_connections: open at once for one account; 0: any number.
         write_timeout: seconds that a client may take nothing.
         log_level: of our messages.
@@ -44,7 +44,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
     archive: str = ""
     semi_sync: bool = False
     connections: Positive = 1000
-    user_connections: Annotated[int, Meta(ge=0)] = 0
+    user_connections: Annotated[int, Meta(ge=0)] = 100
     write_timeout: Annotated[float, Meta(gt=0)] = 60.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
@@ -102,12 +102,14 @@ class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
         hash: instead of a password: ``*…`` of mysql_native_password, or the hexadecimal form
             (``SELECT HEX(authentication_string) FROM mysql.user``) of ``$A$005$…`` of caching_sha2_password.
         plugin: how it logs in.
+        admin: it may ``PURGE BINARY LOGS``, and see and end the connections of other accounts.
     """
 
     user: Annotated[str, Meta(min_length=1, max_length=80)]
     password: str = ""
     hash: str = ""
     plugin: Literal["caching_sha2_password", "mysql_native_password"] = "caching_sha2_password"
+    admin: bool = False
 
     def __repr__(self) -> str:
         return f"<account {self.user}>"  # neither password nor hash

@@ -18,8 +18,8 @@ status = "127.0.0.1:9191"       # status page, /metrics, /healthz, /readyz; "" f
 # client_days = 7               # a client that has gone holds what it has not read for so long
 # archive = ""                  # "s3://bucket/relay": finished files are kept there, and served from there
 # semi_sync = false             # ask replicas that offer it for acknowledgements
-# connections = 1000            # open at once
-# user_connections = 0          # open at once for one account; 0: any number
+# connections = 1000            # logged in at once
+# user_connections = 100        # of one account at once; 0: any number
 # write_timeout = 60            # seconds that a client may take nothing
 # log_level = "info"            # debug, info, warning, error
 # log_format = "text"           # or "json": one object per line
@@ -41,6 +41,7 @@ user = "replica"
 password = "${RELAY_PASSWORD:-secret}"  # or "file:…"; only its hash is kept in memory
 # hash = ""                     # instead: HEX(authentication_string) of mysql.user, or *… of
                                 # mysql_native_password
+# admin = false                 # it may PURGE BINARY LOGS, see and end connections of other accounts
 # plugin = "caching_sha2_password"      # or "mysql_native_password", for MySQL 5.6 and MariaDB
 
 # [tls]                         # without it passwords of caching_sha2_password come under an RSA key

@@ -11,9 +11,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from replica_client._version import __version__
+from replica_client.errors import ServerError
 from replica_client.monitoring.page import Page, alive, json_page
 from replica_client.monitoring.prometheus import metrics_page
 from replica_client.server.relay.relay_server import Relay
+from replica_client.server.served_files import ServedFile
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -21,20 +23,38 @@ if TYPE_CHECKING:
 _MAX_GTID_TEXT: Final = 2000
 _MAX_CLIENTS: Final = 500
 _REFRESH_SECONDS: Final = 2
+_FRESH_SECONDS: Final = 0.25
 _PREFIX: Final = "replica_client_relay_"
 
 
 def relay_pages(relay: Relay) -> Mapping[str, Callable[[], Page]]:
     """The pages by path."""
-    started = time.time()
+    status = _Status(relay)
     return {
-        "/": lambda: Page(_page(relay_status(relay, started)), "text/html; charset=utf-8"),
+        "/": lambda: Page(_page(status.now()), "text/html; charset=utf-8"),
         "/page.css": _style,
-        "/status.json": lambda: json_page(relay_status(relay, started)),
-        "/metrics": metrics_page(lambda: _metrics(relay, started)),
+        "/status.json": lambda: json_page(status.now()),
+        "/metrics": metrics_page(lambda: _metrics(status.now())),
         "/healthz": alive,
         "/readyz": lambda: _ready(relay),
     }
+
+
+class _Status:
+    """What the pages show, put together at most a few times a second however many ask."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._started = time.time()
+        self._made = 0.0
+        self._status: dict[str, Any] = {}
+
+    def now(self) -> dict[str, Any]:
+        """Return the status, a quarter of a second old at most."""
+        if not self._status or time.monotonic() - self._made > _FRESH_SECONDS:
+            self._status = relay_status(self._relay, self._started)
+            self._made = time.monotonic()
+        return self._status
 
 
 def relay_status(relay: Relay, started: float) -> dict[str, Any]:
@@ -51,7 +71,8 @@ def relay_status(relay: Relay, started: float) -> dict[str, Any]:
         "started": started,
         "source": "" if upstream is None else upstream.host,
         "connected": _is_connected(relay),
-        "error": "" if upstream is None else upstream.error,
+        "error": _error(relay),
+        "lag_seconds": None if upstream is None else _rounded(upstream.lag_seconds),
         "port": None if server is None else server.port,
         "files": len(found),
         "bytes": sum(file.size for file in found),
@@ -71,6 +92,28 @@ def relay_status(relay: Relay, started: float) -> dict[str, Any]:
     }
 
 
+def _error(relay: Relay) -> str:
+    upstream = relay.upstream
+    return (upstream.error if upstream is not None else "") or relay.disk_error
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+def _client_lag(file: ServedFile, position: int, now: float) -> float | None:
+    """Seconds since the oldest event that a client was not sent yet; 0 when it has all of the file."""
+    if position >= file.size:
+        return 0.0
+    try:
+        header = file.header_at(position)
+    except (OSError, ServerError):  # in the archive, or removed meanwhile
+        return None
+    if header is None or not header.timestamp:
+        return 0.0 if header is None else None
+    return max(0.0, now - header.timestamp)
+
+
 def _is_connected(relay: Relay) -> bool:
     upstream = relay.upstream
     return upstream is not None and upstream.status is not None and upstream.connected
@@ -80,6 +123,7 @@ def _clients(relay: Relay) -> Iterator[dict[str, Any]]:
     server, library = relay.server, relay.library
     if server is None or library is None:
         return
+    now = time.time()
     offsets: dict[str, int] = {}
     total = 0
     for file in library.files:
@@ -89,8 +133,10 @@ def _clients(relay: Relay) -> Iterator[dict[str, Any]]:
         sender = session.sender
         sent = None if sender is None else sender.file
         behind = None
+        lag = None
         if sender is not None and sent is not None and sent.name in offsets:
             behind = max(0, total - offsets[sent.name] - sender.position)
+            lag = 0.0 if not behind else _rounded(_client_lag(sent, sender.position, now))
         yield {
             "user": session.user,
             "address": session.peer,
@@ -99,19 +145,19 @@ def _clients(relay: Relay) -> Iterator[dict[str, Any]]:
             "file": None if sent is None else sent.name,
             "position": None if sender is None else sender.position,
             "behind_bytes": behind,
+            "lag_seconds": lag,
         }
 
 
 def _ready(relay: Relay) -> Page:
     ready = relay.server is not None and _is_connected(relay)
-    error = "" if relay.upstream is None else relay.upstream.error
-    return json_page({"ready": ready, "error": error}, 200 if ready else 503)
+    return json_page({"ready": ready, "error": _error(relay)}, 200 if ready else 503)
 
 
-def _metrics(relay: Relay, started: float) -> Iterator[Metric]:
+def _metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    status = relay_status(relay, started)
+    lag = max((one["lag_seconds"] or 0.0 for one in status["clients"]), default=0.0)
     behind = max((one["behind_bytes"] or 0 for one in status["clients"]), default=0)
     for name, text, value in (
         ("connected", "Whether the source is connected.", int(status["connected"])),
@@ -119,6 +165,12 @@ def _metrics(relay: Relay, started: float) -> Iterator[Metric]:
         ("file_bytes", "Bytes of the binlog files that are kept.", status["bytes"]),
         ("clients", "Clients that are connected.", status["connections"]),
         ("client_behind_bytes", "Bytes that the slowest client was not sent yet.", behind),
+        ("client_lag_seconds", "Age of the oldest event that a client was not sent yet.", lag),
+        (
+            "lag_seconds",
+            "Seconds that the relay is behind its source.",
+            status["lag_seconds"] or 0.0,
+        ),
     ):
         yield GaugeMetricFamily(_PREFIX + name, text, value)
     for name, text, value in (
@@ -139,6 +191,7 @@ def _page(status: Mapping[str, Any]) -> bytes:
     facts = (
         ("Source", f"{status['source']} ({state})"),
         ("Error", status["error"]),
+        ("Lag", None if status["lag_seconds"] is None else f"{status['lag_seconds']:g} s"),
         ("Files", f"{status['files']} files, {_size(status['bytes'])}, from {status['oldest_file']}"),
         ("End", f"{status['file']}:{status['position']}"),
         ("GTIDs", status["gtids"]),
@@ -151,7 +204,16 @@ def _page(status: Mapping[str, Any]) -> bytes:
         "<tr>"
         + "".join(
             f"<td>{html.escape(str(one[key] if one[key] is not None else ''))}</td>"
-            for key in ("user", "address", "server_id", "uuid", "file", "position", "behind_bytes")
+            for key in (
+                "user",
+                "address",
+                "server_id",
+                "uuid",
+                "file",
+                "position",
+                "behind_bytes",
+                "lag_seconds",
+            )
         )
         + "</tr>"
         for one in status["clients"]
@@ -163,7 +225,7 @@ def _page(status: Mapping[str, Any]) -> bytes:
 <body><header><h1>replica-client relay</h1><p>{html.escape(status["host"])}, version {status["version"]}</p></header>
 <main><section><dl class="facts">{rows}</dl></section><section><h2>Clients</h2><table>
 <thead><tr><th>user</th><th>address</th><th>server id</th><th>UUID</th><th>file</th><th>position</th>
-<th>bytes behind</th></tr></thead><tbody>{clients}</tbody></table></section></main>
+<th>bytes behind</th><th>lag (s)</th></tr></thead><tbody>{clients}</tbody></table></section></main>
 <footer><a href="status.json">status.json</a> <a href="metrics">metrics</a> <a href="readyz">readyz</a></footer>
 </body></html>
 """.encode()

@@ -106,7 +106,7 @@ class Limits:
         statement_timeout: seconds that a statement may take.
         session_memory: bytes that a session may hold: its command, user variables, answer and dump.
         account_memory: bytes that all sessions of an account may hold together.
-        account_share: of one processor that an account's commands may use; a second may be used at once.
+        account_share: of one processor that an account's commands may use; two seconds may be used at once.
         replicas: of one account that are remembered when they have gone, and hold files.
     """
 

@@ -27,10 +27,13 @@ _Result = TypeVar("_Result")
 COMMAND_SECONDS: Final = 50e-6
 """What each command is charged with besides its own time: packets, wake-ups, bookkeeping."""
 
+LOGIN_SECONDS: Final = 2e-3
+"""What each login is charged with."""
+
 SLICE_SECONDS: Final = 0.005
 """How long one piece of work keeps the event loop."""
 
-_BURST_SECONDS: Final = 1.0
+_BURST_SECONDS: Final = 2.0
 _LONGEST_PAUSE: Final = 5.0
 
 
@@ -144,6 +147,14 @@ class SessionBudget:
         if time.perf_counter() - self._slice >= SLICE_SECONDS:
             await asyncio.sleep(0)
             self._slice = time.perf_counter()
+
+    def timed(self, work: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Return what a function gives; its time is charged to the account."""
+        begun = time.perf_counter()
+        try:
+            return work(*arguments)
+        finally:
+            self.account.charge(time.perf_counter() - begun)
 
     async def metered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Await work, and charge the time of its steps to the account."""

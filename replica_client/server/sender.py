@@ -26,7 +26,7 @@ from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, E
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
-from replica_client.server.budget import SLICE_SECONDS
+from replica_client.server.budget import SLICE_SECONDS, SessionBudget
 from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
@@ -60,7 +60,7 @@ class DumpSender:
     Attributes:
         file: that is sent; None before the first.
         position: up to which it was sent, or passed over.
-        lane: held while events are looked at one by one; None: nobody else does.
+        budget: of the session: events are looked at one by one in its account's turn; None: there is none.
     """
 
     sends_chunks = True
@@ -85,7 +85,7 @@ class DumpSender:
         self._growth = asyncio.Event()
         self._at_end: ServedFile | None = None
         self._last_sent = 0.0
-        self.lane: asyncio.Lock | None = None
+        self.budget: SessionBudget | None = None
 
     async def run(self) -> None:
         """Send until the end of the files (non_block), or for ever.
@@ -93,7 +93,13 @@ class DumpSender:
         Raises:
             ServerError: the order cannot be served.
         """
-        file, position, before = find_start(self._library, self._order)
+        async with self._turn():
+            budget = self.budget
+            file, position, before = (
+                find_start(self._library, self._order)
+                if budget is None
+                else budget.timed(find_start, self._library, self._order)
+            )
         if before is not None:
             self._state = before
         self._output.begin_direct()
@@ -376,10 +382,10 @@ class DumpSender:
     async def _turn(self) -> AsyncIterator[None]:
         """A slice of work, when the account's other sessions do none."""
         await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
-        if self.lane is None:
+        if self.budget is None:
             yield
             return
-        async with self.lane:
+        async with self.budget.account.lane:
             yield
 
     def _piece(self, file: ServedFile, position: int) -> bytes:

@@ -18,7 +18,7 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.server.accounts import peer_of
-from replica_client.server.budget import COMMAND_SECONDS, SessionBudget
+from replica_client.server.budget import COMMAND_SECONDS, LOGIN_SECONDS, SessionBudget
 from replica_client.server.dump_start import DumpOrder, checksum_of_text
 from replica_client.server.framed_chunks import CHUNK_SIZE
 from replica_client.server.packet_output import Output
@@ -297,6 +297,7 @@ class ServerSession:
             return False
         self.user, self.doing = response.user, "Sleep"
         self._budget = SessionBudget(source.budget(self.user), source.limits)
+        self._budget.account.charge(LOGIN_SECONDS)
         self._sql = SqlSession(source, self.connection_id, self.user, self._budget, {})
         source.logged_in(self.connection_id, response.user, secure=secure)
         await self._send(OkPacket().encode())
@@ -484,11 +485,13 @@ class ServerSession:
     async def _run_dump(self, payload: bytes) -> None:
         try:
             try:
-                order = self._order(payload)
+                budget = self._budget
+                assert budget is not None
+                async with budget.working():
+                    order = budget.timed(self._order, payload)
                 self._source.dump_begins(self)
                 self.sender = self._make_sender(order)
-                if self._budget is not None:
-                    self.sender.lane = self._budget.account.lane
+                self.sender.budget = budget
                 await self.sender.run()
             except asyncio.CancelledError:
                 if self.evicted is None:

@@ -289,11 +289,11 @@ async def test_one_statement_gets_neither_the_loop_nor_the_memory(tmp_path) -> N
 
 
 async def test_an_account_that_works_much_waits(tmp_path) -> None:
-    """A second at once, then a fifth of a processor for all its connections; another account does not wait."""
+    """Two seconds at once, then a fifth of a processor for all its connections; another account does not wait."""
     async with serving(tmp_path, limits=STRICT) as server:
         budget = server.budget(PLUGINS[1])
         own = [await SourceConnection.open(url_of(server, PLUGINS[1])) for _ in range(4)]
-        budget.charge(1.2)
+        budget.charge(2.2)
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(one.query("SELECT 1") for one in own))
         assert asyncio.get_running_loop().time() - begun > 0.5

@@ -41,7 +41,7 @@ DEFAULT_LIMITS: Final = Limits(
     statement_timeout=10.0,
     session_memory=8 << 20,
     account_memory=32 << 20,
-    account_share=0.2,
+    account_share=0.05,
     replicas=100,
 )
 
@@ -217,6 +217,12 @@ class Relay:
         self._accounts = list(accounts)
         if self.server is not None:
             self.server.change_accounts(self._accounts)
+
+    def change_hosts(self, hosts: Sequence[ConnectOptions]) -> None:
+        """Follow other servers from now on."""
+        self._hosts = list(hosts)
+        if self.upstream is not None:
+            self.upstream.change_hosts(self._hosts)
 
     async def _purge(self, to: str, before: str) -> None:
         """Remove files as an administrator says, but none that is being sent.

@@ -38,6 +38,7 @@ _LOG = logging.getLogger("replica_client.relay")
 
 _TRIES_PER_HOST: Final = 2
 _HOST_SECONDS: Final = 1.0
+_WATCH_SECONDS: Final = 10.0
 _LASTING_SECONDS: Final = 10.0
 DISK_SECONDS: Final = 5.0
 """How long to wait before a full disk is tried again."""
@@ -108,6 +109,16 @@ class Upstream:
         self.status: BackupStatus | None = None
         self.contact: float | None = None
         self._source_variables = SourceVariables(epochs.directory)
+        self._following: asyncio.Future[None] | None = None
+
+    def change_hosts(self, hosts: Sequence[ConnectOptions]) -> None:
+        """Follow other servers from now on; their files must go on where those that are kept end."""
+        if list(hosts) == self._hosts:
+            return
+        self._hosts = list(hosts)
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
 
     @property
     def user(self) -> str:
@@ -145,8 +156,14 @@ class Upstream:
             host = self._hosts[0]
             self.host = host.address
             self._connected = 0
+            following = self._following = asyncio.ensure_future(self._follow(host))
             try:
-                await self._follow(host)
+                await following
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if following is self._following or task is None or task.cancelling():
+                    raise
+                _LOG.info("the source is now %s", self._hosts[0].address)
             except (ReplicaClientError, OSError) as error:
                 failed = 1 if self._connected else failed + 1
                 lasting = self._is_lasting(error, failed)
@@ -195,7 +212,47 @@ class Upstream:
             wait_for_first=True,
             indexes=False,
         )
-        await Backup(host, epoch.path, options, on_progress=self._progress).run()
+        copying = asyncio.ensure_future(
+            Backup(host, epoch.path, options, on_progress=self._progress).run()
+        )
+        watching = asyncio.ensure_future(self._watch(host))
+        try:
+            await asyncio.wait((copying, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not copying.done():
+                await watching
+        finally:
+            for task in (copying, watching):
+                task.cancel()
+            await asyncio.gather(copying, watching, return_exceptions=True)
+        if not copying.cancelled():
+            await copying
+
+    async def _watch(self, host: ConnectOptions) -> None:
+        """Return when the source no longer has what it sent: a reset leaves a dump that waits where it is.
+
+        The next connection says what is wrong. A source that grows is not asked.
+        """
+        before: tuple[str, int] | None = None
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            status = self.status
+            if status is None or not self.connected:
+                continue
+            reached = (status.file, status.position)
+            if reached != before:
+                before = reached
+                continue
+            try:
+                async with asyncio.timeout(_WATCH_SECONDS):
+                    async with await SourceConnection.open(host) as connection:
+                        listed = dict(await connection.binary_logs())
+            except (ReplicaClientError, TimeoutError):
+                continue  # the dump itself will meet it
+            if listed.get(status.file, 0) < status.position:
+                _LOG.warning(
+                    "%s: %s has no position %d any more", host.address, status.file, status.position
+                )
+                return
 
     def _progress(self, status: BackupStatus) -> None:
         self.status = status
