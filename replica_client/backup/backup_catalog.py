@@ -34,6 +34,7 @@ _FORMAT: Final = "replica-client-backup"
 _VERSION: Final = 1
 _NAME = re.compile(r"[^./\\][^/\\]*\.[0-9]{1,19}")
 _MAX_NAME_SIZE = 255
+_SERIES = re.compile(r"-([1-9][0-9]{0,8})\.[0-9]+\Z")
 
 
 @dataclass(slots=True)
@@ -210,6 +211,29 @@ def is_binlog_name(name: str) -> bool:
     if not name.isprintable() or not _NAME.fullmatch(name):
         return False
     return len(name.encode()) <= _MAX_NAME_SIZE
+
+
+def series_of(name: str) -> int:
+    """Which of the servers that a relay followed a file is of, by its name: ``binlog-2.000001`` is of the second.
+
+    A server's own files are all of one series, whatever their base name.
+    """
+    match = _SERIES.search(name)
+    return int(match[1]) if match else 1
+
+
+def following_name(name: str, rotated_to: str) -> str:
+    """Return how a source calls the file that a ROTATE event leads to.
+
+    A relay serves ``binlog.000002`` of its second server as ``binlog-2.000002``; the events are that server's own.
+    """
+    series, (stem, _, number) = series_of(name), rotated_to.rpartition(".")
+    return f"{stem}-{series}.{number}" if name.startswith(f"{stem}-{series}.") else rotated_to
+
+
+def file_order(name: str) -> tuple[int, int]:
+    """The place of a file among those of a source: series, then number."""
+    return series_of(name), file_number(name)
 
 
 def file_number(name: str) -> int:

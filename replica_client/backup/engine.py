@@ -304,7 +304,11 @@ class Backup:
         connection = await SourceConnection.open(self._connect_options)
         try:
             limit = 0 if self._from_start else options.max_position
+            receiver.from_relay = connection.server.is_relay
             resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
+            if resume.cut is not None:
+                await asyncio.to_thread(receiver.cut, resume.cut)
+                resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
             self.status.behind = resume.behind
             self.status.connections += 1
             self.status.error = ""
@@ -312,6 +316,9 @@ class Backup:
             file = resume.file or options.first_file
             receiver.connected(file, resume.position)
             self._asked_inside = resume.position > FIRST_EVENT
+            if connection.server.is_relay:
+                # Its files as they are, also where a transaction stands in those of two servers.
+                await connection.query("SET @replica_client_copy = 1")
             return await connection.start_dump(
                 DumpRequest(file, resume.position, non_block=options.stop_at_end),
                 server_id=self._server_id,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from replica_client.backup.backup_catalog import (
     FileRecord,
+    following_name,
     is_binlog_name,
     naming,
 )
@@ -208,7 +209,7 @@ class LocalCopy:
                     event_type=code,
                     event_name=event_type_name(code),
                 )
-            record.next_file = follows
+            record.next_file = following_name(record.name, follows)
         elif code == EventType.START_ENCRYPTION_EVENT:
             record.decrypted = True
         self._gtid_positions.feed(data, position)

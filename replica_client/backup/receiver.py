@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,6 +13,7 @@ from replica_client.backup.backup_catalog import (
     FileRecord,
     file_number,
     is_binlog_name,
+    series_of,
 )
 from replica_client.backup.local_copy import HEADER, LocalCopy
 from replica_client.binlog.decoder import BinlogDecoder
@@ -25,6 +28,8 @@ from replica_client.errors import (
     TruncatedEventError,
 )
 from replica_client.gtid import GtidSet
+
+_LOG = logging.getLogger("replica_client")
 
 _ARTIFICIAL: Final = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
@@ -59,6 +64,7 @@ class BackupReceiver:
     def __init__(self, catalog: Catalog, on_file: Callable[[FileRecord], None]) -> None:
         self.copy: LocalCopy | None = None
         self.appended = 0
+        self.from_relay = False
         self._catalog = catalog
         self._directory: Path = catalog.directory
         self._on_file = on_file
@@ -101,6 +107,32 @@ class BackupReceiver:
             copy.close()
             raise
         self.copy = copy
+
+    def cut(self, size: int) -> None:
+        """Cut the newest file where a relay ended it: the server that wrote it is gone in the middle of a transaction.
+
+        Raises:
+            BackupMismatchError: no event begins there.
+            OSError: it cannot be read or written.
+        """
+        copy = self.copy
+        assert copy is not None
+        _LOG.warning(
+            "%s ends at %d at the relay: cut off %d bytes of a transaction that is not whole",
+            copy.record.name,
+            size,
+            copy.size - size,
+        )
+        copy.flush()
+        copy.close()
+        os.truncate(copy.path, size)
+        self.copy = LocalCopy(self._directory, copy.record)
+        self.copy.scan()
+        if self.copy.size != size:
+            raise BackupMismatchError(
+                f"{copy.record.name}: no event begins at {size}, where the relay ends the file; "
+                "choose an empty directory"
+            )
 
     def close(self) -> None:
         """Save and close, whatever state the stream is in.
@@ -320,7 +352,9 @@ class BackupReceiver:
                 f"the source goes on with {name}, but {follows} comes after {record.name}: it was "
                 "purged, or the source was reset; nothing was overwritten: choose an empty directory"
             )
-        if self._catalog.find(name) is not None or file_number(name) <= record.number:
+        known = self._catalog.find(name) is not None
+        series = (series_of(record.name), series_of(name)) if self.from_relay else (1, 1)
+        if known or (series[1], file_number(name)) <= (series[0], record.number):
             raise BackupGapError(
                 f"the source goes on with {name} after {record.name}: it was reset; nothing was "
                 "overwritten: choose an empty directory"
@@ -351,6 +385,8 @@ class BackupReceiver:
         older = self._catalog.files[-2] if len(self._catalog.files) > 1 else None
         if older is None or not older.gtid_set_after:
             return
+        if self.from_relay and series_of(older.name) != series_of(copy.record.name):
+            return  # another server's files begin with transactions that were copied already
         before = self._decoder.decode(data, self._position).body.gtid_set
         missing = GtidSet.parse(older.gtid_set_after) - before
         if missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from replica_client.backup.backup_catalog import Catalog, SourceIdentity, file_number
+from replica_client.backup.backup_catalog import Catalog, SourceIdentity, file_number, series_of
 from replica_client.backup.local_copy import LocalCopy
 from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE
 from replica_client.binlog.file_scan import FIRST_EVENT
@@ -30,11 +30,13 @@ class Resume:
         file: the file to ask for; ``""`` for the source's first.
         position: of the first event wanted: the last one that is there, so that it can be compared.
         behind: bytes that the source has and the backup has not; None when the source does not tell.
+        cut: where the newest file is to be cut first; None: nowhere.
     """
 
     file: str
     position: int
     behind: int | None
+    cut: int | None = None
 
 
 async def find_resume(
@@ -65,7 +67,10 @@ async def find_resume(
         return Resume(record.name, position, None)
     if record.name in listed:
         _check_sizes(catalog, listed)
-        if listed[record.name] < copy.size:
+        size = listed[record.name]
+        if size < copy.size and _was_left(connection, listed, record.name, size, copy):
+            return Resume(record.name, FIRST_EVENT, _behind(listed, record.name) - size, cut=size)
+        if size < copy.size:
             raise BackupMismatchError(
                 f"{record.name} has {listed[record.name]} bytes at the source and {copy.size} in the "
                 "backup: the source was reset, is another server, or lost its newest events in a crash; "
@@ -91,7 +96,10 @@ def _check_identity(connection: SourceConnection, catalog: Catalog) -> None:
     found = SourceIdentity(
         str(server.flavor), server.version_text, server.server_uuid, server.server_id
     )
-    if known.flavor and (known.flavor, known.server_uuid) != (found.flavor, found.server_uuid):
+    # A relay of a MariaDB source says its own UUID; older ones did not.
+    relay = connection.server.is_relay and not known.server_uuid
+    other = known.flavor != found.flavor or (known.server_uuid != found.server_uuid and not relay)
+    if known.flavor and other:
         raise BackupMismatchError(
             f"the backup in {catalog.directory} is of {known.flavor} {known.server_uuid or known.version}, "
             f"{connection.options.address} is {found.flavor} {found.server_uuid or found.version}; {_REMEDY}"
@@ -120,6 +128,21 @@ def _check_sizes(catalog: Catalog, listed: dict[str, int]) -> None:
                 f"{record.name} has {size} bytes at the source and {record.size} in the backup in "
                 f"{catalog.directory}: the source was reset, or is another server; {_REMEDY}"
             )
+
+
+def _was_left(
+    connection: SourceConnection, listed: dict[str, int], name: str, size: int, copy: LocalCopy
+) -> bool:
+    """Whether a relay went on with another server, and serves a file of the one before up to its last transaction."""
+    names = list(listed)
+    newer = names[names.index(name) + 1 :]
+    return (
+        connection.server.is_relay
+        and bool(newer)
+        and series_of(newer[0]) > series_of(name)
+        and not copy.record.finished
+        and size >= FIRST_EVENT
+    )
 
 
 def _behind(listed: dict[str, int], first: str) -> int:

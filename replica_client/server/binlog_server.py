@@ -20,7 +20,7 @@ from replica_client.server.budget import AccountBudget, Worker
 from replica_client.server.packet_output import Output
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
-from replica_client.server.statements import normal
+from replica_client.server.sql_grammar import normal
 from replica_client.server.understood_sql import Rows
 from replica_client.server.variables import PLAYED_VARIABLES, own_variables
 from replica_client.transport.server_info import parse_version
@@ -205,19 +205,19 @@ class BinlogServer:
 
         When the server is full, the account with the most connections gives up its newest one.
         """
-        held = self._connections_by_user()
+        counts = self._connections_by_user()
         most = self.limits.user_connections
-        if most is not None and held.get(user, 0) >= most:
+        if most is not None and counts.get(user, 0) >= most:
             return ServerError(
                 1226,
                 "42000",
                 f"User has exceeded the 'max_user_connections' resource (current value: {most})",
             )
         most = self.limits.connections
-        if most is None or sum(held.values()) < most:
+        if most is None or sum(counts.values()) < most:
             return None
-        largest = max(held, key=lambda name: held[name])
-        if held[largest] <= held.get(user, 0) + 1:
+        largest = max(counts, key=lambda name: counts[name])
+        if counts[largest] <= counts.get(user, 0) + 1:
             return ServerError(1040, "08004", "Too many connections")
         theirs = [task for one, task in self._sessions.values() if one.user == largest]
         still = [task for task in theirs if not task.cancelling()]
@@ -226,11 +226,11 @@ class BinlogServer:
         return None
 
     def _connections_by_user(self) -> dict[str, int]:
-        held: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for session in self.sessions:
             if session.user:
-                held[session.user] = held.get(session.user, 0) + 1
-        return held
+                counts[session.user] = counts.get(session.user, 0) + 1
+        return counts
 
     def login_failed(
         self, connection_id: int, user: str, peer: str, error: ServerError | None = None
@@ -296,13 +296,13 @@ class BinlogServer:
 
     def status(self) -> Mapping[str, Value]:
         """Return the rows of SHOW STATUS."""
-        held = sum(self._connections_by_user().values())
+        counts = sum(self._connections_by_user().values())
         return {
             "Aborted_connects": self.failed_logins,
             "Connections": self.connections,
-            "Max_used_connections": self.limits.connections or held,
+            "Max_used_connections": self.limits.connections or counts,
             "Questions": self.questions,
-            "Threads_connected": held,
+            "Threads_connected": counts,
             "Threads_running": sum(one.doing == "Query" for one in self.sessions),
             "Uptime": int(time.monotonic() - self._started),
         }

@@ -27,6 +27,7 @@ class DumpOrder:
         until: MariaDB: the last GTIDs that the client wants; None: there is no end.
         until_before: end before them.
         semi_sync: every event has the semi-synchronous header, transaction ends ask for a reply.
+        copies: the client keeps files byte for byte: nothing is left out that it was sent already.
     """
 
     file: str = ""
@@ -40,6 +41,7 @@ class DumpOrder:
     until: MariadbGtidSet | None = None
     until_before: bool = False
     semi_sync: bool = False
+    copies: bool = False
 
 
 def checksum_of_text(value: object) -> ChecksumAlgorithm | None:
@@ -129,3 +131,14 @@ def _with_whole_heads(library: BinlogLibrary) -> list[ServedFile]:
     """Newest first. Of one whose head is still being written nobody knows what stands before it."""
     newest, *others = reversed(library.files)
     return [newest, *others] if newest.head_is_whole or not others else others
+
+
+def joined(
+    have: GtidSet | MariadbGtidSet | None, more: GtidSet | MariadbGtidSet
+) -> GtidSet | MariadbGtidSet:
+    """Return a set with the GTIDs of another, which takes its place where they are of two kinds."""
+    if isinstance(have, GtidSet) and isinstance(more, GtidSet):
+        return have | more
+    if isinstance(have, MariadbGtidSet) and isinstance(more, MariadbGtidSet):
+        return have | more
+    return more

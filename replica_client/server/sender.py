@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from replica_client.binlog.context import BinlogFormat
@@ -27,12 +28,12 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
 from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
 from replica_client.server.budget import SLICE_SECONDS, SessionBudget
-from replica_client.server.dump_start import DumpOrder, find_start
+from replica_client.server.dump_start import DumpOrder, find_start, joined
 from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary, fatal, gtid_list, make_event
-from replica_client.server.transactions import GTID_TYPES
+from replica_client.server.transactions import GTID_TYPES, LOOKED_AT_TYPES
 from replica_client.transport.server_info import parse_version
 from replica_client.wire.framing import MAX_PIECE_SIZE, SEMI_SYNC_MAGIC
 from replica_client.wire.packets import EofPacket
@@ -40,18 +41,6 @@ from replica_client.wire.packets import EofPacket
 _PIECE_SIZE: Final = 256 << 10
 _LARGE: Final = 1 << 20
 """Bytes of an event that is sent in pieces; while it is queued, a chunk is in memory."""
-
-_LOOKED_AT: Final = frozenset(
-    (
-        *GTID_TYPES,
-        EventType.ROTATE_EVENT,
-        EventType.STOP_EVENT,
-        EventType.ANNOTATE_ROWS_EVENT,
-        EventType.QUERY_EVENT,
-        EventType.XID_EVENT,
-    )
-)
-"""Events whose contents or type decide how they are sent."""
 
 
 class DumpSender:
@@ -94,12 +83,8 @@ class DumpSender:
             ServerError: the order cannot be served.
         """
         async with self._turn():
-            budget = self.budget
-            file, position, before = (
-                find_start(self._library, self._order)
-                if budget is None
-                else budget.timed(find_start, self._library, self._order)
-            )
+            find = find_start if self.budget is None else partial(self.budget.timed, find_start)
+            file, position, before = find(self._library, self._order)
         if before is not None:
             self._state = before
         self._output.begin_direct()
@@ -137,10 +122,10 @@ class DumpSender:
                 following = self._library.after(file)
                 if following is None:
                     break
-                if following.epoch != file.epoch:
+                if following.series != file.series and not self._order.copies:
                     # Another server's files, which begin with transactions that were sent already.
                     await file.transactions.count()
-                    self._have = _joined(self._have, file.executed())
+                    self._have = joined(self._have, file.executed())
                     self._has_passed, self._skip = False, None
                     if isinstance(following.previous, MariadbGtidSet):
                         self._state = following.previous
@@ -363,7 +348,11 @@ class DumpSender:
         header = file.header_at(position)
         if header is None or header.event_size <= _LARGE or not self.sends_chunks:
             return 0
-        return 0 if self._until is not None or header.type_code in _LOOKED_AT else header.event_size
+        return (
+            0
+            if self._until is not None or header.type_code in LOOKED_AT_TYPES
+            else header.event_size
+        )
 
     def _queue_events(self, file: ServedFile, position: int) -> int:
         """Queue the events of one piece, for as long as a slice of time lasts; returns up to where it came."""
@@ -514,13 +503,3 @@ class DumpSender:
             return b"\0"
         wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)
         return bytes((0, SEMI_SYNC_MAGIC, wants_reply))
-
-
-def _joined(
-    have: GtidSet | MariadbGtidSet | None, more: GtidSet | MariadbGtidSet
-) -> GtidSet | MariadbGtidSet:
-    if isinstance(have, GtidSet) and isinstance(more, GtidSet):
-        return have | more
-    if isinstance(have, MariadbGtidSet) and isinstance(more, MariadbGtidSet):
-        return have | more
-    return more

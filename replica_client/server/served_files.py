@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from replica_client.backup.backup_catalog import following_name, series_of
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.encoder import encode_event
@@ -95,6 +96,16 @@ class ServedFile:
         self.transactions = Transactions(self)
 
     @property
+    def stored_name(self) -> str:
+        """Its name on disk or in an archive."""
+        return self.name if self.path is None else self.path.name
+
+    @property
+    def series(self) -> tuple[int, int]:
+        """Which server's file it is: the epoch, and the series within it, where a relay is the source."""
+        return self.epoch, series_of(self.stored_name) if self.epoch else 0
+
+    @property
     def size(self) -> int:
         """Bytes in it."""
         return self._base_size + len(self._extra)
@@ -160,6 +171,11 @@ class ServedFile:
             self.transactions.clear()
         return grown
 
+    def shrink(self) -> None:
+        """Note that the end of the file on disk was cut off, before another one takes its place."""
+        if self.path is not None and not self._extra and self._size_on_disk() < self._base_size:
+            self.cut(self._size_on_disk())
+
     @property
     def head_is_whole(self) -> bool:
         """Whether the GTIDs before it are known, or something stands where they would be."""
@@ -220,7 +236,7 @@ class ServedFile:
             return None
         data = self.read(last[0], last[1].event_size)
         body: RotateEvent = BinlogDecoder(file=self.name, format=self.format).decode(data, 0).body
-        return self._rename(body.next_file)
+        return self._rename(following_name(self.stored_name, body.next_file))
 
     def _last_event(self) -> tuple[int, EventHeader] | None:
         found = None

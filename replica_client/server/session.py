@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 import socket
-import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from replica_client.constants.capabilities import Capability
-from replica_client.constants.commands import Command, DumpFlag
+from replica_client.constants.commands import Command
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
-from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.server.accounts import peer_of
 from replica_client.server.budget import COMMAND_SECONDS, LOGIN_SECONDS, SessionBudget
-from replica_client.server.dump_start import DumpOrder, checksum_of_text
+from replica_client.server.dump_start import DumpOrder
 from replica_client.server.framed_chunks import CHUNK_SIZE
 from replica_client.server.packet_output import Output
+from replica_client.server.requested_dump import read_request
 from replica_client.server.sender import DumpSender
 from replica_client.server.show_events import LIKE_ROW
 from replica_client.server.understood_sql import Rows, RowStream, SqlSession, no_database
-from replica_client.transport.starting_tls import start_tls
+from replica_client.transport.starting_tls import start_tls_late
 from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
 from replica_client.wire.command_packets import (
-    ComBinlogDump,
-    ComBinlogDumpGtid,
     ComQuery,
     ComRegisterSlave,
     SemiSyncAck,
@@ -54,9 +51,6 @@ _READ_SIZE: Final = 64 << 10
 _GTID_FACTOR: Final = 8
 """Bytes of memory for each byte of a GTID set's text."""
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_LONGEST_HEARTBEAT: Final = 1 << 62
-_LONGEST_NUMBER: Final = 40
 _SSL_REQUEST_SIZE = 32
 
 LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
@@ -169,31 +163,6 @@ class ServerSession:
             self._writer.transport.abort()
             raise
 
-    async def _start_tls(self, context: ssl.SSLContext) -> None:
-        """Begin TLS, with what the client has sent of it already."""
-        reader: Any = self._reader
-        transport: Any = self._writer.transport
-        transport.pause_reading()
-        early = bytes(reader._buffer)
-        reader._buffer.clear()
-        plain = transport.get_protocol()
-        starting = asyncio.create_task(start_tls(reader, self._writer, context))
-        try:
-            while early and not starting.done():
-                await asyncio.sleep(0)
-                tls = transport.get_protocol()
-                if tls is not plain and tls._transport is not None:
-                    view = tls.get_buffer(len(early))
-                    view[: len(early)] = early
-                    tls.buffer_updated(len(early))
-                    break
-            await starting
-        except OSError as error:
-            raise ConnectionError(str(error)) from error
-        finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-
     # Packets.
 
     async def _read(self) -> bytes:
@@ -274,7 +243,7 @@ class ServerSession:
         if len(payload) == _SSL_REQUEST_SIZE and source.tls_context is not None:
             SslRequest.decode(payload)
             sequence = self._output.sequence
-            await self._start_tls(source.tls_context)
+            await start_tls_late(self._reader, self._writer, source.tls_context)
             self._output.sequence = sequence
             secure = True
             payload = await self._read()
@@ -516,70 +485,6 @@ class ServerSession:
 
     def _order(self, payload: bytes) -> DumpOrder:
         variables = {} if self._sql is None else self._sql.user_variables
-
-        def variable(*names: str) -> object:
-            return next((variables[name] for name in names if name in variables), None)
-
-        self.replica_uuid = _uuid(variable("replica_uuid", "slave_uuid"))
-        period = variable("source_heartbeat_period", "master_heartbeat_period") or 0
-        checksum = checksum_of_text(variable("source_binlog_checksum", "master_binlog_checksum"))
-        semi_sync = bool(variable("rpl_semi_sync_replica", "rpl_semi_sync_slave"))
-        mariadb = self._source.library.flavor is ServerFlavor.MARIADB
-        file, position = "", 4
-        gtid_set: GtidSet | MariadbGtidSet | None = None
-        until: MariadbGtidSet | None = None
-        if payload[0] == Command.COM_BINLOG_DUMP_GTID:
-            order = ComBinlogDumpGtid.decode(payload)
-            flags, file, position = order.flags, order.file, order.position
-            self.dump_server_id = order.server_id
-            if not file:
-                gtid_set = GtidSet.decode(order.gtid_set)
-        else:
-            plain = ComBinlogDump.decode(payload)
-            flags, file, position = plain.flags, plain.file, plain.position
-            self.dump_server_id = plain.server_id
-            state = variable("slave_connect_state")
-            if mariadb and state is not None:
-                gtid_set = MariadbGtidSet.parse(str(state))
-                if (wanted := variable("slave_until_gtid")) is not None:
-                    until = MariadbGtidSet.parse(str(wanted))
-        return DumpOrder(
-            file=file,
-            position=position,
-            non_block=bool(flags & DumpFlag.BINLOG_DUMP_NON_BLOCK),
-            gtid_set=gtid_set,
-            checksum=checksum,
-            heartbeat_period=_seconds(period),
-            heartbeat_v2=not mariadb and bool(flags & DumpFlag.USE_HEARTBEAT_EVENT_V2),
-            annotate_rows=bool(flags & DumpFlag.BINLOG_SEND_ANNOTATE_ROWS_EVENT),
-            until=until,
-            until_before=variable("slave_gtid_until_before_gtids") in (1, "1"),
-            semi_sync=semi_sync and self._source.semi_sync,
-        )
-
-
-def _uuid(value: object) -> str:
-    """Return a replica's UUID in lower case; empty when it has none.
-
-    Raises:
-        ServerError: it is no UUID.
-    """
-    text = str(value or "")
-    if text and not _UUID.fullmatch(text):
-        raise ServerError(1236, "HY000", "@replica_uuid is not a UUID")
-    return text.lower()
-
-
-def _seconds(period: object) -> float:
-    """A heartbeat period, which clients give in nanoseconds.
-
-    Raises:
-        ServerError: it is no such number.
-    """
-    try:
-        nanoseconds = float(str(period)[:_LONGEST_NUMBER])
-    except ValueError:
-        nanoseconds = -1.0
-    if not 0 <= nanoseconds <= _LONGEST_HEARTBEAT:
-        raise ServerError(1704, "HY000", "The requested value for the heartbeat period is wrong")
-    return nanoseconds / 1e9
+        found = read_request(payload, variables, self._source.library.flavor)
+        self.replica_uuid, self.dump_server_id = found.replica_uuid, found.server_id
+        return replace(found.order, semi_sync=found.order.semi_sync and self._source.semi_sync)

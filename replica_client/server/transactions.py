@@ -35,6 +35,18 @@ GTID_TYPES: Final = frozenset(
 )
 """Events that begin a transaction and name it."""
 
+LOOKED_AT_TYPES: Final = frozenset(
+    (
+        *GTID_TYPES,
+        EventType.ROTATE_EVENT,
+        EventType.STOP_EVENT,
+        EventType.ANNOTATE_ROWS_EVENT,
+        EventType.QUERY_EVENT,
+        EventType.XID_EVENT,
+    )
+)
+"""Events whose contents or type decide how they are sent."""
+
 _TABLE: Final = type_table(GTID_TYPES)
 _PIECE_SIZE: Final = 1 << 20
 _STEP: Final = 4 << 20

@@ -20,7 +20,7 @@ from replica_client.server.accounts import Limits
 from replica_client.server.budget import SessionBudget, Worker
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
-from replica_client.server.statements import (
+from replica_client.server.sql_grammar import (
     MAX_STATEMENT_SIZE,
     Assignments,
     Call,

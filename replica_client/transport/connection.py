@@ -44,7 +44,12 @@ from replica_client.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, Dump
 from replica_client.transport.login import LoginConnection
 from replica_client.transport.request import DumpRequest, random_server_id
 from replica_client.transport.row_stream import RowStream
-from replica_client.transport.server_info import BinlogStatus, ServerInfo, parse_version
+from replica_client.transport.server_info import (
+    RELAY_COMMENT,
+    BinlogStatus,
+    ServerInfo,
+    parse_version,
+)
 from replica_client.wire.command_packets import ComRegisterSlave
 from replica_client.wire.dump_session import DumpSession
 
@@ -140,6 +145,9 @@ class SourceConnection:
         if not found:
             found = await self.query(sql, columns=5, rows=1)
         text, comment, server_id, letter_case, charset, *server_uuid = found[0]
+        if not server_uuid and str(comment).startswith(RELAY_COMMENT):
+            # Of a MariaDB source the server id is that of the files: a relay keeps its own UUID.
+            [server_uuid] = map(list, await self.query("SELECT @@server_uuid", columns=1, rows=1))
         if str(charset) != "utf8mb4":
             await self._talk_utf8()
         return ServerInfo(
@@ -154,6 +162,7 @@ class SourceConnection:
             None if letter_case is None else _integer(letter_case),
             connection.verified_by,
             connection.fingerprint,
+            str(comment),
         )
 
     async def _prepare_session(self) -> None:

@@ -7,6 +7,9 @@ import re
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.flavor import ServerFlavor
 
+RELAY_COMMENT = "replica_client relay"
+"""How the ``version_comment`` of every relay begins."""
+
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -41,6 +44,7 @@ class ServerInfo:
             tables, else 1 or 2; None when it does not tell.
         verified_by: what proved that the certificate is the server's; empty when nothing did.
         fingerprint: of its certificate, as ``tls_fingerprint`` takes it; empty without TLS.
+        comment: its ``version_comment``.
     """
 
     flavor: ServerFlavor
@@ -54,11 +58,17 @@ class ServerInfo:
     lower_case_table_names: int | None = None
     verified_by: str = ""
     fingerprint: str = ""
+    comment: str = ""
 
     @property
     def casefolds_names(self) -> bool | None:
         """Whether names in another letter case are the same; None when it does not tell."""
         return None if self.lower_case_table_names is None else self.lower_case_table_names != 0
+
+    @property
+    def is_relay(self) -> bool:
+        """Whether it is a relay of this package, whose files may be those of several servers in turn."""
+        return self.comment.startswith(RELAY_COMMENT)
 
     @property
     def is_mariadb(self) -> bool:

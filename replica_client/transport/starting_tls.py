@@ -41,3 +41,35 @@ async def start_tls(
     ends[0]._transport = secure  # Python 3.11 leaves the old one there
     transport: asyncio.Transport = secure
     return transport
+
+
+async def start_tls_late(
+    stream_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+) -> None:
+    """Begin TLS on a server's side, with what the client has sent of it already.
+
+    Raises:
+        ConnectionError: the client sent something else.
+    """
+    buffered: Any = stream_reader
+    transport: Any = writer.transport
+    transport.pause_reading()
+    early = bytes(buffered._buffer)
+    buffered._buffer.clear()
+    plain = transport.get_protocol()
+    starting = asyncio.create_task(start_tls(stream_reader, writer, context))
+    try:
+        while early and not starting.done():
+            await asyncio.sleep(0)
+            tls = transport.get_protocol()
+            if tls is not plain and tls._transport is not None:
+                view = tls.get_buffer(len(early))
+                view[: len(early)] = early
+                tls.buffer_updated(len(early))
+                break
+        await starting
+    except OSError as error:
+        raise ConnectionError(str(error)) from error
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)

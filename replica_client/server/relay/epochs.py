@@ -16,7 +16,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, is_binlog_name
+from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, file_order, is_binlog_name
 from replica_client.backup.receiver import BackupReceiver
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupMismatchError
@@ -73,7 +73,7 @@ class Epoch:
     def file_names(self) -> list[str]:
         """Its files on disk, in order."""
         names = [entry.name for entry in os.scandir(self.path) if is_binlog_name(entry.name)]
-        return sorted(names, key=lambda name: int(name.rpartition(".")[2]))
+        return sorted(names, key=file_order)
 
     def served(self, name: str) -> ServedFile:
         """A file, to be served.

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ServerError
 from replica_client.server.binlog_server import BinlogServer
+from replica_client.transport.server_info import RELAY_COMMENT
 from replica_client.wire.resultset import Value
 
 if TYPE_CHECKING:
     from replica_client.server.relay.upstream import Upstream
-
-COMMENT = "replica_client relay"
-"""``version_comment`` of every relay: a client of it may know what it talks to."""
 
 Purge = Callable[[str, str], Awaitable[None]]
 
@@ -37,7 +35,7 @@ class RelayFront(BinlogServer):
         keep_seconds: float | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(*arguments, comment=COMMENT, **options)
+        super().__init__(*arguments, comment=RELAY_COMMENT, **options)
         self._upstream = upstream
         self._purge = purge
         self._keep_seconds = int(keep_seconds or 0)
@@ -48,6 +46,7 @@ class RelayFront(BinlogServer):
             **super().variables(),
             "read_only": 1,
             "report_host": "",
+            "server_uuid": self.server_uuid,
             "expire_logs_days": self._keep_seconds // 86_400,
         }
         if self.library.flavor is ServerFlavor.MYSQL:

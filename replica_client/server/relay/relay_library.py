@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from replica_client.backup.backup_catalog import file_order
 from replica_client.errors import BinlogFormatError
 from replica_client.server.relay.epochs import Epoch, Epochs
 from replica_client.server.relay.relay_archive import RelayArchive
@@ -22,6 +23,9 @@ class RelayLibrary(BinlogLibrary):
         epochs: the directories.
         archive: where files are that are not here any more; None: nowhere.
 
+    Attributes:
+        series_ended: the files of another server follow since this was last set to False.
+
     Raises:
         StorageError: the archive cannot be read.
     """
@@ -30,6 +34,7 @@ class RelayLibrary(BinlogLibrary):
         self._epochs = epochs
         self._archive = archive
         self._uuids: dict[int, str] = {}
+        self.series_ended = False
         super().__init__(())
 
     def _open(self) -> None:
@@ -131,8 +136,7 @@ class RelayLibrary(BinlogLibrary):
                 continue
             for name in epoch.file_names():
                 if newest is not None and epoch.number == newest.epoch:
-                    known = int(newest.name.rpartition(".")[2])
-                    if int(name.rpartition(".")[2]) <= known:
+                    if file_order(name) <= file_order(newest.stored_name):
                         continue
                 try:
                     file = epoch.served(name)
@@ -140,6 +144,8 @@ class RelayLibrary(BinlogLibrary):
                     break  # its head is not written yet
                 if self.files:
                     self.files[-1].grow()  # nothing comes to it any more
+                    self.files[-1].shrink()
+                    self.series_ended |= self.files[-1].series != file.series
                 self.files.append(file)
                 changed = True
         if changed:
@@ -154,5 +160,5 @@ class RelayLibrary(BinlogLibrary):
             last.cut(epoch.end[1])
 
 
-def _order(file: ServedFile) -> tuple[int, int]:
-    return file.epoch, int(file.name.rpartition(".")[2])
+def _order(file: ServedFile) -> tuple[int, int, int]:
+    return file.epoch, *file_order(file.stored_name)

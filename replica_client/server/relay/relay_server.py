@@ -177,10 +177,13 @@ class Relay:
         """Start when there is something to serve, and tell waiting dumps of everything that comes."""
         while True:
             self._growth.clear()
-            if library.refresh() and self._ended_epochs and self.server is not None:
+            if library.refresh() and self.server is not None:
                 # Its clients come back to the new source's files, from where they are.
-                self._ended_epochs = 0
-                await self.server.disconnect_all()
+                if self._ended_epochs or library.series_ended:
+                    self._ended_epochs, library.series_ended = 0, False
+                    await self.server.disconnect_all()
+            if self.server is None:
+                library.series_ended = False
             if self.server is None and not library.is_empty:
                 await self._listen(library)
             await self._growth.wait()

@@ -53,6 +53,11 @@ class StoredFile(ServedFile):
         super().__init__(name, epoch=epoch, limit=limit, rename=rename)
         self._making = False
 
+    @property
+    def stored_name(self) -> str:
+        """Its name in the archive."""
+        return self._stored_name
+
     def _size_on_disk(self) -> int:
         size = self._archive.sizes[self.epoch, self._stored_name]
         return size if self._limit is None else min(size, self._limit)

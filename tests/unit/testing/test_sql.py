@@ -9,7 +9,7 @@ from replica_client.errors import ServerError
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.budget import SessionBudget
 from replica_client.server.served_library import BinlogLibrary
-from replica_client.server.statements import is_like, normal
+from replica_client.server.sql_grammar import is_like, normal
 from replica_client.server.understood_sql import SqlSession
 from tests.source.binlogs import SOURCE_UUID, two_files
 
