@@ -7,6 +7,8 @@ from typing import Final
 
 from replica_client.backup.backup_catalog import file_order
 from replica_client.errors import BinlogFormatError
+from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.server.dump_start import joined
 from replica_client.server.relay.epochs import Epoch, Epochs
 from replica_client.server.relay.relay_archive import RelayArchive
 from replica_client.server.relay.stored_file import StoredFile
@@ -14,6 +16,7 @@ from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 
 _AT_ONCE: Final = 16
+_LOOKED_BACK: Final = 100
 
 
 class RelayLibrary(BinlogLibrary):
@@ -103,6 +106,16 @@ class RelayLibrary(BinlogLibrary):
     def tell_gtid_mode(self, on: bool) -> None:
         """What the source says; a file without a transaction does not tell."""
         self.gtid_mode = on
+
+    def executed(self) -> GtidSet | MariadbGtidSet:
+        """GTIDs up to the end, also those of the servers before: a new server's files may not have come this far."""
+        last = self.files[-1]
+        earlier = next(
+            (file for file in reversed(self.files[-_LOOKED_BACK:]) if file.series != last.series), None
+        )
+        if earlier is None or earlier.path is None:
+            return super().executed()
+        return joined(earlier.executed(), super().executed())
 
     @property
     def is_empty(self) -> bool:
