@@ -111,7 +111,8 @@ class RelayLibrary(BinlogLibrary):
         """GTIDs up to the end, also those of the servers before: a new server's files may not have come this far."""
         last = self.files[-1]
         earlier = next(
-            (file for file in reversed(self.files[-_LOOKED_BACK:]) if file.series != last.series), None
+            (file for file in reversed(self.files[-_LOOKED_BACK:]) if file.series != last.series),
+            None,
         )
         if earlier is None or earlier.path is None:
             return super().executed()
