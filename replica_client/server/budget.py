@@ -1,6 +1,6 @@
 """Budgets of memory and processor time for the sessions of an account.
 
-The account is the unit: its sessions share one budget and one lane, so that opening more connections gains nothing.
+The account is the unit: its sessions share one budget and one turn, so that opening more connections gains nothing.
 Work on the event loop is done in slices, and of one account one slice at a time: the loop comes back to every
 other client after at most one slice of each account.
 """
@@ -46,12 +46,12 @@ class AccountBudget:
 
     Attributes:
         memory: bytes held now.
-        lane: held while one slice of work is done.
+        turn: held while one slice of work is done.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.memory = 0
-        self.lane = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self._limits = limits
         self._clock = clock
         self._credit = _BURST_SECONDS
@@ -138,7 +138,7 @@ class SessionBudget:
     async def working(self) -> AsyncIterator[None]:
         """Do a piece of work, when it is the account's turn."""
         await self.account.ready()
-        async with self.account.lane:
+        async with self.account.turn:
             self._slice = time.perf_counter()
             yield
 

@@ -374,7 +374,7 @@ class DumpSender:
         if self.budget is None:
             yield
             return
-        async with self.budget.account.lane:
+        async with self.budget.account.turn:
             yield
 
     def _piece(self, file: ServedFile, position: int) -> bytes:
@@ -437,14 +437,9 @@ class DumpSender:
             self._heartbeat(file, position)
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
-        """Layout of events that are artificial.
-
-        With checksums as the last format description said; before the first one as the client
-        asked.
-        """
-        if self._checksums:
-            return replace(file.format, checksum_algorithm=ChecksumAlgorithm.CRC32)
-        return replace(file.format, checksum_algorithm=ChecksumAlgorithm.OFF)
+        """Return the layout of artificial events: with checksums as the last description, or the client, said."""
+        used = ChecksumAlgorithm.CRC32 if self._checksums else ChecksumAlgorithm.OFF
+        return replace(file.format, checksum_algorithm=used)
 
     def _rotate_to(self, file: ServedFile, position: int) -> None:
         event = make_event(

@@ -132,7 +132,7 @@ def test_a_chain_goes_over_to_another_server(fresh: Fresh, tmp_path: Path, name:
                 assert running.poll() is None
             finally:
                 running.terminate()
-                running.wait(30)
+                running.communicate(timeout=30)
             assert copies_of(far.directory / "files" / "1") == served_by(near)
             # From an empty directory, too.
             again = backup(near, tmp_path / "again", "--stop-at-end")
