@@ -455,12 +455,21 @@ class PoisonChangeError(SinkError):
         row_index: the index of the row in its event.
         file: binlog file of the event.
         position: offset of the event in the file.
+        table_name: database and table of the row; None where they are not told.
     """
 
     def __init__(
-        self, message: str, *, event_index: int, row_index: int, file: str = "", position: int = 0
+        self,
+        message: str,
+        *,
+        event_index: int,
+        row_index: int,
+        file: str = "",
+        position: int = 0,
+        table_name: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(message)
+        self.table_name = table_name
         self.event_index = event_index
         self.row_index = row_index
         self.file = file

@@ -11,8 +11,7 @@ from replica_client.cli.extras import extra_module
 from replica_client.cli.output import Lines
 from replica_client.errors import ConfigError
 
-_TABLES = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse", "parquet"))
-"""Sinks that hold tables or files of them, and no events."""
+_MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
 EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 
 
@@ -30,10 +29,11 @@ def snapshot(
         str, typer.Option("--where", metavar="CONDITION", help="SQL: only these rows.")
     ] = "",
 ) -> None:
-    """Copy tables into a sink of events once more, chunk by chunk, while the stream goes on.
+    """Copy tables again into a sink of the service, also tables that were set aside.
 
-    The request is a file in the state directory of the service, which takes it within a second while it runs, or at its
-    next start. It survives any kill, and its rows come once.
+    Sinks of events get the rows chunk by chunk while the stream goes on. A mirror's tables are emptied and filled in
+    place, and its other tables wait for that. The request is a file in the state directory of the service, which takes
+    it within a second while it runs, or at its next start. It survives any kill, and its rows come once.
     """
     found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
     from replica_client.daemon.snapshot_requests import SnapshotRequests
@@ -49,9 +49,9 @@ def snapshot(
         if not (database and point and name):
             raise ConfigError(f"--table {text}: DATABASE.TABLE is wanted")
         tables.append((database, name))
-    if route.sink.type in _TABLES:
-        raise ConfigError(
-            f"{route.name}: a sink of type {route.sink.type} takes no rows on request"
-        )
+    if route.sink.type == "parquet":
+        raise ConfigError(f"{route.name}: a sink of type parquet takes no rows on request")
+    if route.sink.type in _MIRRORS and where:
+        raise ConfigError(f"{route.name}: a mirror copies whole tables; leave --where out")
     request = SnapshotRequests(found.state, route.name).add(tables, where)
     Lines().line(f"{route.name}: snapshot {request.name} of {', '.join(table)} is asked for")

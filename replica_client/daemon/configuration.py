@@ -180,8 +180,10 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         batch_seconds: how long a change waits until it is committed, while no other limit is reached; longer
             where commits themselves take long. None: as commits cost: twice as long as one takes, or twenty
             times where the source is ahead, and 0.5 s at most.
-        on_poison: what a change does that can never be written: stop, or go to the dead letters.
+        on_poison: what a change does that can never be written: stop (its table is set aside), or go to the dead
+            letters.
         dead_letters: file of the dead letters; in the state directory by default.
+        accept_set_aside: patterns of tables that may be set aside: the service is ready without them.
         retry_seconds: the longest wait between two tries.
         commit_timeout: seconds in which a commit must be done; then the sink is opened again.
     """
@@ -199,6 +201,7 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
     batch_seconds: Seconds | None = None
     on_poison: Literal["stop", "dead-letter"] = "stop"
     dead_letters: str = ""
+    accept_set_aside: Names | None = None
     retry_seconds: Annotated[float, Meta(gt=0)] = 30.0
     commit_timeout: Annotated[float, Meta(gt=0)] = 300.0
 

@@ -14,6 +14,7 @@ from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.group_tally import GroupTally
 from replica_client.daemon.observation import Observation
 from replica_client.daemon.row_counts import RowCounter
+from replica_client.daemon.tables_set_aside import TablesSetAside
 from replica_client.errors import BinlogDecodeError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
@@ -99,6 +100,7 @@ class Delivery:
         eager: commit as soon as the stream has nothing more at once: a source waits for it.
         guard: called before each transaction is written; what it raises ends the run.
         signals: what a mirror is asked for; None: nothing can be.
+        aside: leaves out tables that the sink cannot go on with; None: there are none.
         snapshot: writes rows of tables between transactions; None: nothing does.
         fence: called before each commit: raises where another process took over.
         remember: is told each committed position.
@@ -116,6 +118,7 @@ class Delivery:
         *,
         eager: bool = False,
         whole_log: bool = True,
+        aside: TablesSetAside | None = None,
         guard: Callable[[], None] | None = None,
         signals: MirrorSignals | None = None,
         snapshot: RunningSnapshot | None = None,
@@ -130,7 +133,7 @@ class Delivery:
         self._counter = RowCounter()
         self._eager = eager
         self._whole_log = whole_log
-        self._guard, self._signals = guard, signals
+        self._guard, self._signals, self._aside = guard, signals, aside
         self._snapshot = snapshot
         self._fence, self._remember = fence, remember
         self._turn = asyncio.Lock()
@@ -176,6 +179,10 @@ class Delivery:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
 
+    async def save(self, position: Position) -> None:
+        """Commit what is kept with the position, before anything is delivered."""
+        await self._commit(position)
+
     # The task that writes.
 
     async def _write_all(self) -> None:
@@ -217,6 +224,7 @@ class Delivery:
             and self._signals is None
             and (self._letters is None or self._letters.leaves_nothing_out)
             and (self._snapshot is None or self._snapshot.rests)
+            and not self._aside
             and not self._parted
         )
 
@@ -260,6 +268,8 @@ class Delivery:
             await self._write_snapshot(self._snapshot, transaction.start)
         if self._letters is not None:
             transaction = await self._letters.leave_out(transaction, self._stream.format)
+        if self._aside is not None:
+            transaction = self._aside.shown(transaction)
         if self._snapshot is not None:
             self._snapshot.see(transaction)
             transaction = self._snapshot.shown(transaction)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from replica_client.binlog.values.strings import TextPolicy
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import ConfigError, ReplicaClientError, ServerError
+from replica_client.daemon.tables_set_aside import failed_tables, reason_of
+from replica_client.errors import ConfigError, ReplicaClientError, ServerError, SinkError
 from replica_client.position.position import Position
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.rows.selection import Selection
@@ -112,22 +113,44 @@ class FirstCopies:
             self._sources.setdefault(self._transform.target(*name), []).append(name)
         return list(self._sources)
 
-    async def run(self) -> None:
+    async def run(
+        self, skipped: Collection[TableName] = ()
+    ) -> tuple[set[TableName], dict[TableName, str]]:
         """Make all copies that are not done.
 
+        Args:
+            skipped: tables that are set aside.
+
+        Returns:
+            Tables that were copied, and why others cannot be.
+
         Raises:
-            ReplicaClientError: a server is away, or refuses.
+            ReplicaClientError: a server is unavailable, or refuses.
         """
-        left = [copy for copy in self._sink.copies.values() if copy.until is None]
+        left = [
+            copy
+            for copy in self._sink.copies.values()
+            if copy.until is None and copy.name not in skipped
+        ]
+        done: set[TableName] = set()
+        failed: dict[TableName, str] = {}
         if not left:
-            return
+            return done, failed
         async with await self._connect() as connection:
             if self._transform is not None:
                 await self._wanted(connection)
             for at, copy in enumerate(left):
                 _LOG.info("%s: copying %s.%s", self._name, *copy.name)
-                rows = await self._copy(connection, copy, len(left) - at)
+                try:
+                    rows = await self._copy(connection, copy, len(left) - at)
+                except (ConfigError, SinkError) as error:
+                    if not isinstance(error, ConfigError) and copy.name not in failed_tables(error):
+                        raise
+                    failed[copy.name] = reason_of(error)
+                    continue
+                done.add(copy.name)
                 _LOG.info("%s: copied %s.%s, %d rows", self._name, *copy.name, rows)
+        return done, failed
 
     def _wants(self, connection: SourceConnection, name: TableName) -> bool:
         return self._selection.for_server(connection.server.casefolds_names).wants(*name)
@@ -295,7 +318,11 @@ def server_name(server: ServerInfo) -> str:
 def moved_copies(copies: Collection[TableCopy], server: ServerInfo | None) -> list[TableName]:
     """Copies whose places are another server's than the one that is followed."""
     here = None if server is None else server_name(server)
-    return [copy.name for copy in copies if here is not None and copy.source != here]
+    return [
+        copy.name
+        for copy in copies
+        if here is not None and copy.until is not None and copy.source != here
+    ]
 
 
 def _window(

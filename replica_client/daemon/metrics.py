@@ -100,6 +100,12 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: route.observation.snapshot_tables or 0,
     ),
     (
+        "tables_set_aside",
+        "Tables that the sink does not get, as they could not be written or followed; the others go on.",
+        False,
+        lambda route: len(route.observation.set_aside),
+    ),
+    (
         "dead_letters",
         "Changes that went to the dead letters.",
         True,

@@ -9,12 +9,14 @@ from enum import StrEnum
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.source_watch import SourceEnd
+from replica_client.daemon.tables_set_aside import SetAside
 from replica_client.errors import ReplicaClientError, without_secrets
 from replica_client.position.losses import LossCount
 from replica_client.position.position import Position
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaChange
+from replica_client.tables.table_copy import TableName
 from replica_client.transport.dump import DumpStream
 
 _KEPT = 50
@@ -99,6 +101,8 @@ class Observation:
         oldest: when the oldest change was committed on the source that is not committed in the sink, in seconds since
             1970, as far as it was read in this run or an earlier one; 0: none.
         busy_since: monotonic seconds since which the sink has not answered; None: nothing was asked of it.
+        set_aside: tables that the sink does not get, and why.
+        unaccepted: gives those of them that make the service not ready.
         commit_seen: is told what each commit made durable, and how many seconds that took.
         failure_seen: is told the text of each error.
         source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
@@ -124,6 +128,8 @@ class Observation:
         self.copying = ""
         self.snapshot_tables: int | None = None
         self.copied_rows = 0
+        self.set_aside: Mapping[TableName, SetAside] = {}
+        self.unaccepted: Callable[[], Sequence[TableName]] = list
         self.committed: Position | None = None
         self.committed_at: float | None = None
         self.oldest = 0.0

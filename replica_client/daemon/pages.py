@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_client._version import __version__
 from replica_client.daemon.observation import Remark, RouteState
+from replica_client.daemon.tables_set_aside import with_reason
 from replica_client.monitoring.page import Page, alive, json_page
 from replica_client.monitoring.prometheus import metrics_page
 from replica_client.storage.file_names import joined_name
@@ -105,6 +106,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "reconnects": seen.reconnects,
         "retries": seen.retries,
         "dead_letters": seen.dead_letters,
+        "set_aside": with_reason(seen.set_aside),
         "losses": [
             {
                 "kind": one.kind,
@@ -142,8 +144,14 @@ def _ready(service: Service) -> Page:
         for route in service.routes
         if route.observation.losses
     }
-    stated = {"ready": not waiting, "waiting": waiting, "losses": losses}
-    return json_page(stated, 503 if waiting else 200)
+    set_aside = {
+        route.name: with_reason(route.observation.set_aside)
+        for route in service.routes
+        if route.observation.set_aside
+    }
+    is_ready = not waiting and not any(route.observation.unaccepted() for route in service.routes)
+    stated = {"ready": is_ready, "waiting": waiting, "losses": losses, "set_aside": set_aside}
+    return json_page(stated, 200 if is_ready else 503)
 
 
 def _collected(service: Service) -> list[Metric]:

@@ -1,5 +1,7 @@
 """A source and one sink of it: delivers, and after any failure begins again at the last commit."""
 
+# Over 500 lines: one class, whose tries, copies and refusals share the state of a route.
+
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +22,7 @@ from replica_client.daemon.delivery import Delivery, limits_of
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
 from replica_client.daemon.memory import RouteMemory
-from replica_client.daemon.mirrors import check_mirror, is_mirror
+from replica_client.daemon.mirrors import check_mirror, is_mirror, patterns
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.passing_errors import is_passing
 from replica_client.daemon.snapshot_requests import SnapshotRequests
@@ -32,6 +34,12 @@ from replica_client.daemon.source_access import (
     transformer_of,
 )
 from replica_client.daemon.stores import GivenPosition, KnownStart
+from replica_client.daemon.tables_set_aside import (
+    STATE_KEY,
+    TablesSetAside,
+    failed_tables,
+    read_state,
+)
 from replica_client.errors import (
     ColumnDecodeError,
     ConfigError,
@@ -68,7 +76,12 @@ _FAILED_DELAY = 5.0
 _STANDBY_DELAY = 1.0
 _COPIES_AT_ONCE = 3
 _COPY_DELAY = 300.0
+_REQUEST_SECONDS = 0.5
 _Result = TypeVar("_Result")
+
+
+class _CopyRequestedError(Exception):
+    """Somebody asked for copies of tables of a mirror."""
 
 
 class _StoppedError(Exception):
@@ -111,7 +124,12 @@ class Route:
         self._delivery: Delivery | None = None
         self._failures = 0
         self._transform: Transformer | None = None
+        self._aside: TablesSetAside | None = None
         self._to_copy: set[TableName] = set()
+        self._to_set_aside: dict[TableName, str] = {}
+        self._copied: set[TableName] = set()
+        self._requests: list[str] = []
+        self._ended = asyncio.Event()
         self._copied_again: Counter[TableName] = Counter()
 
     @property
@@ -128,6 +146,7 @@ class Route:
     def stop(self) -> None:
         """Ask it to end at the end of the transaction, with everything committed."""
         self._stop.set()
+        self._ended.set()
         self._again.set()
 
     def try_now(self) -> None:
@@ -144,6 +163,8 @@ class Route:
                 await self._deliver()
             except (ReplicaClientError, OSError) as error:
                 delay = self._failed(error, observation.commits > commits)
+            except _CopyRequestedError:
+                delay = 0.0
             except Exception as error:  # noqa: BLE001
                 # A sink of others may raise anything; the other routes go on.
                 if self._hides:
@@ -175,6 +196,8 @@ class Route:
         if self._accuse(error):
             _LOG.warning("%s: a change goes to the dead letters: %s", self.name, text)
             self.observation.record_error(text)
+            return 0.0
+        if self._set_aside(error, text):
             return 0.0
         passing = is_passing(error)
         first = _FIRST_DELAY if passing else _FAILED_DELAY
@@ -232,6 +255,26 @@ class Route:
         _LOG.warning("%s: %s; it is copied in %.0f s", self.name, text, delay)
         return delay
 
+    def _set_aside(self, error: Exception, text: str) -> bool:
+        """Leave out the tables that an error is about; returns whether others can go on without them."""
+        names = failed_tables(error) - set(self.observation.set_aside) - set(self._to_set_aside)
+        if not names:
+            return False
+        for name in sorted(names):
+            self._tell_set_aside(name, text)
+        self._to_set_aside.update(dict.fromkeys(names, text))
+        self.observation.enter(RouteState.RETRYING, text)
+        return True
+
+    def _tell_set_aside(self, name: TableName, reason: str) -> None:
+        table = ".".join(name)
+        text = (
+            f"{table} is set aside, the other tables go on: {reason}; once the cause is gone: replica-client snapshot "
+            f'CONFIG --sink {self.name} --table {table}, or accept_set_aside = ["{table}"]'
+        )
+        _LOG.error("%s: %s", self.name, text)
+        self.observation.record_error(text)
+
     def _accuse(self, error: Exception) -> bool:
         if self.config.sink.on_poison != "dead-letter" or self._letters is None:
             return False
@@ -272,7 +315,7 @@ class Route:
             elif sink.holds_position and not self.config.sink.snapshot:
                 memory.check(f"sink {self.config.sink.type}")
                 checkpoint = memory.first
-            if self.config.sink.snapshot and isinstance(sink, CopyingSink):
+            if isinstance(sink, CopyingSink) and self._copies(sink, checkpoint):
                 checkpoint = await self._until_stopped(self._copy(sink, hosts, checkpoint))
             store = GivenPosition(checkpoint)
             if not sink.holds_position:
@@ -290,6 +333,13 @@ class Route:
             if store is not None and isinstance(store, LeasedStore):
                 await asyncio.to_thread(store.release)
             await sink.close()
+
+    def _copies(self, sink: CopyingSink, checkpoint: Checkpoint | None) -> bool:
+        """Return whether tables may have to be copied before the stream."""
+        if self.config.sink.snapshot:
+            return True
+        unfinished = any(copy.until is None for copy in sink.copies.values())
+        return checkpoint is not None and (bool(self._to_copy) or unfinished)
 
     async def _copy(
         self, sink: CopyingSink, hosts: list[ConnectOptions], checkpoint: Checkpoint | None
@@ -325,13 +375,21 @@ class Route:
                     checkpoint = Checkpoint(stream.position, stream.state(stream.position))
                 await sink.want_copies(await copies.wanted())
                 await sink.commit(checkpoint)
+                aside: set[TableName] = set()
             else:
                 await self._forget_unwanted(sink)
-                new = set(await copies.wanted()) - set(sink.tables) - set(sink.copies)
+                wanted = set(await copies.wanted()) if sink_config.snapshot else set()
+                aside = set(read_state(checkpoint.state.get(STATE_KEY))) | set(self._to_set_aside)
+                new = wanted - set(sink.tables) - set(sink.copies) - aside
                 if new | self._to_copy:
                     await sink.want_copies(sorted(new | self._to_copy))
+            skipped = aside - self._to_copy
             self._to_copy = set()
-            await copies.run()
+            done, failed = await copies.run(skipped)
+            self._copied |= done
+            for name, reason in failed.items():
+                self._tell_set_aside(name, reason)
+            self._to_set_aside.update(failed)
         finally:
             observation.copying, observation.snapshot_tables = "", None
         return checkpoint
@@ -387,6 +445,7 @@ class Route:
             invalid_text=self.config.source.invalid_text,
         )
         requests = SnapshotRequests(self._state, self.name)
+        assert self._aside is not None
         return RunningSnapshot(
             plan,
             stream,
@@ -395,6 +454,7 @@ class Route:
             self._signal_table(mirror=False),
             tell,
             observation.record_error,
+            self._aside,
         )
 
     def _signal_table(self, *, mirror: bool) -> SignalTable | None:
@@ -454,6 +514,7 @@ class Route:
             options = self._stream_options(sink)
             guard = self._guard(stream, sink)
             self.observation.attach(stream)
+            aside = self._aside = self._tables_set_aside(stream, sink)
             snapshot = self._snapshot(stream, sink, hosts)
             if snapshot is not None:
                 await self._until_stopped(snapshot.prepare())
@@ -466,6 +527,7 @@ class Route:
                 eager=options.semi_sync,
                 whole_log=stream.acknowledged is not None
                 or not isinstance(options.start, datetime.datetime),
+                aside=aside,
                 guard=guard,
                 signals=self._signals(sink),
                 snapshot=snapshot,
@@ -474,7 +536,13 @@ class Route:
             )
             self.observation.enter(RouteState.STREAMING)
             _LOG.info("%s: follows from %s", self.name, stream.position)
-            await self._delivery.run(self._stop, stream.acknowledged)
+            if self._to_set_aside or self._copied:
+                saved = stream.acknowledged or stream.position
+                await self._until_stopped(self._delivery.save(saved))
+                self._to_set_aside.clear()
+                self._copied.clear()
+                await asyncio.to_thread(self._forget_requests)
+            await self._deliver_until_asked(self._delivery, sink, stream.acknowledged)
         finally:
             await stream.__aexit__(None, None, None)
 
@@ -517,6 +585,87 @@ class Route:
         memory = self._memory
         if memory is not None and (now or memory.is_due):
             await asyncio.to_thread(memory.did_commit, position, self.observation.oldest)
+
+    def _tables_set_aside(self, stream: SourceStream, sink: Sink) -> TablesSetAside:
+        """Return the tables that the sink does not get, with those that failed at the last try."""
+        aside = TablesSetAside(
+            self.name,
+            stream.companions,
+            patterns(self.config.sink.accept_set_aside),
+            renames=isinstance(sink, CopyingSink),
+        )
+        aside.take_back(self._copied)
+        if self._transform is None:
+            # Of a table that left ``tables`` nothing is kept: it is copied when it comes back.
+            selection = selection_of(self.config, mirror=True)
+            aside.take_back([name for name in aside.tables if not selection.wants(*name)])
+        aside.add(self._to_set_aside, str(stream.position))
+        self.observation.set_aside = aside.tables
+        self.observation.unaccepted = lambda: aside.unaccepted
+        return aside
+
+    async def _deliver_until_asked(
+        self, delivery: Delivery, sink: Sink, saved: Position | None
+    ) -> None:
+        """Deliver until the route is stopped, or somebody asks for a copy of a mirror's table.
+
+        Raises:
+            _CopyRequestedError: somebody did, and everything that came before is committed.
+        """
+        self._ended.clear()
+        if self._stop.is_set():
+            self._ended.set()
+        watch = None
+        if isinstance(sink, CopyingSink):
+            watch = asyncio.ensure_future(self._watch_requests())
+        try:
+            await delivery.run(self._ended, saved)
+        finally:
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+        if not self._stop.is_set():
+            raise _CopyRequestedError
+
+    async def _watch_requests(self) -> None:
+        """Wait for requests for copies of a mirror's tables, and let the delivery end for them."""
+        requests = SnapshotRequests(self._state, self.name)
+        selection = selection_of(self.config, mirror=True)
+        while True:
+            found, damaged = await asyncio.to_thread(requests.found)
+            for name in damaged:
+                self._refuse_request(name, "the file is no request")
+                await asyncio.to_thread(requests.remove, name)
+            for request in found:
+                unwanted = [table for table in request.tables if not selection.wants(*table)]
+                if unwanted or request.where:
+                    why = "a mirror copies whole tables, and takes no condition"
+                    if unwanted:
+                        why = f"{'.'.join(unwanted[0])} is not wanted by the sink"
+                    self._refuse_request(request.name, why)
+                    await asyncio.to_thread(requests.remove, request.name)
+                    continue
+                transform = self._transform
+                self._to_copy |= {
+                    table if transform is None else transform.target(*table)
+                    for table in request.tables
+                }
+                self._requests.append(request.name)
+            if self._to_copy:
+                _LOG.info("%s: copies are asked for: %s", self.name, sorted(self._to_copy))
+                self._ended.set()
+                return
+            await asyncio.sleep(_REQUEST_SECONDS)
+
+    def _refuse_request(self, name: str, why: str) -> None:
+        _LOG.error("%s: snapshot %s: %s", self.name, name, why)
+        self.observation.record_error(f"snapshot {name}: {why}")
+
+    def _forget_requests(self) -> None:
+        """Remove requests whose copies are made and saved."""
+        requests = SnapshotRequests(self._state, self.name)
+        while self._requests:
+            requests.remove(self._requests.pop())
 
     async def _until_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """The result of something that may take long; raises _StoppedError when a stop comes first."""

@@ -32,11 +32,13 @@ from replica_client.daemon.snapshot_chunk import (
 from replica_client.daemon.snapshot_progress import STATE_KEY, SnapshotProgress, TableProgress
 from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.snapshot_view import SnapshotView
+from replica_client.daemon.tables_set_aside import TablesSetAside, failed_tables
 from replica_client.errors import (
     ConfigError,
     ConnectionLostError,
     ReplicaClientError,
     ServerError,
+    SinkError,
     TransportTimeoutError,
 )
 from replica_client.position.position import Position
@@ -46,7 +48,7 @@ from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
 from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.snapshot.present_definitions import read_definitions
-from replica_client.tables.table_copy import TableName
+from replica_client.tables.table_copy import TableName, TableRefusedError
 from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
 
@@ -70,6 +72,7 @@ class RunningSnapshot:
         signals: a table of the source whose rows ask for snapshots; None: there is none.
         tell: is told how far it is, how many rows were written, and how many tables are left.
         fail: is told of an error.
+        aside: tables that are not copied unless they are asked for, which takes them back.
 
     Attributes:
         flowing: not set while the stream is to wait.
@@ -85,10 +88,15 @@ class RunningSnapshot:
         signals: SignalTable | None,
         tell: Callable[[str, int, int], None],
         fail: Callable[[str], None],
+        aside: TablesSetAside,
     ) -> None:
+        self._aside = aside
         self._plan, self._stream, self._sink = plan, stream, sink
         self._requests, self._signals, self._tell, self._fail = requests, signals, tell, fail
         self.progress = SnapshotProgress.from_state(stream.companions.get(STATE_KEY))
+        self.progress.left = [
+            one for one in self.progress.left if self._target(one.name) not in aside.tables
+        ]
         self.flowing = asyncio.Event()
         self.flowing.set()
         self._hidden: set[TableName] = set()
@@ -200,7 +208,13 @@ class RunningSnapshot:
                 rows=[rows.rows[at] for at in kept],
                 numbers=[rows.numbers[at] for at in kept],
             )
-        await self._sink.write_snapshot(rows)
+        try:
+            await self._sink.write_snapshot(rows)
+        except SinkError as error:
+            if error.retriable or failed_tables(error):
+                raise
+            name = self._target(chunk.base.name)
+            raise TableRefusedError(f"{'.'.join(name)}: {error}", {name}) from error
         progress, one = self.progress, chunk.after
         progress.left[0] = one
         progress.begun = progress.begun or (not one.request and bool(rows.rows))
@@ -220,6 +234,11 @@ class RunningSnapshot:
         chunk, self._ready, self._changes = self._ready, None, None
         if chunk is not None and not chunk.outcome.done():
             chunk.outcome.set_result(outcome)
+
+    def _target(self, name: TableName) -> TableName:
+        """Return the name that a table has for the sink."""
+        transform = self._plan.transform
+        return name if transform is None else transform.target(*name)
 
     def _hide(self) -> None:
         names = {one.name for one in self.progress.left if one.whole and not one.request}
@@ -271,6 +290,7 @@ class RunningSnapshot:
                     TableProgress(*table, request=request.name, where=request.where)
                     for table in request.tables
                 ]
+                self._aside.take_back(map(self._target, request.tables))
                 progress.requests.append(request.name)
                 self._save()
             elif request.name in self._durable:
@@ -282,7 +302,10 @@ class RunningSnapshot:
             found = [
                 name for name in await read_definitions(connection) if self._wants(connection, name)
             ]
-        for signal in self.progress.expand(found):
+        known = len(self.progress.left)
+        unknown = self.progress.expand(found)
+        self._aside.take_back(self._target(one.name) for one in self.progress.left[known:])
+        for signal in unknown:
             self._refuse(signal.id, "no table that the sink wants has such a name")
         self._save()
 

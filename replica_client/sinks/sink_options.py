@@ -31,7 +31,7 @@ def read_options(kind: type[Options], table: Mapping[str, object], what: str) ->
         raise ConfigError(f"{what}: {text}") from None
 
 
-def check_least(options: msgspec.Struct, what: str, **least: int) -> None:
+def check_least(options: msgspec.Struct, what: str, **least: float) -> None:
     """Refuse a number that is too small.
 
     Args:

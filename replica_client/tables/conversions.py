@@ -59,6 +59,17 @@ def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
     raise CannotFollowError(f"{new.name}: values change from {old.kind} to {new.kind}")
 
 
+def widens(old: ColumnModel, new: ColumnModel) -> bool:
+    """Return whether a changed definition has a value for each of the old one, so that none need be looked at."""
+    if old.kind in _BITS and new.kind in _BITS:
+        if old.unsigned == new.unsigned:
+            return _BITS[new.kind] >= _BITS[old.kind]
+        return old.unsigned and _BITS[new.kind] > _BITS[old.kind]
+    if old.kind == new.kind == "varchar" and (new.charset in (old.charset, "utf8mb4")):
+        return (new.length or 0) >= (old.length or 0) > 0
+    return old.kind == "float" and new.kind == "double"
+
+
 def _stored_alike(old: ColumnModel, new: ColumnModel) -> bool:
     if old.kind in TEXT_KINDS and new.charset not in (old.charset, "utf8mb4"):
         return False

@@ -22,13 +22,19 @@ Row = TypeVar("Row")
 
 
 class DivergedError(SinkError):
-    """A table of the mirror is not what the source's was before a change."""
+    """A table of the mirror is not what the source's was before a change.
 
-    def __init__(self, table: str, what: str) -> None:
+    Attributes:
+        table_name: database and table; None where they are not told.
+    """
+
+    def __init__(self, table: str, what: str, table_name: tuple[str, str] | None = None) -> None:
+        self.table_name = table_name
         super().__init__(
             f"{table}: {what}: the mirror is not what the source's table was (it was changed by others, "
             "did not begin with the source's rows, or foreign keys cascaded, which the binlog does not record); "
-            "empty the mirror and start over, or set missing_rows = 'ignore'"
+            "copy the table again (replica-client snapshot CONFIG --sink SINK --table TABLE), or set missing_rows = "
+            "'ignore'"
         )
 
 

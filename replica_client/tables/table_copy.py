@@ -33,6 +33,18 @@ class CopyNeededError(SinkError):
         self.tables = frozenset(tables)
 
 
+class TableRefusedError(SinkError):
+    """What was to be done to tables can never be done, whatever becomes of others.
+
+    Attributes:
+        tables: which ones.
+    """
+
+    def __init__(self, message: str, tables: Collection[TableName]) -> None:
+        super().__init__(message)
+        self.tables = frozenset(tables)
+
+
 class Standing(Enum):
     """Where a position in the stream stands to a copy."""
 
@@ -76,6 +88,8 @@ class TableCopy:
 
     def rows_at(self, file: str, position: int) -> Standing:
         """Where the rows of a transaction stand that begins at a position."""
+        if self.until is None:
+            return Standing.BEFORE  # it will be copied
         log_position = LogPosition.of(file, position)
         if log_position < self._positions[1]:
             return Standing.BEFORE
@@ -83,6 +97,8 @@ class TableCopy:
 
     def statement_at(self, file: str, position: int) -> Standing:
         """Where a statement stands that changes the table."""
+        if self.until is None:
+            return Standing.BEFORE
         log_position = LogPosition.of(file, position)
         if log_position < self._positions[0]:
             return Standing.BEFORE

@@ -327,8 +327,18 @@ def _postgres_rows(
 
     name = psycopg.sql.Identifier(options.get("schema_prefix", "") + database, table)
     with psycopg.connect(options["url"]) as connection:
+        # A column that was added stands at the end, wherever the source has it.
+        found = connection.execute(
+            "SELECT definition FROM _replica_client.tables WHERE database = %s AND name = %s",
+            (database, table),
+        ).fetchone()
+        if found is None:
+            return None
+        columns = [psycopg.sql.Identifier(one["name"]) for one in json.loads(found[0])["columns"]]
         try:
-            query = psycopg.sql.SQL("SELECT * FROM {}").format(name)
+            query = psycopg.sql.SQL("SELECT {} FROM {}").format(
+                psycopg.sql.SQL(", ").join(columns), name
+            )
             return list(connection.execute(query).fetchall())
         except psycopg.errors.UndefinedTable:
             return None

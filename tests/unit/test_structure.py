@@ -26,6 +26,7 @@ LONG = {
     "compat/pymysqlreplication/binlogstream.py",
     "compat/pymysqlreplication/event.py",
     "compat/row_dicts.py",
+    "daemon/route.py",
     "readers/assembler.py",
     "readers/fast/column_fast_path.py",
     "readers/fast/fast_path.py",
@@ -37,6 +38,7 @@ LONG = {
     "rows/columnar.py",
     "rows/image.py",
     "schema/history.py",
+    "sinks/mirror/mysql_store.py",
     "transport/connection.py",
 }
 

@@ -113,6 +113,7 @@ function numbers(route, now) {
     ["reconnects / retries", `${route.reconnects} / ${route.retries}`],
     ["dead letters", String(route.dead_letters)],
     ["losses on record", count(route.losses.length)],
+    ["tables set aside", String(route.set_aside.length)],
   ];
   if (route.snapshot_tables || route.copied_rows) {
     const left = route.snapshot_tables ? `${route.snapshot_tables} tables left` : "done";

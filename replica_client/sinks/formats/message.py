@@ -101,6 +101,7 @@ def unwritable(message: Message, text: str) -> SinkError:
         row_index=message.row_index,
         file=rows.event.file,
         position=rows.event.position,
+        table_name=(rows.shape.database, rows.shape.table),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel
@@ -27,6 +28,9 @@ from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
+
+# Not enough privileges, authentication failed, read-only.
+_OF_ALL: Final = frozenset((497, 516, 164))
 
 
 def make(table: Mapping[str, object]) -> ClickhouseSink:
@@ -94,6 +98,9 @@ class ClickhouseSink(TableMirrorSink):
             and error.code == UNKNOWN_TABLE
             and OWN_DATABASE not in str(error)
         )
+
+    def _concerns_all(self, error: BaseException | None) -> bool:
+        return isinstance(error, ClickhouseError) and error.code in _OF_ALL
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
-from replica_client.errors import SinkError
+from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.position.losses import Loss
 from replica_client.position.position import Position
+from replica_client.position.stores.ownership import ForeignOwnerError
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
@@ -22,8 +24,14 @@ from replica_client.schema.shape import is_hash
 from replica_client.sinks.column_models import column_model, table_model
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
 from replica_client.sinks.mirror.alike_tables import check_same_columns, is_followed
-from replica_client.tables.net_changes import NetChanges, Values, same_names
-from replica_client.tables.table_copy import CopyNeededError, Standing, TableCopy, TableName
+from replica_client.tables.net_changes import DivergedError, NetChanges, Values, same_names
+from replica_client.tables.table_copy import (
+    CopyNeededError,
+    Standing,
+    TableCopy,
+    TableName,
+    TableRefusedError,
+)
 
 ValueEncoder = Callable[[Any], Any]
 """Makes of a value, neither None nor absent, what the mirror stores."""
@@ -117,12 +125,14 @@ class Collector:
         numbers: dict[int, int] = {}
         for item in transaction.items:
             if isinstance(item, RowsOfEvent):
-                yield from self._rows(item, transaction.start)
+                with _of_table((item.shape.database, item.shape.table)):
+                    yield from self._rows(item, transaction.start)
             elif isinstance(item, SchemaChange):
                 yield from self.flush()
                 self._encoders.clear()
                 for change in self._not_copied(item):
-                    self._check_cascade(change)
+                    with _of_table((change.database, change.table)):
+                        self._check_cascade(change)
                     number = numbers.get(item.event_index, 0)
                     numbers[item.event_index] = number + 1
                     known = self.tables.get((change.database, change.table))
@@ -185,9 +195,20 @@ class Collector:
         if name in self._pending and self._pending[name].strict != strict:
             yield from self._flush_table(name)
         changes = self._changes(name, model, strict)
-        for _, old, new in numbered_rows(rows):
-            before = None if old is None else _encoded(old, encoders)
-            after = None if new is None else _encoded(new, encoders)
+        for row_index, old, new in numbered_rows(rows):
+            try:
+                before = None if old is None else _encoded(old, encoders)
+                after = None if new is None else _encoded(new, encoders)
+            except SinkError as error:
+                event = rows.event
+                raise PoisonChangeError(
+                    f"{event.file} position {event.position}: {'.'.join(name)}: {error}",
+                    event_index=rows.event_index,
+                    row_index=row_index,
+                    file=event.file,
+                    position=event.position,
+                    table_name=name,
+                ) from error
             if changes.needs_flush(before, after):
                 yield from self._flush_table(name)
                 changes = self._changes(name, model, strict)
@@ -306,6 +327,47 @@ class Collector:
                 )
 
 
+@contextmanager
+def of_tables(
+    names: Collection[TableName], concerns_all: Callable[[BaseException | None], bool]
+) -> Iterator[None]:
+    """Let an error in the block name the tables that it is about, unless it may pass or concerns all.
+
+    Args:
+        names: that the block is about; empty where it is about all.
+        concerns_all: whether an error of the database, such as a missing right, would meet every table.
+    """
+    try:
+        yield
+    except DivergedError as error:
+        if error.table_name is None:
+            error.table_name = next(iter(names), None)
+        raise
+    except (CopyNeededError, TableRefusedError, PoisonChangeError, ForeignOwnerError):
+        raise
+    except SinkError as error:
+        if error.retriable or not names or concerns_all(error.__cause__):
+            raise
+        text = ", ".join(sorted(".".join(name) for name in names))
+        raise TableRefusedError(f"{text}: {error}", names) from error
+
+
+@contextmanager
+def _of_table(name: TableName) -> Iterator[None]:
+    """Let an error name the table that it is about, so that others can go on."""
+    try:
+        yield
+    except DivergedError as error:
+        error.table_name = error.table_name or name
+        raise
+    except (CopyNeededError, TableRefusedError, PoisonChangeError):
+        raise
+    except SinkError as error:
+        if error.retriable or not name[1]:
+            raise
+        raise TableRefusedError(str(error), {name}) from error
+
+
 def _check_images(rows: RowsOfEvent) -> None:
     """Refuse updates of MariaDB whose images do not tell what became of a column.
 
@@ -356,7 +418,7 @@ def unknown_table(database: str, table: str) -> CopyNeededError:
 
 def gone_table(where: str, error: Exception, step: Step) -> CopyNeededError | None:
     """The error for tables of a step that the mirror's own server no longer has; None where the step names none."""
-    names = _tables_of(step)
+    names = tables_of(step)
     if not names:
         return None
     return CopyNeededError(
@@ -364,7 +426,20 @@ def gone_table(where: str, error: Exception, step: Step) -> CopyNeededError | No
     )
 
 
-def _tables_of(step: Step) -> set[TableName]:
+def refused_change(where: str, error: Exception, step: ApplySchema) -> CopyNeededError | None:
+    """Return the error for tables of a schema change that the mirror's server refused; None where it names none."""
+    names = tables_of(step)
+    if not names:
+        return None
+    text = ", ".join(sorted(".".join(name) for name in names))
+    statement = " ".join(step.change.statement.split())[:200]
+    return CopyNeededError(
+        f"{text}: mirror on {where} refused {statement!r}: {error}; the table needs a new copy (snapshot = true)",
+        names,
+    )
+
+
+def tables_of(step: Step) -> set[TableName]:
     """The tables that a step touches."""
     if isinstance(step, ApplyRows):
         return {(step.changes.model.database, step.changes.model.name)}

@@ -85,12 +85,13 @@ class DuckdbRows(MirrorDatabase):
                     f"OR (SELECT count(*) > {distinct} FROM {staged} s)"
                 ):
                     raise KeyTwiceError
-                self.change(f"INSERT INTO {table} FROM {staged} s")
+                self.change(f"INSERT INTO {table} ({_names(columns)}) FROM {staged} s")
 
     def _insert(self, model: TableModel, rows: Collection[Values]) -> None:
         if rows:
             with self._staged(model.columns, rows) as staged:
-                self.change(f"INSERT INTO {self._of(model)} FROM {staged} s")
+                names = _names(model.columns)
+                self.change(f"INSERT INTO {self._of(model)} ({names}) FROM {staged} s")
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
         """See the base."""
@@ -205,6 +206,10 @@ class DuckdbRows(MirrorDatabase):
             # Of a transaction that failed the view is gone.
             with contextlib.suppress(duckdb.Error):
                 connection.unregister(_STAGED)
+
+
+def _names(columns: Sequence[ColumnModel]) -> str:
+    return ", ".join(quoted(column.name) for column in columns)
 
 
 def _same_key(columns: Sequence[ColumnModel], key: Sequence[int]) -> str:

@@ -103,10 +103,13 @@ class DuckdbDatabase(DuckdbRows):
 
     def schema(self, database: str) -> str:
         """The schema of a database of the source, as SQL."""
+        return f"{self._catalog}.{quoted(self._stored_schema(database))}"
+
+    def _stored_schema(self, database: str) -> str:
         name = database
         if name.lower() in _RESERVED or name.lower().startswith(_OWN):
             name = f"%{ord(name[0]):02X}{name[1:]}"
-        return f"{self._catalog}.{quoted(name)}"
+        return name
 
     def table(self, name: TableName) -> str:
         """See the base."""
@@ -140,8 +143,33 @@ class DuckdbDatabase(DuckdbRows):
         """See the base; DuckDB moves no table into another schema."""
         table = self.table((new.database, new.name))
         self.change(self.definition(new, table))
-        self.change(f"INSERT INTO {table} SELECT * FROM {rebuilt}")
+        names = ", ".join(quoted(column.name) for column in new.columns)
+        self.change(f"INSERT INTO {table} ({names}) SELECT {names} FROM {rebuilt}")
         self.change(f"DROP TABLE {rebuilt}")
+
+    def objects(self, name: TableName) -> list[str]:
+        """See the base: indexes and comments. Views have the table's name only, and stay."""
+        where = "schema_name = ? AND table_name = ? AND database_name = current_database()"
+        values = (self._stored_schema(name[0]), self.names.name(name))
+        found = self.rows(
+            f"SELECT sql FROM duckdb_indexes() WHERE {where} ORDER BY index_name", values
+        )
+        statements = [str(text) for (text,) in found if text]
+        table = self.table(name)
+        for (text,) in self.rows(f"SELECT comment FROM duckdb_tables() WHERE {where}", values):
+            if text is not None:
+                statements.append(f"COMMENT ON TABLE {table} IS {_text(text)}")
+        for column, text in self.rows(
+            f"SELECT column_name, comment FROM duckdb_columns() WHERE {where}", values
+        ):
+            if text is not None:
+                statements.append(f"COMMENT ON COLUMN {table}.{quoted(column)} IS {_text(text)}")
+        return statements
+
+    def attempt(self, statement: str) -> str:
+        """See the base; an error in DuckDB ends the transaction, so that only what fits is tried."""
+        self._file.connection.execute(statement)
+        return ""
 
     def has(self, stored: str) -> bool:
         """See the base."""
@@ -150,3 +178,7 @@ class DuckdbDatabase(DuckdbRows):
     def shown(self, column: ColumnModel) -> str:
         """See the base."""
         return shown(column, quoted(column.name))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.stored_names import StoredNames
+from replica_client.tables.altered_columns import ColumnSource
 from replica_client.tables.net_changes import Values
 from replica_client.tables.table_copy import TableName
+
+_LOG = logging.getLogger("replica_client.sinks")
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """An ALTER TABLE of the source, as it is done to a mirrored table that has rows.
+
+    Attributes:
+        before: the table as the mirror has it.
+        after: the table afterwards.
+        sources: for each column afterwards which one it was.
+        constants: for each column afterwards the value in rows that are there, where it is new.
+        replaced: values of columns that become other ones, by the old name of the column.
+    """
+
+    before: TableModel
+    after: TableModel
+    sources: Sequence[ColumnSource]
+    constants: Sequence[Any]
+    replaced: Mapping[str, Mapping[Any, Any]]
 
 
 class KeyTwiceError(Exception):
@@ -34,6 +58,7 @@ class MirrorDatabase(ABC):
         shared: whether several owners can write it, each its own tables.
         leases: whether another connection can write beats; otherwise no other process can have the database open, or
             the process that opens it last writes.
+        alters: whether :meth:`alter` alters tables in place.
     """
 
     where: str
@@ -47,6 +72,7 @@ class MirrorDatabase(ABC):
     locking = ""
     leases = True
     shared = True
+    alters = False
 
     @abstractmethod
     def prepare(self) -> None:
@@ -157,6 +183,40 @@ class MirrorDatabase(ABC):
     def drop(self, name: TableName) -> None:
         """Remove a table, where it is there."""
         self.change(f"DROP TABLE IF EXISTS {self.table(name)}")
+
+    def renew(self, old: TableModel, new: TableModel) -> None:
+        """Replace a table by an empty one of the same name; what users put on it stays where that can be.
+
+        Args:
+            old: its definition.
+            new: its definition then.
+        """
+        name = (old.database, old.name)
+        objects = self.objects(name)
+        self.drop(name)
+        self.create(new)
+        self.make_objects((new.database, new.name), objects)
+
+    def alter(self, alteration: Alteration) -> bool:
+        """Alter a table in place; returns False where this database needs another table with its rows."""
+        return False
+
+    def objects(self, name: TableName) -> list[str]:
+        """Return SQL for what users put on a table and goes with it, such as indexes."""
+        return []
+
+    def make_objects(self, name: TableName, statements: Sequence[str]) -> None:
+        """Make what users put on a table that was replaced; what is refused is logged with its SQL."""
+        for statement in statements:
+            error = self.attempt(statement)
+            if error:
+                _LOG.warning(
+                    "%s: %s.%s: not made again: %s (%s)", self.where, *name, statement, error
+                )
+
+    def attempt(self, statement: str) -> str:
+        """Run a statement that may be refused; returns why it was."""
+        raise NotImplementedError
 
     def truncate(self, model: TableModel) -> None:
         """Remove all rows of a table."""

@@ -20,11 +20,15 @@ from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
+    ApplySchema,
     Collector,
     NewTable,
     Step,
     copied_values,
     gone_table,
+    of_tables,
+    refused_change,
+    tables_of,
 )
 from replica_client.sinks.mirror.mysql_schema import (
     apply_schema,
@@ -32,7 +36,7 @@ from replica_client.sinks.mirror.mysql_schema import (
     drop_table,
     position_of,
 )
-from replica_client.sinks.mirror.mysql_store import MysqlStore, server_errors
+from replica_client.sinks.mirror.mysql_store import MysqlStore, may_pass, server_errors
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.sink_options import check_positive, read_options
@@ -42,6 +46,12 @@ from replica_client.transport.url import parse_url
 
 _LOG = logging.getLogger("replica_client")
 _NO_SUCH_TABLE = 1146
+_OF_ALL = frozenset((1044, 1045, 1142, 1143, 1227, 1290, 1792, 1836))
+"""Missing rights, and servers that are read-only: every table would meet them."""
+
+
+def _concerns_all(error: BaseException | None) -> bool:
+    return isinstance(error, ServerError) and error.errno in _OF_ALL
 
 
 class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -238,6 +248,10 @@ class MysqlSink:
     async def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         store, _ = self._opened()
+        with of_tables((copy.name,), _concerns_all):
+            await self._begin_copy(store, copy)
+
+    async def _begin_copy(self, store: MysqlStore, copy: TableCopy) -> None:
         async with server_errors(self._where):
             # Noted first: a table that is half made is begun again.
             await store.save_copy(copy)
@@ -250,9 +264,11 @@ class MysqlSink:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         store, model = self._opened()[0], copy.definition
         assert model is not None
-        values = await self._worker.run(lambda: list(copied_values(model, rows, mysql_encoder)))
-        async with server_errors(self._where):
-            await store.copy_rows(model, values)
+        with of_tables((copy.name,), _concerns_all):
+            values = await self._worker.run(lambda: list(copied_values(model, rows, mysql_encoder)))
+        with of_tables((copy.name,), _concerns_all):
+            async with server_errors(self._where):
+                await store.copy_rows(model, values)
 
     async def save_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
@@ -273,6 +289,13 @@ class MysqlSink:
             await self._do(store, step)
 
     async def _do(self, store: MysqlStore, step: Step) -> None:
+        if isinstance(step, ApplyRows):
+            await store.begin()
+        with of_tables(tables_of(step), _concerns_all):
+            async with server_errors(self._where):
+                await self._do_and_name(store, step)
+
+    async def _do_and_name(self, store: MysqlStore, step: Step) -> None:
         try:
             await self._do_step(store, step)
         except ServerError as error:
@@ -280,13 +303,15 @@ class MysqlSink:
             # how many were done: DDL ends transactions.
             is_gone = error.errno == _NO_SUCH_TABLE
             gone = gone_table(f"on {self._where}", error, step) if is_gone else None
+            if gone is None and isinstance(step, ApplySchema) and not may_pass(error):
+                # The source's mode may have converted values that the mirror's refuses.
+                gone = refused_change(self._where, error, step)
             if gone is None:
                 raise
             raise gone from error
 
     async def _do_step(self, store: MysqlStore, step: Step) -> None:
         if isinstance(step, ApplyRows):
-            await store.begin()
             await store.apply(step.changes)
         elif isinstance(step, NewTable):
             await self._new_table(store, step)

@@ -9,6 +9,8 @@ DDL ends a transaction there. Each statement that makes or alters a table also s
 to the place of the source's statement, so that one that was done already is not done again.
 """
 
+# Over 500 lines: one session on one server, whose statements share its transaction.
+
 from __future__ import annotations
 
 import contextlib
@@ -43,9 +45,15 @@ from replica_client.position.stores.ownership import (
     owners_of,
     unknown_owner,
 )
-from replica_client.schema.model import TableModel
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import before_arguments, mysql_name, mysql_table, mysql_text
-from replica_client.sinks.mirror.mysql_values import TargetServer, placeholder
+from replica_client.sinks.mirror.mysql_values import (
+    BYTES,
+    GEOMETRIES,
+    TargetServer,
+    key_value,
+    placeholder,
+)
 from replica_client.sinks.mirror.stored_names import (
     STORED_AS,
     StoredNames,
@@ -67,11 +75,21 @@ _SESSION = (
     f"SET SESSION sql_mode = '{_MODE}', time_zone = '+00:00', foreign_key_checks = 0, "
     "unique_checks = 1, autocommit = 1"
 )
+_ASKED = ("sql_require_primary_key", "sql_generate_invisible_primary_key")
 _MOST_ROWS = 500
 _DOCUMENTS = (("mirror_tables", "definition"), ("mirror_copies", "copy"))
+_JOINED = 16
+"""Different rows of a table without key from which on one join is cheaper than a search for each."""
 _DUPLICATE = 1062
 # Lock wait, deadlock, full disk or table, read-only, shutdown, too many connections.
 _MAY_PASS = frozenset((1205, 1213, 1021, 1114, 3675, 1290, 1836, 1053, 1040, 1203, 1135, 1037))
+
+
+_DENIED = frozenset((1044, 1142, 1227))
+
+
+class _NotAllowedError(Exception):
+    """The account may not make temporary tables."""
 
 
 class MysqlStore:
@@ -135,6 +153,10 @@ class MysqlStore:
         connection = await SourceConnection.open(options)
         try:
             await connection.query(_SESSION)
+            for setting in _ASKED:
+                # Some servers lack it, some accounts may not set it: what it would refuse is one table's error then.
+                with contextlib.suppress(ServerError):
+                    await connection.query(f"SET SESSION {setting} = 0")
             charsets = await connection.query(
                 "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS", columns=1
             )
@@ -589,9 +611,8 @@ class MysqlStore:
     async def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self.begin()
-        placeholders = [placeholder(column) for column in model.columns]
         table = before_arguments(self.table((model.database, model.name)))
-        await self._insert("INSERT", table, placeholders, rows)
+        await self._insert(table, model, rows)
 
     async def _note(self, copy: TableCopy) -> None:
         await self.run(
@@ -627,52 +648,172 @@ class MysqlStore:
         one = ", ".join(placeholders[at] for at in changes.key)
         if len(keys) > 1:
             one = f"({one})"
-        for group in self._chunks(changes.by_key.removed):
+        await self._remove_and_put(changes, table, names, placeholders, left, one)
+        where = " AND ".join(f"{names[at]} = {placeholders[at]}" for at in changes.key)
+        for columns, patches in changes.patch_groups():
+            sets = ", ".join(f"{names[at]} = {placeholders[at]}" for at in columns)
+            for values, key in patches:
+                await self.run(
+                    f"UPDATE {table} SET {sets} WHERE {where}",
+                    (*values, *_compared(model, changes.key, key)),
+                )
+
+    async def _remove_and_put(
+        self,
+        changes: NetChanges,
+        table: str,
+        names: list[str],
+        placeholders: list[str],
+        left: str,
+        one: str,
+    ) -> None:
+        """Delete rows, and add others; a row in another one's place keeps columns of the operator."""
+        model, key = changes.model, changes.key
+        removed, added = changes.by_key.removed, changes.by_key.added
+        same = [values for values in removed if values in added]
+        compared = [_compared(model, key, values) for values in same]
+        if changes.strict:
+            for group in self._chunks(compared):
+                found = await self.run(
+                    f"SELECT COUNT(*) FROM {table} WHERE {left} IN ({', '.join([one] * len(group))})",
+                    _flat(group),
+                )
+                self._check_count(changes, len(group), int(found[0][0]))
+        gone = [_compared(model, key, values) for values in removed if values not in added]
+        for group in self._chunks(gone):
             await self.run(
                 f"DELETE FROM {table} WHERE {left} IN ({', '.join([one] * len(group))})",
                 _flat(group),
             )
             await self._check(changes, len(group))
-        verb = "INSERT" if changes.strict else "REPLACE"
-        await self._insert(verb, table, placeholders, changes.by_key.added.values())
-        where = " AND ".join(f"{names[at]} = {placeholders[at]}" for at in changes.key)
-        for columns, patches in changes.patch_groups():
-            sets = ", ".join(f"{names[at]} = {placeholders[at]}" for at in columns)
-            for values, key in patches:
-                await self.run(f"UPDATE {table} SET {sets} WHERE {where}", (*values, *key))
+        known = set(removed)
+        new = [row for values, row in added.items() if values not in known]
+        put = [row for values, row in added.items() if values in known]
+        if not changes.strict:
+            put, new = [*put, *new], []
+        await self._insert(table, model, new)
+        await self._insert(table, model, put, replace=True)
 
     async def _apply_keyless(self, changes: NetChanges) -> None:
         model, table = changes.model, before_arguments(self.table(changes.table))
+        fewer = list(changes.counts.fewer())
+        if len(fewer) >= _JOINED and self.target.version >= (8,):
+            with contextlib.suppress(_NotAllowedError):
+                await self._take_many(changes, table, fewer)
+                fewer = []
         matches = [self.target.match(column) for column in model.columns]
         where = " AND ".join(condition for condition, _ in matches)
-        for row, count in changes.counts.fewer():
+        for row, count in fewer:
             values = [
                 value if value is None or convert is None else convert(value)
                 for value, (_, convert) in zip(row, matches, strict=True)
             ]
             await self.run(f"DELETE FROM {table} WHERE {where} LIMIT {count}", values)
             await self._check(changes, count)
-        placeholders = [placeholder(column) for column in model.columns]
-        await self._insert("INSERT", table, placeholders, changes.counts.more())
+        await self._insert(table, model, changes.counts.more())
+
+    async def _take_many(
+        self, changes: NetChanges, table: str, fewer: list[tuple[Values, int]]
+    ) -> None:
+        """Delete many rows of a table without key by one join on a digest.
+
+        The digest of both sides is the server's. Equal rows cannot be told apart in a join: all of them
+        go, and those that stay are put back.
+        """
+        model, own = changes.model, before_arguments(self._state_database)
+        digest = _digest(model)
+        rows, wanted, numbers = f"{own}.fewer_rows", f"{own}.fewer", f"{own}.fewer_numbers"
+        # MySQL wants a default database for a DELETE of several tables, though all are qualified.
+        await self._plain(f"USE {own}")
+        try:
+            await self._plain(f"CREATE TEMPORARY TABLE {rows} LIKE {table}")
+        except ServerError as error:
+            if error.errno in _DENIED:
+                raise _NotAllowedError from error
+            raise
+        await self._insert(rows, model, (row for row, count in fewer for _ in range(count)))
+        await self._plain(
+            f"CREATE TEMPORARY TABLE {wanted} (row_digest CHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin "
+            "PRIMARY KEY, row_count INT NOT NULL, row_kept INT NOT NULL)"
+        )
+        await self._plain(
+            f"INSERT INTO {wanted} SELECT {digest}, COUNT(*), 0 FROM {rows} GROUP BY 1"
+        )
+        found = await self._plain(
+            f"SELECT s.row_digest, s.row_count, COUNT(*) FROM (SELECT {digest} AS d FROM {table}) t "
+            f"STRAIGHT_JOIN {wanted} s ON s.row_digest = t.d GROUP BY s.row_digest, s.row_count"
+        )
+        done = sum(min(int(n), int(count)) for _, n, count in found)
+        self._check_count(changes, sum(count for _, count in fewer), done)
+        await self._plain(
+            f"DELETE {table} FROM {table} STRAIGHT_JOIN {wanted} ON {wanted}.row_digest = {_digest(model, table)}"
+        )
+        kept = [(str(d), int(count) - int(n)) for d, n, count in found if int(count) > int(n)]
+        if kept:
+            await self._put_back(model, table, (rows, wanted, numbers), digest, kept)
+        for one in (rows, wanted, numbers):
+            await self._plain(f"DROP TEMPORARY TABLE IF EXISTS {one}")
+
+    async def _put_back(
+        self,
+        model: TableModel,
+        table: str,
+        staged: tuple[str, str, str],
+        digest: str,
+        kept: list[tuple[str, int]],
+    ) -> None:
+        """Add rows by digest, each so many times."""
+        rows, wanted, numbers = staged
+        names = ", ".join(before_arguments(mysql_name(column.name)) for column in model.columns)
+        await self._plain(f"CREATE TEMPORARY TABLE {numbers} (number INT PRIMARY KEY)")
+        for group in self._chunks((number,) for number in range(max(n for _, n in kept))):
+            marks = ", ".join(["(%s)"] * len(group))
+            await self.run(f"INSERT INTO {numbers} VALUES {marks}", _flat(group))
+        for some in self._chunks(kept):
+            marks = ", ".join(["(%s, 0, %s)"] * len(some))
+            await self.run(f"REPLACE INTO {wanted} VALUES {marks}", _flat(some))
+        shown = ", ".join(
+            f"r.{before_arguments(mysql_name(column.name))}" for column in model.columns
+        )
+        await self._plain(
+            f"INSERT INTO {table} ({names}) SELECT {shown} FROM (SELECT *, {digest} AS digest_of_row "
+            f"FROM {rows}) r JOIN {wanted} s ON s.row_digest = r.digest_of_row "
+            f"JOIN {numbers} n ON n.number < s.row_kept GROUP BY s.row_digest, n.number"
+        )
+
+    async def _plain(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement without values, whose names are written for one with values."""
+        return await self.run(sql.replace("%%", "%"))
 
     async def _insert(
-        self, verb: str, table: str, placeholders: list[str], rows: Iterable[Values]
+        self, table: str, model: TableModel, rows: Iterable[Values], *, replace: bool = False
     ) -> None:
-        one = f"({', '.join(placeholders)})"
+        names = [before_arguments(mysql_name(column.name)) for column in model.columns]
+        one = f"({', '.join(placeholder(column) for column in model.columns)})"
+        end = ""
+        if replace:
+            # VALUES() is deprecated where an alias can be given, and the only way where it cannot.
+            alias = not self.target.is_mariadb and self.target.version >= (8, 0, 19)
+            new = "new.{}" if alias else "VALUES({})"
+            sets = ", ".join(f"{name} = {new.format(name)}" for name in names)
+            end = f"{' AS new' * alias} ON DUPLICATE KEY UPDATE {sets}"
         for group in self._chunks(rows):
             await self.run(
-                f"{verb} INTO {table} VALUES {', '.join([one] * len(group))}", _flat(group)
+                f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([one] * len(group))}{end}",
+                _flat(group),
+            )
+
+    def _check_count(self, changes: NetChanges, wanted: int, done: int) -> None:
+        if changes.strict and done != wanted:
+            raise DivergedError(
+                changes.name, f"{wanted - done} of {wanted} rows to change are not there"
             )
 
     async def _check(self, changes: NetChanges, wanted: int) -> None:
         if not changes.strict:
             return
         rows = await self.run("SELECT ROW_COUNT()")
-        done = int(rows[0][0])
-        if done != wanted:
-            raise DivergedError(
-                changes.name, f"{wanted - done} of {wanted} rows to change are not there"
-            )
+        self._check_count(changes, wanted, int(rows[0][0]))
 
     def _chunks(self, rows: Iterable[Values]) -> Iterable[list[Values]]:
         """The rows in groups that make statements of a moderate size."""
@@ -688,6 +829,27 @@ class MysqlStore:
             size += length
         if group:
             yield group
+
+
+def _digest(model: TableModel, table: str = "") -> str:
+    """Return SQL that tells rows apart by all their columns."""
+    texts = ", ".join(
+        f"IFNULL(SHA2({_exact(column, table)}, 256), 'NULL')" for column in model.columns
+    )
+    return f"SHA2(CONCAT_WS('|', {texts}), 256)"
+
+
+def _exact(column: ColumnModel, table: str) -> str:
+    """Return SQL whose text tells the values of a column apart."""
+    name = f"{table}{'.' * bool(table)}{before_arguments(mysql_name(column.name))}"
+    if column.kind == "float":
+        return f"CAST({name} + 0e0 AS CHAR)"  # FLOAT is shown with six digits otherwise
+    return name if column.kind in BYTES or column.kind in GEOMETRIES else f"CAST({name} AS CHAR)"
+
+
+def _compared(model: TableModel, key: Sequence[int], values: Values) -> Values:
+    """Return a key as it is compared with stored ones."""
+    return tuple(key_value(model.columns[at], value) for at, value in zip(key, values, strict=True))
 
 
 def _flat(rows: list[Values]) -> list[Any]:
@@ -708,5 +870,9 @@ async def server_errors(where: str) -> AsyncIterator[None]:
     except TransportError as error:
         raise SinkError(f"mirror on {where}: {error}", retriable=True) from error
     except ServerError as error:
-        passing = error.errno in _MAY_PASS or error.errno in TRANSIENT_ERRORS
-        raise SinkError(f"mirror on {where}: {error}", retriable=passing) from error
+        raise SinkError(f"mirror on {where}: {error}", retriable=may_pass(error)) from error
+
+
+def may_pass(error: ServerError) -> bool:
+    """Return whether the same statement may work later."""
+    return error.errno in _MAY_PASS or error.errno in TRANSIENT_ERRORS

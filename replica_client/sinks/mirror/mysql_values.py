@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from replica_client.binlog.values.enum_set import EnumValue
@@ -23,7 +24,7 @@ from replica_client.sinks.mirror.collector import ValueEncoder
 _NUMBERS: Final = frozenset(
     ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "decimal", "double")
 )
-_BYTES: Final = frozenset(
+BYTES: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
 )
 GEOMETRIES: Final = frozenset(
@@ -90,8 +91,8 @@ class TargetServer:
             return f"{name} <=> %s", None
         if kind == "float":
             # As the DOUBLE that the stored FLOAT is.
-            return f"{name} <=> %s", lambda value: struct.unpack("<f", struct.pack("<f", value))[0]
-        if kind in _BYTES or kind in GEOMETRIES:
+            return f"{name} <=> %s", partial(key_value, column)
+        if kind in BYTES or kind in GEOMETRIES:
             return f"HEX({name}) <=> %s", str.upper
         if kind in TEXT_KINDS:
             return (
@@ -103,9 +104,16 @@ class TargetServer:
         return f"{name} <=> %s", None
 
 
+def key_value(column: ColumnModel, value: Any) -> Any:
+    """Return what a key column is compared with; a FLOAT is compared as the DOUBLE that it is."""
+    if column.kind != "float" or value is None:
+        return value
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
 def placeholder(column: ColumnModel) -> str:
     """What stands for a column's value in a statement; bytes are sent as hexadecimal digits."""
-    if column.kind in _BYTES or column.kind in GEOMETRIES:
+    if column.kind in BYTES or column.kind in GEOMETRIES:
         return "UNHEX(%s)"
     return "%s"
 
@@ -117,7 +125,7 @@ def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
         return lambda value: encode_geometry(value).hex()
     if kind == "vector":
         return lambda value: struct.pack(f"<{len(value)}f", *value).hex()
-    if kind in _BYTES:
+    if kind in BYTES:
         return bytes.hex
     if kind == "json":
         return _json

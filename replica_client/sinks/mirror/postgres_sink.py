@@ -36,6 +36,8 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             stops; ``create`` takes the table for empty.
         unstorable_values: what a value does that PostgreSQL does not have, such as a zero date, February 31st, or
             text with a character U+0000: ``error`` stops; ``null`` stores NULL.
+        lock_timeout: seconds that a statement waits for a lock, such as an ALTER for readers of its table; it is tried
+            again later.
         timeout: seconds in which a connection must be made.
     """
 
@@ -45,6 +47,7 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
+    lock_timeout: float = 10.0
     timeout: float = 30.0
 
     def __repr__(self) -> str:
@@ -60,7 +63,7 @@ def make(table: Mapping[str, object]) -> PostgresSink:
     options = read_options(PostgresOptions, table, "sink postgres")
     if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
         raise ConfigError("sink postgres: url: postgresql://user@host/database is wanted")
-    check_least(options, "sink postgres", timeout=1)
+    check_least(options, "sink postgres", timeout=1, lock_timeout=0.001)
     return PostgresSink(options)
 
 
@@ -99,7 +102,7 @@ class PostgresSink(TableMirrorSink):
             application_name="replica_client",
             # What statements mean depends on these.
             options="-c client_encoding=UTF8 -c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC "
-            "-c standard_conforming_strings=on",
+            f"-c standard_conforming_strings=on -c lock_timeout={int(self._options.lock_timeout * 1000)}",
             **password,
         )
 
@@ -119,6 +122,10 @@ class PostgresSink(TableMirrorSink):
         return isinstance(error, psycopg.errors.UndefinedTable) and "_replica_client" not in str(
             error
         )
+
+    def _concerns_all(self, error: BaseException | None) -> bool:
+        state = error.sqlstate or "" if isinstance(error, psycopg.Error) else ""
+        return state == "42501" or state.startswith(("28", "XX", "25"))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

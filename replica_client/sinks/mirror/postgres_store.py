@@ -7,10 +7,12 @@ are shortened to one with a digest; a column with such a name is refused.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ from psycopg import sql
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.mirror_database import Alteration
+from replica_client.sinks.mirror.postgres_objects import PostgresObjects, SavedView
 from replica_client.sinks.mirror.postgres_types import (
     cast_type,
     postgres_type,
@@ -33,6 +37,11 @@ from replica_client.tables.table_copy import TableName
 _MAX_NAME: Final = 63
 _OWN: Final = "_replica_client"
 _FETCHED: Final = 5_000
+_JOINED: Final = 16
+"""Different rows of a table without key from which on one join is cheaper than a search for each."""
+_MOVED: Final = "_replica_client_moved_"
+_SYSTEM_COLUMNS: Final = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
+_LOG = logging.getLogger("replica_client.sinks")
 _SCHEMA: Final = (
     f"CREATE SCHEMA IF NOT EXISTS {_OWN}",
     f"CREATE TABLE IF NOT EXISTS {_OWN}.state (name text PRIMARY KEY, value text NOT NULL)",
@@ -42,6 +51,15 @@ _SCHEMA: Final = (
         for name, column in (("tables", "definition"), ("copies", "copy"))
     ),
 )
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """A table that was renamed, and what stood on it under its old name."""
+
+    views: list[SavedView]
+    statements: list[str]
+    indexes: list[tuple[str, str]]
 
 
 def postgres_names() -> StoredNames:
@@ -65,6 +83,7 @@ class PostgresDatabase(StatementDatabase):
     copies_table = f"{_OWN}.copies"
     rebuilt = f"{_OWN}.rebuilt"
     mark = "%s"
+    alters = True
     conflict = psycopg.errors.UniqueViolation
     locking = " FOR UPDATE"
 
@@ -78,6 +97,9 @@ class PostgresDatabase(StatementDatabase):
         self.names = postgres_names()
         self._prefix = prefix
         self._connection = connect()
+        self._objects = PostgresObjects(self._connection)
+        # What stood on tables that were renamed in this transaction, by their old names.
+        self._renamed: dict[str, _Renamed] = {}
 
     def prepare(self) -> None:
         """See the base."""
@@ -132,10 +154,12 @@ class PostgresDatabase(StatementDatabase):
 
     def commit(self) -> None:
         """See the base."""
+        self._renamed.clear()
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
         """See the base."""
+        self._renamed.clear()
         self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
@@ -165,7 +189,8 @@ class PostgresDatabase(StatementDatabase):
         if not first:
             return
         # Without values a % stands for itself.
-        statement = f"COPY {table} FROM STDIN".replace("%%", "%")
+        names = ", ".join(_quoted(column.name) for column in model.columns)
+        statement = f"COPY {table} ({names}) FROM STDIN".replace("%%", "%")
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for some in (first, found):
                 for row in some:
@@ -186,12 +211,7 @@ class PostgresDatabase(StatementDatabase):
 
     def definition(self, model: TableModel, table: str) -> str:
         """See the base."""
-        for column in model.columns:
-            if len(column.name.encode()) > _MAX_NAME:
-                raise SinkError(
-                    f"{model.database}.{model.name}: PostgreSQL cuts the name of column {column.name}, which has more "
-                    "than 63 bytes; leave the table out"
-                )
+        _check_names(model)
         if table != self.rebuilt:
             schema = _quoted(self.schema(model.database))
             self.change(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -204,15 +224,159 @@ class PostgresDatabase(StatementDatabase):
         return f"CREATE TABLE {table} ({', '.join(columns)})"
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """See the base."""
+        """Give a table another name; views that read the table of that name before read this one."""
         schema, table = _quoted(self.schema(old[0])), _quoted(self.names.name(old))
+        plain = _plain(f"{schema}.{table}")
+        oid = self._objects.oid(plain)
+        if oid is not None:
+            self._renamed[plain] = _Renamed(
+                self._objects.views_of(oid),
+                self._objects.table_statements(oid),
+                self._objects.indexes(oid),
+            )
         self.names.forget(old)
         self._move(schema, table, (new.database, new.name))
+        left = self._renamed.pop(_plain(self.table((new.database, new.name))), None)
+        if left is not None:
+            # A rename swap: readers mean the name.
+            for name, _ in left.indexes:
+                self.change(f"DROP INDEX {name.replace('%', '%%')}")
+            self._objects.point_views(left.views)
+            made = [statement for _, statement in left.indexes]
+            for refused in self._objects.run_each([*left.statements, *made]):
+                _LOG.warning(
+                    "%s: not moved to the table that has the name now: %s", self.where, refused
+                )
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
         """See the base."""
         schema, _, table = rebuilt.partition(".")
         self._move(schema, table, (new.database, new.name))
+
+    def renew(self, old: TableModel, new: TableModel) -> None:
+        """Empty a table and give it another definition, in place."""
+        _check_names(new)
+        table = self.table((new.database, new.name))
+        oid = self._objects.oid(_plain(table))
+        if oid is None:
+            self.create(new)
+            return
+        self.change(f"TRUNCATE {table}")
+        self._reshape(
+            table,
+            old,
+            new,
+            {column.name.lower(): column for column in old.columns},
+            lambda column: f"NULL::{cast_type(column)}",
+        )
+
+    def alter(self, alteration: Alteration) -> bool:
+        """See the base: by PostgreSQL's own ALTER TABLE."""
+        before, after = alteration.before, alteration.after
+        _check_names(after)
+        table = self.table((after.database, after.name))
+        for name, values in alteration.replaced.items():
+            column = _quoted(name)
+            self.change_many(
+                f"UPDATE {table} SET {column} = %s WHERE {column} = %s",
+                [(made, value) for value, made in values.items()],
+            )
+        old = {
+            source.column.name.lower(): source.old
+            for source in alteration.sources
+            if source.old is not None
+        }
+        self._reshape(
+            table,
+            before,
+            after,
+            old,
+            lambda column: f"{_quoted(column.name)}::{cast_type(column)}",
+            dict(zip(after.column_names, alteration.constants, strict=True)),
+        )
+        return True
+
+    def _reshape(
+        self,
+        table: str,
+        before: TableModel,
+        after: TableModel,
+        old: Mapping[str, ColumnModel],
+        using: Callable[[ColumnModel], str],
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Alter a table; views that keep a type from changing are made again.
+
+        Args:
+            table: as SQL.
+            before: its definition.
+            after: its definition then.
+            old: by the new name of a column, in lower case, what it was.
+            using: the value of a column whose type changes.
+            constants: of new columns, by name.
+        """
+        key, new_key = ([name for name, _ in one.primary_key] for one in (before, after))
+        was = {name: old[name.lower()].name for name in after.column_names if name.lower() in old}
+        key_changes = [was.get(name) for name in new_key] != key
+        if key and key_changes:
+            self._drop_key(table, before)
+        kept = set(was.values())
+        for column in before.columns:
+            if column.name not in kept:
+                self._change_column(table, f"DROP COLUMN {_quoted(column.name)}")
+        # Two columns may take each other's names.
+        moved = [(name, new) for new, name in was.items() if name != new]
+        for at, (name, _) in enumerate(moved):
+            self.change(f"ALTER TABLE {table} RENAME COLUMN {_quoted(name)} TO {_MOVED}{at}")
+        for at, (_, new) in enumerate(moved):
+            self.change(f"ALTER TABLE {table} RENAME COLUMN {_MOVED}{at} TO {_quoted(new)}")
+        for column in after.columns:
+            known = old.get(column.name.lower())
+            if known is None:
+                value = None if constants is None else constants[column.name]
+                self._add_column(table, column, value)
+            elif postgres_type(known) != postgres_type(column):
+                clause = f"TYPE {postgres_type(column)} USING {using(column)}"
+                self._change_column(table, f"ALTER COLUMN {_quoted(column.name)} {clause}")
+        if new_key and key_changes:
+            names = ", ".join(map(_quoted, new_key))
+            constraint = f"CONSTRAINT key_{secrets.token_hex(8)} PRIMARY KEY ({names})"
+            self.change(f"ALTER TABLE {table} ADD {constraint}")
+
+    def _drop_key(self, table: str, model: TableModel) -> None:
+        """Drop the primary key, and NOT NULL, which it leaves on its columns."""
+        found = self.rows(
+            "SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = to_regclass(%s)",
+            (_plain(table),),
+        )
+        for (name,) in list(found):
+            self.change(f"ALTER TABLE {table} DROP CONSTRAINT {_quoted(name)}")
+        for name, _ in model.primary_key:
+            self.change(f"ALTER TABLE {table} ALTER COLUMN {_quoted(name)} DROP NOT NULL")
+
+    def _add_column(self, table: str, column: ColumnModel, value: Any) -> None:
+        name, clause = _quoted(column.name), ""
+        if value is not None:
+            # A constant default writes no row.
+            literal = sql.Literal(value).as_string(self._connection).replace("%", "%%")
+            clause = f" DEFAULT CAST({literal} AS {cast_type(column)})"
+        self.change(f"ALTER TABLE {table} ADD COLUMN {name} {postgres_type(column)}{clause}")
+        if clause:
+            self.change(f"ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT")
+
+    def _change_column(self, table: str, clause: str) -> None:
+        """Alter a column; views that are in the way are dropped, and made again afterwards."""
+        statement = _plain(f"ALTER TABLE {table} {clause}")
+        try:
+            self._objects.attempt(statement)
+        except (psycopg.errors.FeatureNotSupported, psycopg.errors.DependentObjectsStillExist):
+            oid = self._objects.oid(_plain(table))
+            views = [] if oid is None else self._objects.views_of(oid)
+            if not views:
+                raise
+            self._objects.drop_views(views)
+            self._objects.attempt(statement)
+            self._objects.make_views(views)
 
     def _move(self, schema: str, table: str, new: TableName) -> None:
         """Give a table a name and schema; by way of a name that no other table has."""
@@ -249,11 +413,64 @@ class PostgresDatabase(StatementDatabase):
         keys = ", ".join(names[at] for at in key)
         sets = ", ".join(f"{name} = excluded.{name}" for name in names)
         table = self.table((model.database, model.name))
-        return f"INSERT INTO {table} VALUES ({values}) ON CONFLICT ({keys}) DO UPDATE SET {sets}"
+        return (
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values}) "
+            f"ON CONFLICT ({keys}) DO UPDATE SET {sets}"
+        )
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base: many rows are found by one join on a digest, as there is no index on all columns."""
+        if len(counts) < _JOINED:
+            return super().take_away(model, counts)
+        table, staged = self.table((model.database, model.name)), "pg_temp._replica_client_fewer"
+        types = ", ".join(f"c{at} {postgres_type(one)}" for at, one in enumerate(model.columns))
+        self.change(f"DROP TABLE IF EXISTS {staged}")
+        self.change(
+            f"CREATE TEMPORARY TABLE _replica_client_fewer ({types}, n bigint) ON COMMIT DROP"
+        )
+        with self._connection.cursor() as cursor, cursor.copy(f"COPY {staged} FROM STDIN") as copy:
+            for row, count in counts:
+                copy.write_row((*row, count))
+        self.change(f"ANALYZE {staged}")
+        mine = ", ".join(f"t.{_quoted(column.name)}" for column in model.columns)
+        theirs = ", ".join(f"c{at}" for at in range(len(model.columns)))
+        wanted = f"SELECT md5(ROW({theirs})::text) AS d, sum(n) AS n FROM {staged} GROUP BY 1"
+        found = (
+            "SELECT t.ctid AS c, s.n, row_number() OVER (PARTITION BY s.d) AS k "
+            f"FROM {table} t JOIN ({wanted}) s ON md5(ROW({mine})::text) = s.d"
+        )
+        return self.change(
+            f"DELETE FROM {table} t USING ({found}) f WHERE t.ctid = f.c AND f.k <= f.n"
+        )
 
     def row_number(self, model: TableModel) -> str | None:
         """See the base."""
         return "ctid"
+
+
+def _check_names(model: TableModel) -> None:
+    """Refuse columns whose names PostgreSQL cannot have.
+
+    Raises:
+        SinkError: names the column.
+    """
+    table = f"{model.database}.{model.name}"
+    for column in model.columns:
+        if len(column.name.encode()) > _MAX_NAME:
+            raise SinkError(
+                f"{table}: PostgreSQL cuts the name of column {column.name}, which has more than 63 bytes; rename it "
+                "in the transforms of the sink, or exclude the table"
+            )
+        if column.name in _SYSTEM_COLUMNS:
+            raise SinkError(
+                f"{table}: column {column.name} has the name of a system column of PostgreSQL; rename it in the "
+                "transforms of the sink, or exclude the table"
+            )
+
+
+def _plain(statement: str) -> str:
+    """Return SQL for a call without values, where a % stands for itself."""
+    return statement.replace("%%", "%")
 
 
 def _quoted(name: str) -> str:

@@ -43,6 +43,12 @@ class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     unknown_tables: Literal["error", "create"] = "error"
 
 
+_OF_ALL = (
+    *("SQLITE_READONLY", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_CANTOPEN"),
+    *("SQLITE_PERM", "SQLITE_AUTH", "SQLITE_NOLFS"),
+)
+
+
 def make(table: Mapping[str, object]) -> SqliteSink:
     """The sink of a table of the configuration.
 
@@ -79,6 +85,10 @@ class SqliteSink(FileMirrorSink):
         return isinstance(error, sqlite3.OperationalError) and bool(
             re.search(_NO_SUCH_TABLE, str(error))
         )
+
+    def _concerns_all(self, error: BaseException | None) -> bool:
+        name = getattr(error, "sqlite_errorname", "")
+        return isinstance(error, OSError) or name.startswith(_OF_ALL)
 
     def _sink_error(self, error: Exception) -> SinkError:
         name = getattr(error, "sqlite_errorname", "")

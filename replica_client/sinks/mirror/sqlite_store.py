@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import sqlite_name
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.mirror.stored_values import declared_type
@@ -26,7 +27,8 @@ _BUSY_SECONDS = 10.0
 _LONG = 8 << 20
 """Bytes from which on a BLOB is written into its row: a parameter would be copied, and the row made of it, too."""
 _PIECE = 1 << 20
-_REPLACE = "INSERT OR REPLACE"
+_ONE_PASS = 8
+"""Different rows of a table without key from which on one pass is cheaper than a search for each."""
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS _replica_client_state (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS _replica_client_tables (database TEXT NOT NULL, name TEXT NOT NULL, "
@@ -44,8 +46,15 @@ def _tail(model: TableModel) -> str:
     return "" if not key or kinds == ["INTEGER"] else " WITHOUT ROWID"
 
 
-def _adding(verb: str, stored: str, marks: Sequence[str]) -> str:
-    return f"{verb} INTO {sqlite_name(stored)} VALUES ({', '.join(marks)})"
+def _adding(stored: str, model: TableModel, marks: Sequence[str], *, replace: bool) -> str:
+    """Return the statement that adds a row, or changes the one with its key; other columns stay."""
+    names = [sqlite_name(column.name) for column in model.columns]
+    text = f"INSERT INTO {sqlite_name(stored)} ({', '.join(names)}) VALUES ({', '.join(marks)})"
+    if not replace:
+        return text
+    key = ", ".join(sqlite_name(name) for name, _ in model.primary_key)
+    sets = ", ".join(f"{name} = excluded.{name}" for name in names)
+    return f"{text} ON CONFLICT ({key}) DO UPDATE SET {sets}"
 
 
 def _is_long(value: Any) -> bool:
@@ -96,6 +105,8 @@ class SqliteDatabase(StatementDatabase):
         run = self._connection.execute
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
+        # A table that takes another one's place keeps that name in views and triggers.
+        run("PRAGMA legacy_alter_table = ON")
         run("BEGIN IMMEDIATE")
         for statement in _SCHEMA:
             run(statement)
@@ -142,18 +153,20 @@ class SqliteDatabase(StatementDatabase):
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
         """See the base."""
         stored = table if table == self.rebuilt else self._stored(model)
-        self._add("INSERT", stored, model, rows)
+        self._add(stored, model, rows, replace=False)
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
         """See the base."""
-        self._add(_REPLACE, self._stored(model), model, rows)
+        self._add(self._stored(model), model, rows, replace=True)
 
     def _stored(self, model: TableModel) -> str:
         return self.names.name((model.database, model.name))
 
-    def _add(self, verb: str, stored: str, model: TableModel, rows: Iterable[Values]) -> None:
+    def _add(
+        self, stored: str, model: TableModel, rows: Iterable[Values], *, replace: bool
+    ) -> None:
         """Add rows; those with very long values in a way that does not hold these twice more."""
-        sql = _adding(verb, stored, ["?"] * len(model.columns))
+        sql = _adding(stored, model, ["?"] * len(model.columns), replace=replace)
         if _tail(model):
             # Only a row with a number can be opened.
             self._connection.executemany(sql, rows)
@@ -161,14 +174,23 @@ class SqliteDatabase(StatementDatabase):
         long: list[Values] = []
         self._connection.executemany(sql, _short_rows(rows, long))
         for row in long:
-            self._add_long(verb, stored, model, row)
+            self._add_long(stored, model, row, replace=replace)
 
-    def _add_long(self, verb: str, stored: str, model: TableModel, row: Values) -> None:
+    def _add_long(self, stored: str, model: TableModel, row: Values, *, replace: bool) -> None:
         """Add a row with room for its long values, which are written into it piece by piece."""
         at = [index for index, value in enumerate(row) if _is_long(value)]
         marks = ["zeroblob(?)" if index in at else "?" for index in range(len(row))]
         values = [len(value) if index in at else value for index, value in enumerate(row)]
-        number = self._connection.execute(_adding(verb, stored, marks), values).lastrowid
+        sql = _adding(stored, model, marks, replace=replace)
+        number = self._connection.execute(sql, values).lastrowid
+        if replace:
+            # An upsert that changes a row gives no number.
+            key = [model.column_names.index(name) for name, _ in model.primary_key]
+            where = " AND ".join(f"{sqlite_name(model.columns[one].name)} IS ?" for one in key)
+            ((number,),) = self._connection.execute(
+                f"SELECT {self.row_number(model)} FROM {sqlite_name(stored)} WHERE {where}",
+                [row[one] for one in key],
+            )
         assert number is not None
         for index in at:
             pieces = memoryview(row[index])
@@ -220,7 +242,57 @@ class SqliteDatabase(StatementDatabase):
 
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:
         """See the base."""
-        return _adding(_REPLACE, self._stored(model), ["?"] * len(model.columns))
+        return _adding(self._stored(model), model, ["?"] * len(model.columns), replace=True)
+
+    def change_rows(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        removed: Collection[Values],
+        added: Mapping[Values, Values],
+        *,
+        strict: bool,
+    ) -> int:
+        """See the base; rows with very long values are added piece by piece, and not updated."""
+        if not any(any(map(_is_long, row)) for row in added.values()):
+            return super().change_rows(model, key, removed, added, strict=strict)
+        return MirrorDatabase.change_rows(self, model, key, removed, added, strict=strict)
+
+    def objects(self, name: TableName) -> list[str]:
+        """See the base: indexes and triggers. Views have the table's name only, and stay."""
+        stored = self.names.name(name)
+        found = self.rows(
+            "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type IN ('index', 'trigger') "
+            "AND sql IS NOT NULL ORDER BY type, name",
+            (stored,),
+        )
+        return [str(text) for (text,) in found]
+
+    def attempt(self, statement: str) -> str:
+        """See the base."""
+        try:
+            self._connection.execute(statement)
+        except sqlite3.Error as error:
+            return str(error)
+        return ""
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base: many rows are found in one pass, as there is no index on all columns."""
+        number = self.row_number(model)
+        if len(counts) < _ONE_PASS or number is None:
+            return super().take_away(model, counts)
+        left: dict[Values, int] = {}
+        for row, count in counts:
+            left[row] = left.get(row, 0) + count
+        names = ", ".join(sqlite_name(column.name) for column in model.columns)
+        table, gone = self.table((model.database, model.name)), []
+        for found, *values in self._connection.execute(f"SELECT {number}, {names} FROM {table}"):
+            row = tuple(values)
+            if count := left.get(row, 0):
+                left[row] = count - 1
+                gone.append((found,))
+        self._connection.executemany(f"DELETE FROM {table} WHERE {number} = ?", gone)
+        return len(gone)
 
     def row_number(self, model: TableModel) -> str | None:
         """See the base: the name by which SQLite gives a row's number, where no column has it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
@@ -43,6 +43,38 @@ class StatementDatabase(MirrorDatabase):
             f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {column} = excluded.{column}",
             values,
         )
+
+    def change_rows(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        removed: Collection[Values],
+        added: Mapping[Values, Values],
+        *,
+        strict: bool,
+    ) -> int:
+        """See the base; a row in another one's place is updated, so that columns of the operator stay."""
+        same = [one for one in removed if one in added] if strict else []
+        if not same:
+            return super().change_rows(model, key, removed, added, strict=strict)
+        rest = [at for at in range(len(model.columns)) if at not in key]
+        if rest:
+            done = self.patch(
+                model, key, rest, [(tuple(added[one][at] for at in rest), one) for one in same]
+            )
+        else:
+            done = self.count(model, key, same)
+        if done != len(same):
+            return done
+        known = set(same)
+        gone = [one for one in removed if one not in known]
+        new = {one: row for one, row in added.items() if one not in known}
+        return done + super().change_rows(model, key, gone, new, strict=strict)
+
+    def count(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """Return how many of some keys are there."""
+        query = f"SELECT 1 FROM {self._of(model)} WHERE {self._has(model, key)}"
+        return sum(1 for one in keys for _ in self.rows(query, one))
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
         """See the base."""

@@ -19,6 +19,8 @@ from replica_client.sinks.mirror.collector import (
     ValueEncoder,
     copied_values,
     gone_table,
+    of_tables,
+    tables_of,
 )
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.stored_values import stored_encoder
@@ -64,6 +66,10 @@ class TableMirrorSink:
     def _lacks_table(self, error: Exception) -> bool:
         """Whether an error says that a table of the source's is not there."""
         raise NotImplementedError
+
+    def _concerns_all(self, error: BaseException | None) -> bool:
+        """Return whether an error of the database would meet every table, as a missing right does."""
+        return False
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:
         """How a column's values are stored; None: as they are."""
@@ -141,7 +147,7 @@ class TableMirrorSink:
 
     async def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
-        await self._worker.run(self._with_store, lambda store: store.begin_copy(copy))
+        await self._worker.run(self._with_store, lambda store: store.begin_copy(copy), copy.name)
 
     async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
@@ -151,16 +157,27 @@ class TableMirrorSink:
         def work(store: TableStore) -> None:
             store.copy_rows(model, copied_values(model, rows, self._encoder_of))
 
-        await self._worker.run(self._with_store, work)
+        await self._worker.run(self._with_store, work, copy.name)
 
     async def save_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
 
-    def _with_store(self, work: Callable[[TableStore], None]) -> None:
+    def _with_store(
+        self, work: Callable[[TableStore], None], table: TableName | None = None
+    ) -> None:
         store, _ = self._opened()
+        names = () if table is None else (table,)
         with self._errors():
-            work(store)
+            store.begin()
+        try:
+            with of_tables(names, self._concerns_all), self._errors():
+                work(store)
+        except SinkError:
+            # The next table's copy begins another transaction.
+            with self._errors():
+                store.rollback()
+            raise
 
     def _open(self) -> Checkpoint | None:
         with self._errors():
@@ -186,17 +203,18 @@ class TableMirrorSink:
                     self._do(store, step)
 
     def _do(self, store: TableStore, step: Step) -> None:
-        try:
-            self._do_step(store, step)
-        except Exception as error:
-            # Somebody dropped it.
-            gone = gone_table(self._where, error, step) if self._lacks_table(error) else None
-            if gone is None:
-                raise
-            raise gone from error
+        store.begin()
+        with of_tables(tables_of(step), self._concerns_all), self._errors():
+            try:
+                self._do_step(store, step)
+            except Exception as error:
+                # Somebody dropped it.
+                gone = gone_table(self._where, error, step) if self._lacks_table(error) else None
+                if gone is None:
+                    raise
+                raise gone from error
 
     def _do_step(self, store: TableStore, step: Step) -> None:
-        store.begin()
         if isinstance(step, ApplyRows):
             store.apply(step.changes)
         elif isinstance(step, NewTable):

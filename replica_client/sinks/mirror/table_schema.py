@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
-from replica_client.schema.model import TableModel
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
+from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.tables.added_values import added_value
 from replica_client.tables.altered_columns import (
@@ -17,7 +18,7 @@ from replica_client.tables.altered_columns import (
     column_sources,
     replaces_table,
 )
-from replica_client.tables.conversions import Conversion, conversion
+from replica_client.tables.conversions import Conversion, conversion, widens
 from replica_client.tables.net_changes import Values
 
 
@@ -41,8 +42,9 @@ def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
     elif change.kind == "create_table":
         if change.after is not None:
             if name in store.tables and replaces_table(change):
-                store.drop(name)
-            store.create(change.after)
+                store.renew(store.tables[name], change.after)
+            else:
+                store.create(change.after)
     elif name not in store.tables:
         if change.kind == "rename_table" and change.after is not None and not create:
             raise unknown_table(change.after.database, change.after.name)
@@ -60,9 +62,10 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
     change, after = step.change, step.change.after
     if store.is_empty(before) and not brings_rows(change):
         # Without rows nothing can be lost; what is not known comes with the first row.
-        store.drop((before.database, before.name))
-        if after is not None:
-            store.create(after)
+        if after is None:
+            store.drop((before.database, before.name))
+        else:
+            store.renew(before, after)
         return
     try:
         if after is None:
@@ -70,6 +73,8 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
         sources = column_sources(change, before, after)
         if _keeps_rows(before, after, sources):
             store.rename((before.database, before.name), after)
+        elif store.alters:
+            store.alter(_alteration(store, before, after, sources, step.timestamp))
         else:
             rows = _converted_rows(store, before, sources, step.timestamp)
             with closing(rows):
@@ -92,6 +97,39 @@ def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSourc
             for source in sources
         )
     )
+
+
+def _alteration(
+    store: TableStore,
+    before: TableModel,
+    after: TableModel,
+    sources: list[ColumnSource],
+    timestamp: int,
+) -> Alteration:
+    """Return what is to be done, once all values that are there are known to fit.
+
+    Raises:
+        CannotFollowError: a value does not fit, or its new value is not known.
+    """
+    if not any(source.old for source in sources):
+        raise CannotFollowError("no column is left of those that were there")
+    constants = [None if one.old is not None else added_value(one, timestamp) for one in sources]
+    checked: list[tuple[ColumnModel, Conversion]] = []
+    for source in sources:
+        if source.old is None or widens(source.old, source.column):
+            continue
+        convert = conversion(source.old, source.column)
+        if convert is not None:
+            checked.append((source.old, convert))
+    replaced: dict[str, dict[object, object]] = {}
+    if checked:
+        with closing(store.rows(before, [old.name for old, _ in checked])) as rows:
+            for row in rows:
+                for (old, convert), value in zip(checked, row, strict=True):
+                    made = None if value is None else convert(value)
+                    if old.kind == "set" and made != value:
+                        replaced.setdefault(old.name, {})[value] = made
+    return Alteration(before, after, sources, constants, replaced)
 
 
 def _converted_rows(

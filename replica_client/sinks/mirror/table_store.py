@@ -34,7 +34,7 @@ from replica_client.position.stores.ownership import (
     unknown_owner,
 )
 from replica_client.schema.model import TableModel
-from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.mirror_database import Alteration, MirrorDatabase
 from replica_client.sinks.mirror.stored_names import STORED_AS
 from replica_client.storage.file_names import joined_name
 from replica_client.tables.net_changes import DivergedError, NetChanges, Values
@@ -326,6 +326,11 @@ class TableStore:
         """Break the connection, from another thread."""
         self._database.abort()
 
+    def rollback(self) -> None:
+        """Undo what was not committed."""
+        if self._database.in_transaction:
+            self._database.rollback()
+
     def close(self) -> None:
         """Close; what is not committed goes."""
         self._database.close()
@@ -345,7 +350,8 @@ class TableStore:
                 raise DivergedError(
                     f"{model.database}.{model.name}", "a table is made that is there"
                 )
-            self.drop(name)
+            self.renew(self.tables[name], model)
+            return
         self._database.create(model)
         self._keep(model)
 
@@ -373,6 +379,42 @@ class TableStore:
                     raise self._claim.foreign(
                         ".".join(name), owners.get(owner) or unknown_owner(owner)
                     )
+
+    def renew(self, old: TableModel, new: TableModel) -> None:
+        """Replace a table by an empty one, which may have another name."""
+        name = (old.database, old.name)
+        if name != (new.database, new.name):
+            self._check_owner((new.database, new.name))
+            self._take_document(self._database.tables_table, name)
+            self.tables.pop(name, None)
+            self._database.rename(name, new)
+        self._database.renew(old.renamed(new.database, new.name), new)
+        self._keep(new)
+
+    def alter(self, alteration: Alteration) -> None:
+        """Alter a table in place; only where :attr:`alters`.
+
+        Raises:
+            SinkError: two rows have one key.
+        """
+        before, after = alteration.before, alteration.after
+        name = (before.database, before.name)
+        if name != (after.database, after.name):
+            self._check_owner((after.database, after.name))
+            self._take_document(self._database.tables_table, name)
+            self.tables.pop(name, None)
+            self._database.rename(name, after)
+        try:
+            self._database.alter(alteration)
+        except self._database.conflict as error:
+            text = f"{after.database}.{after.name}"
+            raise DivergedError(text, "two rows have the same new key") from error
+        self._keep(after)
+
+    @property
+    def alters(self) -> bool:
+        """Whether tables are altered in place."""
+        return self._database.alters
 
     def _keep(self, model: TableModel) -> None:
         name = (model.database, model.name)
@@ -427,8 +469,16 @@ class TableStore:
     def begin_copy(self, copy: TableCopy) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
-        self.drop(copy.name)
-        if copy.definition is not None:
+        begun = self.copies.get(copy.name)
+        old = self.tables.get(copy.name) or (None if begun is None else begun.definition)
+        if copy.definition is None:
+            self.drop(copy.name)
+        elif old is not None:
+            self._take_document(self._database.tables_table, copy.name)
+            self.tables.pop(copy.name, None)
+            self._database.renew(old, copy.definition)
+        else:
+            self.drop(copy.name)
             self._database.create(copy.definition)
         self._note(copy)
         self._database.commit()
@@ -478,8 +528,10 @@ class TableStore:
         except database.conflict as error:
             name = f"{new.database}.{new.name}"
             raise DivergedError(name, "two rows have the same new key") from error
+        objects = database.objects((old.database, old.name))
         self.drop((old.database, old.name))
         database.replace(database.rebuilt, new)
+        database.make_objects((new.database, new.name), objects)
         self._keep(new)
 
     # Rows.

@@ -1,0 +1,219 @@
+"""Objects that users put on mirrored tables in PostgreSQL: saved as SQL before a change, and made again after it.
+
+A mirrored table is altered in place, so that indexes, grants, comments, triggers, options and publications stay. Only
+two things need more: a view keeps the type of a column from changing, and a rename swap
+(``RENAME TABLE t TO old, new TO t``) gives the name that readers use to another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+_DEPENDENT_VIEWS: Final = """
+WITH RECURSIVE found(oid, depth) AS (
+    SELECT r.ev_class, 1 FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid
+    WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+    AND d.refobjid = %s AND r.ev_class <> d.refobjid
+    UNION
+    SELECT r.ev_class, found.depth + 1 FROM found JOIN pg_depend d ON d.refobjid = found.oid
+    JOIN pg_rewrite r ON r.oid = d.objid
+    WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND r.ev_class <> found.oid
+)
+SELECT oid FROM found GROUP BY oid ORDER BY max(depth), oid
+"""
+_RELATION: Final = """
+SELECT c.oid::regclass::text, c.relkind::text, pg_get_viewdef(c.oid), c.reloptions, pg_get_userbyid(c.relowner),
+obj_description(c.oid, 'pg_class'), c.relispopulated FROM pg_class c WHERE c.oid = %s
+"""
+_GRANTS: Final = """
+SELECT a.privilege_type, CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
+a.is_grantable FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = %s AND a.grantee <> c.relowner
+"""
+_COMMENTS: Final = """
+SELECT quote_ident(a.attname), col_description(a.attrelid, a.attnum) FROM pg_attribute a
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND col_description(a.attrelid, a.attnum) IS NOT NULL
+"""
+_INDEXES: Final = """
+SELECT i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) FROM pg_index i WHERE i.indrelid = %s
+AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
+"""
+_TRIGGERS: Final = """
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal
+"""
+_PUBLICATIONS: Final = """
+SELECT quote_ident(p.pubname) FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE r.prrelid = %s
+"""
+_RULES: Final = """
+SELECT pg_get_ruledef(oid) FROM pg_rewrite WHERE ev_class = %s AND rulename <> '_RETURN'
+"""
+
+
+@dataclass(frozen=True)
+class SavedView:
+    """A view or materialized view as SQL.
+
+    Attributes:
+        name: qualified and quoted.
+        kind: ``VIEW`` or ``MATERIALIZED VIEW``.
+        create: makes it, under a verb such as ``CREATE``.
+        others: statements after it: owner, grants, comments, indexes, triggers, rules.
+    """
+
+    name: str
+    kind: str
+    create: str
+    others: tuple[str, ...]
+
+
+class PostgresObjects:
+    """Reads and makes objects on one connection, inside the transaction of the caller.
+
+    Args:
+        connection: to the mirror's database.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def oid(self, table: str) -> int | None:
+        """Return the OID of a table that is written as SQL; None where there is none."""
+        found = self._connection.execute("SELECT to_regclass(%s)::oid", (table,)).fetchone()
+        return None if found is None or found[0] is None else int(found[0])
+
+    def views_of(self, oid: int) -> list[SavedView]:
+        """Return the views that read a table, in the order in which they can be made."""
+        with self._qualified_names():
+            return [self._saved(int(view)) for (view,) in self._rows(_DEPENDENT_VIEWS, oid)]
+
+    def drop_views(self, views: Sequence[SavedView]) -> None:
+        """Drop views; the last ones first, as they may read the others."""
+        for view in reversed(views):
+            self._run(f"DROP {view.kind} {view.name}")
+
+    def make_views(self, views: Sequence[SavedView]) -> None:
+        """Make views that were dropped."""
+        for view in views:
+            self._run(f"CREATE {view.create}")
+            for statement in view.others:
+                self._run(statement)
+
+    def point_views(self, views: Sequence[SavedView]) -> None:
+        """Let views read the tables that have the names of their text now.
+
+        ``CREATE OR REPLACE`` keeps a view's grants; where the columns are others, or it is materialized, it is made
+        again with them.
+        """
+        for at, view in enumerate(views):
+            try:
+                if view.kind != "VIEW":
+                    raise psycopg.errors.InvalidTableDefinition
+                with self._savepoint():
+                    self._run(f"CREATE OR REPLACE {view.create}")
+            except psycopg.errors.InvalidTableDefinition:
+                self.drop_views(views[at:])
+                self.make_views(views[at:])
+                return
+
+    def table_statements(self, oid: int) -> list[str]:
+        """Return statements that give a table of the same name an owner, grants, comments and options."""
+        with self._qualified_names():
+            name, _, _, options, owner, comment, _ = self._rows(_RELATION, oid)[0]
+            statements = self._common(oid, name, "TABLE", owner, comment)
+            if options:
+                statements.append(f"ALTER TABLE {name} SET ({', '.join(options)})")
+            statements += [found[0] for found in self._rows(_TRIGGERS, oid)]
+            for (publication,) in self._rows(_PUBLICATIONS, oid):
+                statements.append(f"ALTER PUBLICATION {publication} ADD TABLE {name}")
+            return statements
+
+    def indexes(self, oid: int) -> list[tuple[str, str]]:
+        """Return the indexes that users made on a table: names, and the statements that make them."""
+        with self._qualified_names():
+            return [(name, text) for name, text in self._rows(_INDEXES, oid)]
+
+    def run_each(self, statements: Sequence[str]) -> list[str]:
+        """Run statements; returns those that the server refused, with its words."""
+        refused = []
+        for statement in statements:
+            try:
+                with self._savepoint():
+                    self._run(statement)
+            except psycopg.Error as error:
+                refused.append(f"{statement}: {error}")
+        return refused
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        self._run("SAVEPOINT replica_client")
+        try:
+            yield
+        except psycopg.Error:
+            self._run("ROLLBACK TO SAVEPOINT replica_client")
+            raise
+        finally:
+            self._run("RELEASE SAVEPOINT replica_client")
+
+    def attempt(self, statement: str) -> None:
+        """Run a statement; where the server refuses it, the transaction goes on."""
+        with self._savepoint():
+            self._run(statement)
+
+    def _saved(self, oid: int) -> SavedView:
+        name, kind, text, options, owner, comment, populated = self._rows(_RELATION, oid)[0]
+        with_options = f" WITH ({', '.join(options)})" if options else ""
+        body = text.rstrip().rstrip(";")
+        if kind == "m":
+            data = "" if populated else " WITH NO DATA"
+            create = f"MATERIALIZED VIEW {name}{with_options} AS {body}{data}"
+        else:
+            create = f"VIEW {name}{with_options} AS {body}"
+        others = [definition for _, definition in self._rows(_INDEXES, oid)] if kind == "m" else []
+        others += [found[0] for query in (_TRIGGERS, _RULES) for found in self._rows(query, oid)]
+        label = "MATERIALIZED VIEW" if kind == "m" else "VIEW"
+        others += self._common(oid, name, label, owner, comment)
+        return SavedView(name, label, create, tuple(others))
+
+    def _common(
+        self, oid: int, name: str, label: str, owner: str, comment: str | None
+    ) -> list[str]:
+        """Return statements for the owner, grants and comments of a relation."""
+        statements = [f"ALTER {label} {name} OWNER TO {_identifier(owner)}"]
+        for privilege, grantee, grantable in self._rows(_GRANTS, oid):
+            option = " WITH GRANT OPTION" if grantable else ""
+            statements.append(f"GRANT {privilege} ON {name} TO {grantee}{option}")
+        if comment is not None:
+            statements.append(f"COMMENT ON {label} {name} IS {_text(comment)}")
+        for column, text in self._rows(_COMMENTS, oid):
+            statements.append(f"COMMENT ON COLUMN {name}.{column} IS {_text(text)}")
+        return statements
+
+    @contextmanager
+    def _qualified_names(self) -> Iterator[None]:
+        """Let the server qualify every name that it writes; functions of users have their own path."""
+        ((path,),) = self._connection.execute("SELECT current_setting('search_path')").fetchall()
+        self._connection.execute("SELECT set_config('search_path', '', true)")
+        try:
+            yield
+        finally:
+            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
+                self._connection.execute("SELECT set_config('search_path', %s, true)", (path,))
+
+    def _rows(self, query: str, oid: int) -> list[Any]:
+        return list(self._connection.execute(query.encode(), (oid,)).fetchall())
+
+    def _run(self, statement: str) -> None:
+        self._connection.execute(statement.encode())
+
+
+def _identifier(name: str) -> str:
+    return str(sql.Identifier(name).as_string(None))
+
+
+def _text(value: str) -> str:
+    return str(sql.Literal(value).as_string(None))
