@@ -39,6 +39,7 @@ LONG = {
     "rows/image.py",
     "schema/history.py",
     "sinks/mirror/mysql_store.py",
+    "sinks/mirror/table_store.py",
     "transport/connection.py",
 }
 

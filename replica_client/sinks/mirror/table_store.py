@@ -7,6 +7,8 @@ Values are handed over as :mod:`~replica_client.sinks.mirror.stored_values` says
 them in: what an ALTER makes of rows is worked out on them, once for all databases.
 """
 
+# Over 500 lines: tables, copies, owners and the position share one transaction.
+
 from __future__ import annotations
 
 import json
