@@ -83,8 +83,10 @@ def test_a_mirror_is_strict_again_and_copies_what_it_cannot_follow(fresh_server,
             connection.execute(f'DELETE FROM "{DATABASE}.a" WHERE id = 0')
         connection.close()
         source.execute(f"UPDATE {DATABASE}.a SET n = 2 WHERE id = 0")
-        daemon.until(lambda one: one.route("mirror")["state"] == "failed")
-        assert "1 of 1 rows to change are not there" in daemon.route("mirror")["error"]
+        daemon.until(lambda one: bool(one.route("mirror")["set_aside"]))
+        (one,) = daemon.route("mirror")["set_aside"]
+        assert one["table"] == f"{DATABASE}.a"
+        assert "1 of 1 rows to change are not there" in one["reason"]
 
 
 def test_a_table_that_is_gone_from_a_mirror_is_copied_again(fresh_server, server, tmp_path) -> None:
