@@ -114,7 +114,7 @@ class ConditionColumns:
         if self._names:
             for name in sorted(self._missing):
                 hint = did_you_mean(name, self._names)
-                raise ConfigError(f"no table that was read has a column {name!r}; {hint}")
+                raise ConfigError(f"there is no column {name!r} in any table that was read; {hint}")
 
 
 class _Undecided:
@@ -138,11 +138,13 @@ def matches(condition: Condition, change: Change) -> bool:
         DataLossError: its row images do not tell: they left out a column that decides.
     """
     undecided: _Undecided | None = None
+    # A change that was made without a table has no shape.
+    resolved = change.shape is not None and change.shape.names_resolved
     try:
         for row in (change.after, change.before):
             if row is None:
                 continue
-            outcome = _outcome(condition, row, change.shape.names_resolved)
+            outcome = _outcome(condition, row, resolved)
             if outcome is True:
                 return True
             if isinstance(outcome, _Undecided):
