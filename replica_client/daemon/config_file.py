@@ -25,7 +25,7 @@ from replica_client.storage.toml_lines import KeyPath
 _TABLES = ("daemon", "store", "source")
 # Sinks of these types keep positions and tables by owner: several can share one place.
 _SHARED = frozenset(("postgres", "mysql", "sqlite", "duckdb", "redis"))
-_PLACE_KEYS = (
+_TARGET_KEYS = (
     *("url", "path", "bootstrap_servers", "servers", "name", "stream", "subject", "topic_prefix"),
     *("schema_prefix", "database_prefix", "state_database", "position_topic"),
 )
@@ -80,17 +80,17 @@ class _Checker(TableChecker):
             for at, source in enumerate(sources)
             for route in self._routes(("source", at), source)
         ]
-        self._check_places(sources, routes)
+        self._check_targets(sources, routes)
         return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes))
 
-    def _check_places(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
+    def _check_targets(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
         """Refuse two sinks of one place that cannot share it."""
         seen: dict[tuple[str, ...], list[RouteConfig]] = {}
         for route in routes:
-            place = (route.sink.type, *(str(route.options.get(key, "")) for key in _PLACE_KEYS))
-            if not any(place[1:]) or route.sink.type == "http":
+            target = (route.sink.type, *(str(route.options.get(key, "")) for key in _TARGET_KEYS))
+            if not any(target[1:]) or route.sink.type == "http":
                 continue
-            for other in seen.setdefault(place, []):
+            for other in seen.setdefault(target, []):
                 where = ("source", sources.index(route.source), "sink", route.index)
                 if route.sink.type not in _SHARED:
                     raise self.wrong(
@@ -102,7 +102,7 @@ class _Checker(TableChecker):
                         f"writes to the same place as {other.name}, and a table can be of both; let their tables and "
                         "exclude not meet, or give each its own place",
                     )
-            seen[place].append(route)
+            seen[target].append(route)
 
     def _check_patterns(self, path: KeyPath, table: SourceTable | SinkTable) -> None:
         """Refuse regular expressions, and patterns that match nothing."""

@@ -21,8 +21,8 @@ from replica_client.daemon.config_file import read_config
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.lock import StateLock
-from replica_client.daemon.memory import RouteMemory
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
+from replica_client.daemon.route_memory import RouteMemory
 from replica_client.daemon.stores import SUFFIX, Stores
 from replica_client.errors import ConfigError
 from replica_client.position.stores.base import Checkpoint, LeasedStore, PositionStore

@@ -21,10 +21,10 @@ from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import Delivery, limits_of
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
-from replica_client.daemon.memory import RouteMemory
 from replica_client.daemon.mirrors import check_mirror, is_mirror, patterns
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.passing_errors import is_passing
+from replica_client.daemon.route_memory import RouteMemory
 from replica_client.daemon.snapshot_requests import SnapshotRequests
 from replica_client.daemon.source_access import (
     hosts_of,

@@ -197,7 +197,7 @@ class FileSink:
     def _commit(self, checkpoint: Checkpoint) -> None:
         file = self._opened()
         with os_errors(str(file.path)):
-            file.check_in_place()
+            file.check_whole()
             file.sync()
             if self._is_full(file):
                 # The next file is named before it is there; this one is closed for good.
@@ -274,7 +274,7 @@ class _OpenFile:
         self.length += len(data)
         self._dirty = True
 
-    def check_in_place(self) -> None:
+    def check_whole(self) -> None:
         """Check that the file still has its name, and all that was written.
 
         Raises:

@@ -331,12 +331,12 @@ class MysqlStore:
         for name in moved:
             await self._take(name)
         for table, column in _DOCUMENTS:
-            for place, members in await self._documents(table, column):
+            for key, members in await self._documents(table, column):
                 if members.get(OWNED_BY, "") == old.removesuffix("/"):
                     members[OWNED_BY] = owner.id
                     await self.run(
                         f"REPLACE INTO {before_arguments(own)}.{table} VALUES (%s, %s, %s)",
-                        (*place, json.dumps(members)),
+                        (*key, json.dumps(members)),
                     )
 
     async def _fits(self, claim: Claim) -> bool:

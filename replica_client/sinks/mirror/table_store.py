@@ -185,10 +185,10 @@ class TableStore:
         for name in moved:
             self._database.take(self._database.state_table, ("name",), (name,))
         for table, column in self._documents():
-            for place, members in self._read_documents(table, column):
+            for key, members in self._read_documents(table, column):
                 if members.get(OWNED_BY, "") == old.removesuffix("/"):
                     members[OWNED_BY] = owner.id
-                    self._put_document(table, column, place, json.dumps(members))
+                    self._put_document(table, column, key, json.dumps(members))
 
     def _fits(self, claim: Claim) -> bool:
         """Return whether what an older release left can be this identity's."""
