@@ -348,7 +348,7 @@ class BlockChoice:
             return None
         if isinstance(key, Mapping) and shape.names_resolved:
             if not set(key).issubset(shape.column_names):
-                return [], set()
+                return None  # read, so that a column that no table has is noticed
         columns, values = key_literals(shape, key)
         if set(columns) != set(table.key):
             return None
