@@ -143,8 +143,8 @@ def altered(
     names = [entry.column.name.lower() for entry in entries]
     for text, entry in moved:
         if entry.old:
-            place = names.index(entry.column.name.lower())
-            del entries[place], names[place]
+            index = names.index(entry.column.name.lower())
+            del entries[index], names[index]
         at = _insert_index(entries, names, text)
         entries.insert(at, entry)
         names.insert(at, entry.column.name.lower())
