@@ -32,7 +32,6 @@ _JSON_FIELDS = (
     *("file", "position", "event_index", "row_index", "gtid", "timestamp", "kind", "database"),
     *("table", "before", "after"),
 )
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class ChangeTransaction(Protocol):
@@ -47,12 +46,8 @@ class ChangeTransaction(Protocol):
         """The resume point after it."""
 
     @property
-    def timestamp(self) -> int:
-        """Seconds since 1970 in the header of its last event."""
-
-    @property
-    def commit_timestamp_us(self) -> int | None:
-        """Microseconds since 1970 of its commit; None where the source does not write them."""
+    def commit_time(self) -> datetime.datetime:
+        """When it was committed, in UTC."""
 
 
 @cython.final
@@ -229,11 +224,7 @@ class Change:
         Raises:
             PositionError: as of :attr:`position`.
         """
-        transaction = self._of_transaction()
-        stamp = transaction.commit_timestamp_us
-        if stamp is None:
-            stamp = transaction.timestamp * 1_000_000
-        return _EPOCH + datetime.timedelta(microseconds=stamp)
+        return self._of_transaction().commit_time
 
     def _of_transaction(self) -> ChangeTransaction:
         transaction: ChangeTransaction | None = self._origin._transaction

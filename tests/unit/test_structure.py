@@ -33,6 +33,7 @@ LONG = {
     "readers/files/binlog_file.py",
     "readers/live/follow.py",
     "readers/live/source_stream.py",
+    "readers/transaction.py",
     "rows/change.py",
     "rows/column_writer.py",
     "rows/columnar.py",

@@ -209,13 +209,13 @@ def order_of(name: str) -> tuple[str, int, int] | None:
 
 def in_order(files: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
     """Return files by number where their names differ only there; other files stay where they were given."""
-    places: dict[str, int] = {}
+    first_at: dict[str, int] = {}
     keys: list[tuple[int, int, int]] = []
     found = list(files)
     for at, file in enumerate(found):
         order = order_of(name_of(file))
         base, epoch, number = (f"\0{at}", 0, 0) if order is None else order
-        keys.append((places.setdefault(base, at), epoch, number))
+        keys.append((first_at.setdefault(base, at), epoch, number))
     return [found[at] for at in sorted(range(len(found)), key=keys.__getitem__)]
 
 
