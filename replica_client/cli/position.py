@@ -11,7 +11,12 @@ from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Column, Lines
-from replica_client.errors import ConfigError, PositionFormatError, ReplicaClientError
+from replica_client.errors import (
+    ConfigError,
+    PositionFormatError,
+    ReplicaClientError,
+    without_secrets,
+)
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.difference import difference
 from replica_client.position.losses import LOSSES_KEY
@@ -65,7 +70,8 @@ def show(
         if not found:
             raise ConfigError(f"{store}: no positions are kept there")
         failed = 0
-        for name, keeper in found.items():
+        for address, keeper in found.items():
+            name = without_secrets(address)
             try:
                 checkpoint = keeper.load()
             except (ReplicaClientError, OSError) as error:

@@ -24,7 +24,7 @@ from replica_client.daemon.lock import StateLock
 from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.daemon.route_memory import RouteMemory
 from replica_client.daemon.stores import SUFFIX, Stores
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, secret_ranges
 from replica_client.position.stores.base import Checkpoint, LeasedStore, PositionStore
 from replica_client.position.stores.object import position_file
 from replica_client.position.stores.ownership import OwnedSink, Owner
@@ -197,6 +197,8 @@ def keepers(address: str, table: str = DEFAULT_TABLE) -> Iterator[dict[str, Keep
         ConfigError: there is no such thing.
     """
     path, _, name = address.partition("#")
+    if any(start <= len(path) < end for start, end in secret_ranges(address)):
+        raise ConfigError(f"{address}: no positions are kept there; write # of a password as %23")
     if is_source_url(path):
         options = parse_url(path)
         if not name or not options.database:

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import ConfigError
+from replica_client.errors import HIDDEN, ConfigError, secret_ranges
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 Value: TypeAlias = int | Decimal | str | bool | bytes
@@ -188,7 +188,7 @@ class _Parser:
             if match is None or match.lastgroup is None:
                 start = at + len(text[at:]) - len(text[at:].lstrip())
                 raise ConfigError(
-                    f"where: character {start + 1}: cannot read {text[start:][:20]!r}"
+                    f"where: character {start + 1}: cannot read {self._shown(start, start + 20)!r}"
                 )
             kind = match.lastgroup
             word = match.group(kind)
@@ -197,6 +197,11 @@ class _Parser:
             yield _Token(kind, word, match.start(match.lastgroup))
             at = match.end()
         yield _Token("end", "", len(text))
+
+    def _shown(self, start: int, end: int) -> str:
+        """Return a part of the text for an error; it may be a part of a URL that was given by mistake."""
+        hidden = any(begin < end and stop > start for begin, stop in secret_ranges(self._text))
+        return HIDDEN if hidden else self._text[start:end]
 
     def _token(self) -> _Token:
         return self._tokens[self._next]
@@ -215,7 +220,8 @@ class _Parser:
 
     def _fault(self, expected: str) -> ConfigError:
         token = self._token()
-        found = repr(token.text) if token.text else "the end"
+        end = token.at + len(token.text)
+        found = repr(self._shown(token.at, end)) if token.text else "the end"
         return ConfigError(f"where: character {token.at + 1}: expected {expected}, found {found}")
 
     def _condition(self) -> Condition:
