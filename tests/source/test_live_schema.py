@@ -217,8 +217,14 @@ async def test_a_failure_is_no_answer(
     assert caplog.text.count("not now; again in") == 4
 
 
-@pytest.mark.parametrize("start", ["latest", "here"])
-@pytest.mark.parametrize("errno", [1040, 1105, 1969, 3024, 1104, 1030])
+# After an error that passes, the first connect goes on for ever: those come after a start by position only.
+@pytest.mark.parametrize(
+    ("errno", "start"),
+    [
+        *((errno, "latest") for errno in (1105, 1104, 1030)),
+        *((errno, "here") for errno in (1040, 1105, 1969, 3024, 1104, 1030)),
+    ],
+)
 async def test_a_source_that_never_answers_is_an_error(live: _Live, errno: int, start: str) -> None:
     def fail(sql: str) -> None:
         raise ServerError(errno, "HY000", "not now")
