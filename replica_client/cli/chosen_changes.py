@@ -38,6 +38,10 @@ class ChangeOutput(Output, Protocol):
         """All wanted changes of the transaction up to the limit were taken one by one."""
         ...
 
+    def discard(self) -> None:
+        """Leave no file, where one appears only at the end."""
+        ...
+
     def finish(self) -> bool:
         """Write the end; returns whether all that was taken was handed on."""
         ...

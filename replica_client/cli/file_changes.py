@@ -9,6 +9,7 @@ from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.file_progress import FileProgress
 from replica_client.cli.interruption import Stop
 from replica_client.cli.loss_report import tell_losses, tell_unmatched
+from replica_client.errors import ConfigError
 from replica_client.position.stores.base import PositionStore
 from replica_client.readers.files.binlog_file import BinlogFileReader
 
@@ -41,9 +42,13 @@ def write_file_changes(
                     delivery.commit()
                 if chosen.done:
                     break
+            try:
+                chosen.check()
+            except ConfigError:
+                output.discard()
+                raise
         finally:
             if output.finish():
                 delivery.commit()
             tell_losses(reader.losses)
             tell_unmatched(reader.unmatched_patterns)
-    chosen.check()

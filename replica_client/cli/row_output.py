@@ -83,6 +83,9 @@ class RowOutput:
     def completed(self) -> None:
         """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
 
+    def discard(self) -> None:
+        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
+
     def finish(self) -> bool:
         """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
         return True

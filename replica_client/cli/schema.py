@@ -22,6 +22,7 @@ from replica_client.position.stores.object import position_file as open_position
 from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.live.binlog_scan import BinlogScan
 from replica_client.readers.live.live_schema import read_source
+from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.saved_state import reading_state_of
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
@@ -201,7 +202,8 @@ def _of_source(url: str) -> SchemaHistory:
     found: list[SchemaHistory] = []
 
     async def read() -> None:
-        found.append((await read_source(parse_url(url), DecodeOptions()))[0])
+        policy = ReconnectPolicy(attempts=3)  # somebody looks at the screen
+        found.append((await read_source(parse_url(url), DecodeOptions(), policy=policy))[0])
 
     run_async(read())
     return found[0]

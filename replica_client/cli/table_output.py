@@ -46,6 +46,9 @@ class CsvOutput:
         """See there."""
         self._lines.flush()
 
+    def discard(self) -> None:
+        """See there."""
+
     def finish(self) -> bool:
         """See there."""
         return True
@@ -63,7 +66,7 @@ class BatchOutput:
             local_path(target, f"--{form}") if self.whole_at_end else sys.stdout.buffer, form
         )
         self._target = target
-        self._torn = False
+        self._torn = self._discarded = False
 
     def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`, as of all others."""
@@ -91,8 +94,16 @@ class BatchOutput:
         if not self.whole_at_end:
             self._file.flush()
 
+    def discard(self) -> None:
+        """See there."""
+        if self.whole_at_end:
+            self._discarded = True
+            self._file.discard()
+
     def finish(self) -> bool:
         """See there: not where a fault came in the middle of a transaction; there is no file then."""
+        if self._discarded:
+            return False
         if self._torn and self.whole_at_end:
             self._file.discard()
             message(f"{self._target} was not written: a transaction is not whole")

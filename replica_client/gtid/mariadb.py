@@ -195,6 +195,11 @@ class MariadbGtidSet:
         """Return whether a GTID's own server is in the set and has reached its sequence."""
         return gtid.sequence <= self._domains.get(gtid.domain_id, {}).get(gtid.server_id, -1)
 
+    def may_lack(self, gtid: MariadbGtid) -> bool:
+        """Return whether a GTID's domain is not in the set, or its own server is and has not reached its sequence."""
+        servers = self._domains.get(gtid.domain_id)
+        return servers is None or gtid.sequence > servers.get(gtid.server_id, gtid.sequence)
+
     def union(self, other: MariadbGtidSet) -> Self:
         """The later of both in each domain and server; what is further becomes the position."""
         gtids: dict[tuple[int, int], MariadbGtid] = {}

@@ -118,11 +118,12 @@ def add_views(
         ReplicaClientError: the source cannot be read.
     """
     needed = Needed(None, None) if sql is None else Needed.of(sql)
-    databases = set()
+    databases, made = set(), set()
     for number, table in enumerate(tables.values()):
         databases.add(table.database)
         if not needed.uses(table):
             continue
+        made.add(table.database)
         try:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
         except duckdb.Error:
@@ -135,7 +136,7 @@ def add_views(
             connection.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {stream}")
         except duckdb.Error:
             raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
-    if len(databases) == 1:
+    if len(databases) == 1 and made:
         path = f"{_quoted(databases.pop())},main".replace("'", "''")
         connection.execute(f"SET search_path = '{path}'")
 

@@ -183,8 +183,9 @@ class LossWatch:
             if event.header.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F and isinstance(
                 known, MariadbGtidSet
             ):
-                # What the source passes over on its way to our position: of domains that we know it is before that.
-                gtids = [gtid for gtid in gtids if known.last_of(gtid.domain_id) is None]
+                # What the source passes over on its way to our position: of domains that we know it is before that,
+                # but for a server of which we have less: those were purged.
+                gtids = [gtid for gtid in gtids if known.may_lack(gtid)]
             stated = MariadbGtidSet(gtids)
         missing, count = _missing(stated, known)
         if not missing:

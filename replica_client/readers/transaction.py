@@ -269,7 +269,12 @@ class Transaction:
         return _EPOCH + datetime.timedelta(microseconds=self.commit_us)
 
     def is_before(self, micros: int) -> bool:
-        """Whether it was committed before a time in microseconds since 1970; a gap in the GTIDs never is."""
+        """Return whether it was committed before a time in microseconds since 1970; a gap in the GTIDs never is.
+
+        Where the source writes seconds alone, a commit in the second of that time may be of after it: it is not before.
+        """
+        if self._commit_us < 0:
+            micros -= micros % 1_000_000
         return self.commit_us < micros and not any(loss.kind == "gtid_gap" for loss in self.losses)
 
     @property

@@ -113,6 +113,8 @@ class ServerSession:
         self._source = source
         self._reader = reader
         self._writer = writer
+        # Asked once: a TLS transport that was closed answers no more.
+        self._peer_name = writer.get_extra_info("peername")
         self._output = output or Output(writer, source.limits.write_timeout)
         self._sql: SqlSession | None = None
         self._budget: SessionBudget | None = None
@@ -280,13 +282,13 @@ class ServerSession:
     @property
     def peer(self) -> str:
         """The client's address; empty for a Unix socket."""
-        name = self._writer.get_extra_info("peername")
+        name = self._peer_name
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else ""
 
     @property
     def network(self) -> str:
         """What counts as one peer."""
-        name = self._writer.get_extra_info("peername")
+        name = self._peer_name
         return peer_of(str(name[0])) if isinstance(name, tuple) else ""
 
     @property

@@ -50,7 +50,7 @@ async def exchange(
             try:
                 if answer.headers.get("Content-Encoding", "").strip().lower() not in _IDENTITY:
                     raise httpx.RemoteProtocolError("the answer is compressed", request=request)
-                async for part in answer.aiter_raw(limit + 1):
+                async for part in answer.aiter_raw():
                     parts.append(part[: limit + 1 - size])
                     size += len(parts[-1])
                     if size > limit:
@@ -79,12 +79,13 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
 
     Args:
         seconds: that a request may take.
-        limit: bytes of an answer, at most.
+        limit: bytes of an answer, at most; None: ``LONG_ANSWER``.
         given: arguments of :class:`httpx.AsyncClient`.
     """
 
-    def __init__(self, *, seconds: float, limit: int = LONG_ANSWER, **given: Any) -> None:
-        self._seconds, self._limit = seconds, limit
+    def __init__(self, *, seconds: float, limit: int | None = None, **given: Any) -> None:
+        self._seconds = seconds
+        self._limit = LONG_ANSWER if limit is None else limit
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="replica_client http", daemon=True

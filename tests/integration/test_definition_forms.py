@@ -86,7 +86,9 @@ async def _problems(server: LocalServer, form: Form, database: str) -> list[str]
     files = server.binlog_files()
     paths = [server.binlog_path(name) for name in files[files.index(start.file) :]]
     async with await SourceConnection.open(parse_url(server.url())) as connection:
-        stated, _ = await read_source(connection, rc.DecodeOptions(), Selection(f"{database}.*"))
+        stated, _ = await read_source(
+            connection.options, rc.DecodeOptions(), Selection(f"{database}.*")
+        )
     found, made = [], None
     try:
         rows, made = _inserted(paths, start, database, None)

@@ -37,7 +37,7 @@ def source(request, fresh_server):
 
 async def _stated(server: Any, table: str) -> TableModel:
     async with await SourceConnection.open(parse_url(server.url())) as connection:
-        history, _ = await read_source(connection, rc.DecodeOptions())
+        history, _ = await read_source(connection.options, rc.DecodeOptions())
     state = history.table(("d", table))
     assert isinstance(state, TableModel)
     return state

@@ -352,9 +352,9 @@ async def test_gaps_between_files(gapped, tmp_path) -> None:
     whole = rc.open_binlog([server.binlog_path(name) for name in last], tables="d.t")
     assert [change.after[0] for change in whole.changes()] == list(range(6))
     with_gap = [server.binlog_path(last[0]), server.binlog_path(last[2])]
-    with pytest.raises(rc.DataLossError, match="transactions that never came"):
+    with pytest.raises(rc.DataLossError, match="transactions that never came|files are missing"):
         list(rc.open_binlog(with_gap, tables="d.t").changes())
-    with pytest.raises(rc.DataLossError, match="transactions that never came"):
+    with pytest.raises(rc.DataLossError, match="transactions that never came|files are missing"):
         list(rc.open_binlog(with_gap, tables="d.t").batches())
     reader = rc.open_binlog(with_gap, tables="d.t", record_losses="gtid_gap")
     items = list(reader.changes(notices=True))

@@ -207,7 +207,7 @@ async def test_information_schema_equals_what_ddl_made(any_server, new_database)
             f"CREATE TABLE {database}.m (u UUID, j JSON, v TEXT COMPRESSED) WITH SYSTEM VERSIONING"
         )
     async with await SourceConnection.open(parse_url(server.url())) as connection:
-        history, _ = await read_source(connection, rc.DecodeOptions())
+        history, _ = await read_source(connection.options, rc.DecodeOptions())
     files = server.binlog_files()
     paths = [server.binlog_path(name) for name in files[files.index(position.file) :]]
     reader = rc.open_binlog(paths, start=position, tables=f"{database}.*")
@@ -280,7 +280,7 @@ async def test_statements_that_come_without_rest_leave_their_tables_unknown(
                 return found
 
             monkeypatch.setattr(live_schema, "_read", slowly)
-            history, _ = await read_source(connection, rc.DecodeOptions(), wanted)
+            history, _ = await read_source(connection.options, rc.DecodeOptions(), wanted)
     assert isinstance(history.table((database, "calm")), TableModel)
     assert history.table((database, "busy")) is None
     assert not history.database(database).complete
@@ -298,6 +298,6 @@ async def test_statements_on_tables_that_nobody_wants_hold_no_reading_up(
         await asyncio.to_thread(altering.wait, 1)
         async with await SourceConnection.open(parse_url(server.url())) as connection:
             wanted = rc.Selection(f"{database}.*")
-            history, _ = await read_source(connection, rc.DecodeOptions(), wanted)
+            history, _ = await read_source(connection.options, rc.DecodeOptions(), wanted)
     assert isinstance(history.table((database, "calm")), TableModel)
     assert history.database(database).complete

@@ -55,7 +55,7 @@ def locking_of(server):
 
 
 async def definition(connection, database, name):
-    history, _ = await read_source(connection, DecodeOptions())
+    history, _ = await read_source(connection.options, DecodeOptions())
     found = history.table((database, name))
     assert found is not None
     return found

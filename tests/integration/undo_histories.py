@@ -169,7 +169,7 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
         server.rotate()
         stop = ":".join(map(str, server.binlog_position()))
         names_of_files = server.binlog_files()
-        names_of_files = names_of_files[names_of_files.index(first) : -1]
+        names_of_files = names_of_files[names_of_files.index(first) :]
         files = [server.binlog_path(name) for name in names_of_files]
         archive = open_archive(files, index_directory=directory)
         question = make_question([f"{database}.*"], since=start, until=stop)

@@ -576,7 +576,7 @@ def open_binlog(
     if threads < 1:
         raise ConfigError(f"threads {threads}: at least 1 is wanted")
     files = binlog_files(source, memory_map)
-    check_files(files, decode)
+    check_files(files, decode, gaps="gtid_gap" in assembly.record_losses)
     for option, one in (("start", begin), ("stop", end)):
         if isinstance(one, Position) and one.file and files[0].path is not None:
             check_position(one, files, option, decode)

@@ -176,8 +176,13 @@ def _lost(before: GtidSet | MariadbGtidSet | None, after: GtidSet | MariadbGtidS
     return ""
 
 
-def check_files(files: Sequence[BinlogFile], options: DecodeOptions) -> None:
+def check_files(files: Sequence[BinlogFile], options: DecodeOptions, *, gaps: bool = False) -> None:
     """Refuse files that are not in the one order; what is no file is not looked at.
+
+    Args:
+        files: in order.
+        options: how they are decoded.
+        gaps: whether transactions that are missing between two files are recorded as a loss.
 
     Raises:
         DataLossError: a file is missing between two.
@@ -185,7 +190,12 @@ def check_files(files: Sequence[BinlogFile], options: DecodeOptions) -> None:
     """
     paths = [file for file in files if file.path is not None]
     if len(paths) > 1:
-        check_order([mark_of(file, options) for file in paths])
+        for before, after in pairwise([mark_of(file, options) for file in paths]):
+            try:
+                check_pair(before, after)
+            except DataLossError:
+                if not gaps:
+                    raise
 
 
 def check_position(

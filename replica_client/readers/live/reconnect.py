@@ -38,8 +38,8 @@ class ReconnectPolicy:
         first_delay: seconds before the second try; the first is made at once.
         max_delay: seconds that a delay grows to.
         attempts: tries without any event received in between before giving up; 0: no reconnect; None: no end.
-        first_attempts: tries to connect for the first time; None: no end. A source that refuses, a host name that
-            does not exist and TLS that fails are not tried again.
+        first_attempts: tries to connect for the first time; None: as ``attempts``, but one at least. A source that
+            refuses, a host name that does not exist and TLS that fails are not tried again.
 
     Examples:
         >>> never_wait = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
@@ -71,7 +71,10 @@ class ReconnectPolicy:
 
     def first_delays(self, generator: random.Random | None = None) -> Iterator[float]:
         """Return the seconds to wait before each try to connect for the first time."""
-        return self._delays(self.first_attempts, generator)
+        attempts = self.first_attempts
+        if attempts is None and self.attempts is not None:
+            attempts = max(self.attempts, 1)
+        return self._delays(attempts, generator)
 
     def _delays(self, attempts: int | None, generator: random.Random | None) -> Iterator[float]:
         chance = generator or random.Random()

@@ -63,7 +63,8 @@ def test_a_change_as_json_is_what_the_command_line_prints() -> None:
                 assert (line[name] is None) == (value is None)
                 assert value is None or list(line[name]) == list(value)
             else:
-                assert line[name] == value == getattr(change, name)
+                attribute = "offset" if name == "position" else name
+                assert line[name] == value == getattr(change, attribute)
 
 
 def test_plain_json_reaches_both_images() -> None:
