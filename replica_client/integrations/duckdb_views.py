@@ -121,13 +121,14 @@ def add_views(
     databases, made = set(), set()
     for number, table in enumerate(tables.values()):
         databases.add(table.database)
-        if not needed.uses(table):
-            continue
-        made.add(table.database)
         try:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(table.database)}")
+            made.add(table.database)
         except duckdb.Error:
-            raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
+            if needed.uses(table):
+                raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
+        if not needed.uses(table):
+            continue
         columns = needed.columns_of(table)
         stream = f"replica_client_{number}"
         connection.register(stream, table.select(columns))

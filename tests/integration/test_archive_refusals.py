@@ -163,7 +163,9 @@ def test_keys_that_do_not_fit(made: Made) -> None:
     refused(ConfigError, reason, lambda: list(archive.find(table, before="1")))
     refused(ConfigError, "no column 'x'", lambda: list(archive.find(table, column="x", before="1")))
     refused(
-        ConfigError, "kind: dropped; there are", lambda: list(archive.find(table, kind="dropped"))
+        ConfigError,
+        "kind: dropped is none; there are",
+        lambda: list(archive.find(table, kind="dropped")),
     )
 
 

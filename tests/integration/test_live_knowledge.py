@@ -128,7 +128,8 @@ def test_no_global_setting_cuts_or_changes_what_is_known(fresh_server, name: str
         assert [len(one) for one in found[:2]] == [1, 1], setting
         assert found[0] == found[1] == expected, setting
         assert change.shape.column_names == ("id", "u", "e", "b", "ж", "d"), setting
-        if server.flavor == "mysql":  # SHOW CREATE TABLE is read for it
+        # SHOW CREATE TABLE is read for it; MySQL 5.6 shows a byte above 127 as a question mark there.
+        if server.flavor == "mysql" and server.version >= (8, 0):
             assert change.shape.columns[3].definition.default == "0x00FF0100", setting
     assert seen >= len(CUTTING) - 3
 
@@ -184,8 +185,11 @@ def test_types_that_the_table_map_hides(fresh_server, name: str, metadata: str) 
         assert _values(stream.changes()) == expected[1:]
     data = Path(server.datadir)
     files = [data / one for one in server.binlog_files() if one >= created_in]
-    both = rc.open_binlog(files, tables=[f"{database}.*"], start=first)
-    assert _values(both.changes()) == expected
+    if (
+        metadata != "NO_LOG"
+    ):  # files alone then lack the character set of the database, which c16 has
+        both = rc.open_binlog(files, tables=[f"{database}.*"], start=first)
+        assert _values(both.changes()) == expected
     alone = rc.open_binlog(data / begin.file, tables=[f"{database}.*"])
     if metadata == "FULL":
         with pytest.raises(UnknownTableError, match=r"does not name the type of u \(INET6 or UUID"):
