@@ -321,7 +321,7 @@ def tables_of(reader: rc.BinlogFileReader) -> dict[Any, pa.Table]:
         for event in transaction.rows:
             stamp = transaction.commit_timestamp_us
             if stamp is None:
-                stamp = event.event.header.timestamp * 1_000_000
+                stamp = transaction.timestamp * 1_000_000
             for change in event:
                 key = (change.shape, event.decoder.column_names)
                 rows.setdefault(key, []).extend(rows_of(change, transaction.commit_version, stamp))
