@@ -149,7 +149,7 @@ class KnownStart:
             self._store.hold()
 
     def release(self) -> None:
-        """Let other processes have it."""
+        """Release the lock."""
         if isinstance(self._store, HeldStore | LeasedStore):
             self._store.release()
 

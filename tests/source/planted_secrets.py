@@ -23,13 +23,13 @@ _ACCOUNTS = (
     "mysql://u:{}@127.0.0.1:1/", "mariadb://u:{}@127.0.0.1:1/", "mysql:/u:{}@127.0.0.1", "mysql:u:{}@127.0.0.1",
     "u:{}@127.0.0.1:1", "u:{}@h/x", ":{}@h", "jdbc:mysql://u:{}@127.0.0.1:1/d", "mysql+pymysql://u:{}@127.0.0.1:1/",
     "redis://:{}@h/0", "postgresql://u:{}@h/d", "https://u:{}@h/x", "mysql://u:{}@[::1]:1/", "file://u:{}@h/x",
-    "/tmp/u:{}@h", "mysq://u:{}@h/",
+    "/data/u:{}@h", "mysq://u:{}@h/",
 )  # fmt: skip
 _PARAMETERS = (
     "jdbc:mysql://127.0.0.1:1/?user=u&password={}", "mysql://u@127.0.0.1:1/?password={}", "s3://bucket/x?secret={}",
     "s3://bucket/x?aws_secret_access_key={}", "mysql://127.0.0.1:1/?passwd={}", "mysql://127.0.0.1:1/?pwd={}",
     "host=h user=u password={}", "host=h password='{}'", "password={}", "az://c/x?sas_token={}",
-    "gs://b/x?token={}", "http://h/x?api_key={}", "AccountKey={};x", "/tmp/x?access_token={}",
+    "gs://b/x?token={}", "http://h/x?api_key={}", "AccountKey={};x", "/data/x?access_token={}",
     "mysql://u@127.0.0.1:1/?tls_key_password={}", '{{"password": "{}"}}',
 )  # fmt: skip
 

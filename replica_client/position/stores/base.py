@@ -58,7 +58,7 @@ class HeldStore(Protocol):
         ...
 
     def release(self) -> None:
-        """Let other processes have it."""
+        """Release the lock."""
         ...
 
 

@@ -118,7 +118,7 @@ class FilePositionStore:
         self._lock = descriptor
 
     def release(self) -> None:
-        """Let other processes have the file."""
+        """Release the lock of the file."""
         descriptor, self._lock = self._lock, -1
         if descriptor >= 0:
             os.close(descriptor)
