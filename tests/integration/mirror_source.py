@@ -51,6 +51,16 @@ def source_rows(server: Server, database: str, table: str) -> list[tuple[Any, ..
     ]
 
 
+def shortest_float(value: float) -> float:
+    """Return the shortest number that reads back as the same FLOAT, as this package delivers it."""
+    exact = struct.pack("<f", value)
+    for digits in range(1, 10):
+        short = float(f"{value:.{digits}g}")
+        if struct.pack("<f", short) == exact:
+            return short
+    return float(value)
+
+
 def _shown(name: str, kind: str) -> str:
     if kind == "float":
         return f"{name} + 0e0"  # FLOAT is shown with six digits otherwise
@@ -71,13 +81,7 @@ def _stored(value: Any, kind: str, full: str) -> Any:
     if kind in _WHOLE:
         return int(value)
     if kind == "float":
-        # The shortest number that reads back as the same FLOAT, as this package delivers it.
-        exact = struct.pack("<f", value)
-        for digits in range(1, 10):
-            short = float(f"{value:.{digits}g}")
-            if struct.pack("<f", short) == exact:
-                return short
-        return float(value)
+        return shortest_float(value)
     if kind == "double":
         return float(value)
     if isinstance(value, (datetime.date, datetime.timedelta)):

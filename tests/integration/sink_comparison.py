@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -33,7 +34,7 @@ from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.parquet.journal import read_journal
 from replica_client.testing.sink_conformance import assert_repeats
 from replica_client.transport.url import parse_url
-from tests.integration.mirror_source import GEOMETRIES, source_rows, source_tables
+from tests.integration.mirror_source import GEOMETRIES, shortest_float, source_rows, source_tables
 from tests.servers.local import LocalServer
 from tests.servers.server import Address, Server
 
@@ -266,11 +267,14 @@ def _compare_mirror(
         assert found is not None or not expected, f"{database}.{table} is not in the mirror"
         got = sorted(found or (), key=repr)
         if got != expected:
-            missing = [row for row in expected if row not in got][:5]
-            extra = [row for row in got if row not in expected][:5]
+            # By their texts: values that differ by type only are not the same, and some cannot be hashed.
+            mine, theirs = Counter(map(repr, got)), Counter(map(repr, expected))
+            missing, extra = (
+                list((a - b).elements())[:5] for a, b in ((theirs, mine), (mine, theirs))
+            )
             raise AssertionError(
                 f"{database}.{table}: {len(got)} rows, the source has {len(expected)}; "
-                f"missing {missing!r}; too many {extra!r}"
+                f"missing {missing}; too many {extra}"
             )
         count, rows = count + 1, rows + len(expected)
     assert count, f"no table of the source matches {patterns}"
@@ -352,9 +356,17 @@ def _duckdb_rows(
     names = ".".join('"' + name.replace('"', '""') + '"' for name in (database, table))
     with duckdb.connect(options["path"], read_only=True) as connection:
         try:
-            return list(connection.execute(f"FROM {names}").fetchall())
+            kinds = [row[1] for row in connection.execute(f"DESCRIBE {names}").fetchall()]
+            rows = connection.execute(f"FROM {names}").fetchall()
         except duckdb.CatalogException:
             return None
+    return [
+        tuple(
+            shortest_float(value) if kind == "FLOAT" and value is not None else value
+            for value, kind in zip(row, kinds, strict=True)
+        )
+        for row in rows
+    ]
 
 
 def _clickhouse_rows(
