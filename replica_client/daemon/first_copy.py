@@ -304,6 +304,8 @@ async def _check(connection: SourceConnection, model: TableModel) -> None:
         ConfigError: says why.
     """
     text = f"{model.database}.{model.name}"
+    if model.untracked:
+        raise ConfigError(f"{text}: {model.untracked}")
     if any(column.hidden for column in model.columns):
         raise ConfigError(f"{text} has columns that no SELECT shows; exclude it")
     if await cascaded_tables(connection, [(model.database, model.name)]):

@@ -151,6 +151,8 @@ class TableSync:
         if not wanted:
             raise ConfigError("the source has no table that is wanted; see the patterns of tables")
         for name, model in wanted.items():
+            if model.untracked:
+                raise ConfigError(f"{'.'.join(name)}: {model.untracked}")
             if not model.primary_key:
                 raise ConfigError(
                     f"{'.'.join(name)} has no primary key, so that no change finds its row; give it one, or"

@@ -196,10 +196,8 @@ def _lossless_array(lossless: Lossless, count: int) -> pa.Array:
 
 def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
     """Why the lake cannot hold a table's current rows; ``""`` when it can."""
-    if model.versioned:
-        return "it keeps its old rows itself (WITH SYSTEM VERSIONING)"
-    if model.is_sequence:
-        return "it is a sequence, whose row the binlog replaces without its old values; exclude it"
+    if model.untracked:
+        return model.untracked
     table = LakeTable(model, soft_deletes)
     try:
         names = table.schema.names

@@ -173,7 +173,7 @@ def _has_diffs(rows: pa.Table, documents: Sequence[str]) -> bool:
 _DEFAULTS: Final = f", and the binlog does not have their defaults{_FULL}"
 _REPLACED: Final = (
     f": on MariaDB a REPLACE may have given them their defaults{_FULL}; generated columns are left out since 11.8.9 "
-    "under every binlog_row_image: exclude the table then"
+    "under every binlog_row_image: leave them out then (drop in the transforms), or exclude the table"
 )
 
 

@@ -192,6 +192,17 @@ class TableModel:
         """Whether it is a sequence of MariaDB, whose one row the binlog replaces by an INSERT without its old row."""
         return not self.primary_key and self.column_names == SEQUENCE_COLUMNS
 
+    @property
+    def untracked(self) -> str:
+        """Return why row events do not say which rows the table has now; ``""`` where they do."""
+        if self.versioned:
+            return "it keeps its old rows itself (WITH SYSTEM VERSIONING); exclude it"
+        if self.is_sequence:
+            return (
+                "it is a sequence, whose row the binlog replaces without its old values; exclude it"
+            )
+        return ""
+
     def with_charset(self, charset: str) -> Self:
         """The same table with a character set where none is known."""
         columns = tuple(

@@ -108,15 +108,13 @@ class LiveRows:
             if self._name not in models:
                 raise ConfigError(f"{self._options.address} has no table {shown}")
             self.model = models[self._name]
+            if self.model.untracked:
+                raise DataLossError(f"{shown}: {self.model.untracked}")
             if any(column.hidden for column in self.model.columns):
                 raise ConfigError(f"{shown} has columns that no SELECT shows")
             if await cascaded_tables(connection, [self._name]):
                 raise DataLossError(
                     f"{shown}: foreign keys change its rows without a word in the binlog (CASCADE, SET NULL)"
-                )
-            if self.model.versioned:
-                raise DataLossError(
-                    f"{shown} has system versioning: its past rows are in the table itself"
                 )
             is_mariadb = connection.server.is_mariadb
             flavor = ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL

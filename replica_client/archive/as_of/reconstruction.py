@@ -159,6 +159,8 @@ def state_forward(
     course = course_before(archive, name, start, at)
     _check_cascades(archive, course)
     model = course.model or _known_model(archive, name, at)
+    if model is not None and model.untracked:
+        raise DataLossError(f"{'.'.join(name)}: {model.untracked}")
     shape = None if model is None else shape_of(model, _flavor(archive))
     if copied is not None and not course.begins_empty:
         copied.open(course.segments[0].name)

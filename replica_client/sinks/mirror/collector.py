@@ -131,7 +131,8 @@ class Collector:
                 yield from self.flush()
                 self._encoders.clear()
                 for change in self._not_copied(item):
-                    with _of_table((change.database, change.table)):
+                    with _of_table(_names_after(change)):
+                        check_tracked(change.after)
                         self._check_cascade(change)
                     number = numbers.get(item.event_index, 0)
                     numbers[item.event_index] = number + 1
@@ -311,6 +312,7 @@ class Collector:
         if len(columns) != sum(not is_hash(column) for column in shape.columns):
             raise SinkError(f"{text}: a mirror wants all columns; take the option columns away")
         model = self.tables.get((shape.database, shape.table))
+        check_tracked(table_model(shape, columns) if model is None else model)
         names = tuple(column.name for column in columns)
         if model is not None and shape.merged:
             check_same_columns(model, columns)
@@ -325,6 +327,23 @@ class Collector:
                     f"{text}: the character set of {column.name} is not known; begin where the schema "
                     "history knows it, or set binlog_row_metadata on the source"
                 )
+
+
+def check_tracked(model: TableModel | None) -> None:
+    """Refuse a table whose row events do not say which rows it has now.
+
+    Raises:
+        SinkError: says why.
+    """
+    if model is not None and model.untracked:
+        raise SinkError(f"{model.database}.{model.name}: {model.untracked}")
+
+
+def _names_after(change: SchemaChange) -> TableName:
+    """Return the table that a schema change leaves."""
+    if change.after is None:
+        return change.database, change.table
+    return change.after.database, change.after.name
 
 
 @contextmanager
