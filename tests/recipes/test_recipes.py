@@ -54,15 +54,17 @@ def test_fastapi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                 assert time.monotonic() < until, client.get("/health").json()
                 time.sleep(0.05)
             assert client.get("/health").json() == {"follower": "running"}
-    # Its end acknowledged everything: the next one begins behind it.
+    # A source that refuses ends the task, and /health reports it; one that cannot be reached is tried again.
     with served() as source:
-        monkeypatch.setenv("SOURCE_URL", "mysql://repl@127.0.0.1:1/")
-        module.counts.clear()
+        monkeypatch.setenv("SOURCE_URL", source.url)
+        monkeypatch.setenv("SOURCE_START", "shop-bin.999999:4")
+        monkeypatch.setenv("SOURCE_POSITION", str(tmp_path / "other"))
         with TestClient(module.app) as client:
             until = time.monotonic() + 60
             while client.get("/health").status_code != 503:
                 assert time.monotonic() < until
                 time.sleep(0.05)
+            assert "no such binlog file" in client.get("/health").json()["follower"]
 
 
 def test_celery(

@@ -98,30 +98,42 @@ class FilePositionStore:
         """
         if self._lock >= 0:
             return
-        target = self._target()
-        path = target.with_name(f".{target.name}.lock")
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        except OSError as error:
-            raise self._failed("use", error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        path = self._lock_path()
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            except OSError as error:
+                raise self._failed("use", error) from error
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    raise PositionStoreError(
+                        f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
+                    ) from None
+                if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                    return  # a file system without locks
+                raise self._failed("lock", error) from error
+            # Whoever held the lock may have removed the file between the two calls: then it locks nothing.
+            if _is_file(descriptor, path):
+                self._lock = descriptor
+                return
             os.close(descriptor)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise PositionStoreError(
-                    f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
-                ) from None
-            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                return  # a file system without locks
-            raise self._failed("lock", error) from error
-        self._lock = descriptor
 
     def release(self) -> None:
-        """Release the lock of the file."""
+        """Release the lock, and remove its file."""
         descriptor, self._lock = self._lock, -1
         if descriptor >= 0:
+            path = self._lock_path()
+            if _is_file(descriptor, path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
             os.close(descriptor)
+
+    def _lock_path(self) -> Path:
+        target = self._target()
+        return target.with_name(f".{target.name}.lock")
 
     @property
     def path(self) -> Path:
@@ -237,6 +249,16 @@ class FilePositionStore:
             f"cannot {what} position file {self._path}: {reason}"
             + (f"; {remedy}" if remedy else "")
         )
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is the one that has a name now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    opened = os.fstat(descriptor)
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def _write_at(descriptor: int, data: bytes, offset: int) -> None:

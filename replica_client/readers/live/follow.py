@@ -332,6 +332,11 @@ class FollowedSource(SynchronousOnly):
 
     @overload
     def changes(
+        self, *, notices: Literal[True], timeout: None = None
+    ) -> Iterator[Change | Notice]: ...
+
+    @overload
+    def changes(
         self, *, notices: bool, timeout: float | None = None
     ) -> Iterator[Change | Notice | None]: ...
 

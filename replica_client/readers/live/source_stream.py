@@ -466,6 +466,11 @@ class SourceStream(AsynchronousOnly):
 
     @overload
     def changes(
+        self, *, notices: Literal[True], timeout: None = None
+    ) -> AsyncGenerator[Change | Notice, None]: ...
+
+    @overload
+    def changes(
         self, *, notices: bool, timeout: float | None = None
     ) -> AsyncGenerator[Change | Notice | None, None]: ...
 

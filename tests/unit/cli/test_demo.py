@@ -28,7 +28,7 @@ def test_the_plain_part_is_killed_goes_on_and_equals_the_source(tmp_path):
     assert result.stderr == ""
     assert "Of 87 changes in the binlog, 0 are missing, 0 repeated, 0 different." in result.stdout
     assert " equals the source." in result.stdout
-    assert sorted(path.name for path in (tmp_path / "demo-output").glob("[!.]*")) == [
+    assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == [
         "plain-1.jsonl",
         "plain-2.jsonl",
         "plain.position",

@@ -158,3 +158,49 @@ def test_order_of_system_calls(tmp_path, monkeypatch):
         monkeypatch.setattr(os, name, spy)
     FilePositionStore(tmp_path / "p").save(POSITIONS[0])
     assert calls == ["write", "fsync", "replace", "fsync"]
+
+
+def test_one_stream_at_a_time_holds_a_file_and_leaves_nothing(tmp_path):
+    first, second = FilePositionStore(tmp_path / "p"), FilePositionStore(tmp_path / "p")
+    first.hold()
+    with pytest.raises(PositionStoreError, match="another stream uses it; stop that one"):
+        second.hold()
+    first.release()
+    second.hold()
+    first.release()  # twice: the lock is the second one's
+    with pytest.raises(PositionStoreError, match="another stream uses it"):
+        first.hold()
+    second.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_a_killed_process_does_not_stay(tmp_path):
+    code = (
+        "import sys, time; import replica_client as rc\n"
+        "rc.FilePositionStore(sys.argv[1]).hold(); print('held', flush=True); time.sleep(60)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "p")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(PositionStoreError, match="another stream uses it"):
+            FilePositionStore(tmp_path / "p").hold()
+        process.kill()
+    store = FilePositionStore(tmp_path / "p")
+    store.hold()
+    store.release()
+
+
+def test_many_that_take_turns_never_hold_a_file_together(tmp_path):
+    """A lock file that its holder removes is made again: no two processes may hold two files of one name."""
+    code = (
+        "import os, sys, time; import replica_client as rc\n"
+        "store, end = rc.FilePositionStore(sys.argv[1]), time.monotonic() + 1.5\n"
+        "while time.monotonic() < end:\n"
+        "    try: store.hold()\n"
+        "    except rc.PositionError: continue\n"
+        "    os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL)); os.unlink(sys.argv[2])\n"
+        "    store.release()\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "p"), str(tmp_path / "inside")]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
