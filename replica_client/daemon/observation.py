@@ -169,19 +169,24 @@ class Observation:
         if error or not (state in _TRIES or (state is RouteState.STREAMING and self._failed_as)):
             self.error = error[:_MAX_TEXT]
 
-    def recall(self, position: Position | None, oldest: float, committed_at: float) -> None:
+    @property
+    def current_at(self) -> float:
+        """Seconds since 1970 up to which all that the source committed is known to be committed in the sink."""
+        return self._wall() - (self._clock() - self._level_at)
+
+    def recall(self, position: Position | None, oldest: float, current_at: float) -> None:
         """Take over what an earlier run knew.
 
         Args:
             position: that was committed.
             oldest: see :attr:`oldest`.
-            committed_at: when the position was committed, in seconds since 1970; 0: not known.
+            current_at: see :attr:`current_at`; 0: not known.
         """
         if position is None:
             return
         self.committed, self.oldest = position, oldest
-        if committed_at:
-            self._level_at = self._clock() - max(0.0, self._wall() - committed_at)
+        if current_at:
+            self._level_at = self._clock() - max(0.0, self._wall() - current_at)
 
     def saw(self, committed: float) -> None:
         """A change that was committed on the source at a time is to be committed in the sink."""
@@ -379,7 +384,7 @@ class Observation:
         """How old the oldest change of the source is that is not committed in the sink.
 
         0 when there is none. By the source's clock where that is known, so that a jump of ours
-        moves nothing. While there is no connection: at most so old.
+        moves nothing. While there is no stream: at most so old, as of the last look at the source.
         """
         now = self._clock()
         if self._oldest:
@@ -387,8 +392,9 @@ class Observation:
         if self.is_level:
             self._level_at = now
             return 0.0
-        if self._has_committed_all():
-            return 0.0
+        if self.end is not None and self._has_committed_all():
+            # As of that look; what came since is not known.
+            self._level_at = max(self._level_at, self.end.began)
         if (
             self.state is RouteState.STREAMING
             and not self._failed_as

@@ -164,7 +164,7 @@ class RouteKeeper:
                 await sink.commit(checkpoint)
             else:
                 await asyncio.to_thread(self._write_store, memory, checkpoint)
-            memory.did_commit(checkpoint.position, 0.0)
+            memory.did_commit(checkpoint.position, 0.0, 0.0)
         finally:
             await sink.close()
 

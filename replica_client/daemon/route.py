@@ -550,7 +550,7 @@ class Route:
         """Return what is known of earlier runs, and tell the sink who it is."""
         if self._memory is None:
             self._memory = memory = RouteMemory(self._service, self.config)
-            self.observation.recall(memory.committed, memory.oldest, memory.committed_clock)
+            self.observation.recall(memory.committed, memory.oldest, memory.current_at)
         memory = self._memory
         if self._claim is None or self._claim.owner != memory.owner:
             selection = selection_of(self.config, mirror=is_mirror(sink))
@@ -583,8 +583,13 @@ class Route:
     async def _remember(self, position: Position, *, now: bool = False) -> None:
         """Keep how far the sink is, in the state directory."""
         memory = self._memory
-        if memory is not None and (now or memory.is_due):
-            await asyncio.to_thread(memory.did_commit, position, self.observation.oldest)
+        if memory is None:
+            return
+        seen = self.observation
+        if now or memory.is_due:
+            await asyncio.to_thread(memory.did_commit, position, seen.oldest, seen.current_at)
+        else:
+            memory.saw_commit(position, seen.oldest, seen.current_at)
 
     def _tables_set_aside(self, stream: SourceStream, sink: Sink) -> TablesSetAside:
         """Return the tables that the sink does not get, with those that failed at the last try."""

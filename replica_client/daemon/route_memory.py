@@ -53,6 +53,7 @@ class RouteMemory:
         first: where the first run began; None: not known.
         committed: the last position that is known to be committed; None: none was.
         oldest: commit time of the oldest change that was not committed, in seconds since 1970; 0: none was known.
+        current_at: seconds since 1970 up to which all of the source was known to be committed; 0: not known.
 
     Raises:
         ConfigError: the file is damaged, or cannot be written.
@@ -70,7 +71,7 @@ class RouteMemory:
         self.first: Checkpoint | None = None
         self.committed: Position | None = None
         self.committed_at = ""
-        self.oldest = 0.0
+        self.oldest = self.current_at = 0.0
         self._saved_at = float("-inf")
         self._load()
         self._holder = _holder(config.state, read_only=read_only)
@@ -109,24 +110,21 @@ class RouteMemory:
         self.first = first
         self._save()
 
-    def did_commit(self, position: Position, oldest: float) -> None:
-        """Keep a position that was committed.
+    def did_commit(self, position: Position, oldest: float, current_at: float) -> None:
+        """Keep a position that was committed; when this returns it survives a crash.
 
         Args:
             position: that was committed.
             oldest: see :attr:`oldest`.
+            current_at: see :attr:`current_at`.
         """
-        self.committed, self.oldest = position, oldest
-        self.committed_at = _now()
+        self.saw_commit(position, oldest, current_at)
         self._save()
 
-    @property
-    def committed_clock(self) -> float:
-        """When the position was committed, in seconds since 1970; 0: not known."""
-        try:
-            return datetime.fromisoformat(self.committed_at).timestamp()
-        except ValueError:
-            return 0.0
+    def saw_commit(self, position: Position, oldest: float, current_at: float) -> None:
+        """Know a position that was committed, without writing it."""
+        self.committed, self.oldest, self.current_at = position, oldest, current_at
+        self.committed_at = _now()
 
     def failed(self, oldest: float) -> None:
         """Keep since when a change waits that could not be committed."""
@@ -136,8 +134,18 @@ class RouteMemory:
 
     @property
     def is_due(self) -> bool:
-        """Whether a position is to be kept again."""
-        return self.committed is None or time.monotonic() - self._saved_at >= _SAVE_SECONDS
+        """Whether a position is to be written again: each second, and the first ones at once.
+
+        A crash leaves no doubt whether something was committed in the destination.
+        """
+        return self._is_at_start or time.monotonic() - self._saved_at >= _SAVE_SECONDS
+
+    @property
+    def _is_at_start(self) -> bool:
+        """Whether no position after the first one is known to be committed."""
+        return self.committed is None or (
+            self.first is not None and self.first.position == self.committed
+        )
 
     def known(self) -> Checkpoint | None:
         """Return the last known position for a store that lost it; None where there was none."""
@@ -160,7 +168,7 @@ class RouteMemory:
         Raises:
             LostStateError: says what is known, and what to do.
         """
-        if self.committed is None or (self.first and self.first.position == self.committed):
+        if self.committed is None or self._is_at_start:
             return  # nothing was written
         raise LostStateError(
             f"{where}: the destination has no position, though {self.committed} was committed there at "
@@ -230,6 +238,7 @@ class RouteMemory:
                 self.committed = Position.from_json(saved["committed"])
                 self.committed_at = str(saved.get("committed_at", ""))
                 self.oldest = float(saved.get("oldest", 0.0))
+                self.current_at = float(saved.get("current_at", 0.0))
         except (KeyError, TypeError, ValueError, PositionFormatError) as error:
             raise ConfigError(f"{self.path} is damaged: {error}; restore or delete it") from error
 
@@ -248,6 +257,7 @@ class RouteMemory:
             "committed": None if self.committed is None else self.committed.to_json(),
             "committed_at": self.committed_at,
             "oldest": self.oldest,
+            "current_at": self.current_at,
         }
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -249,10 +249,6 @@ def test_a_foreign_owner_is_named_and_can_be_taken_over_from(
     assert rows("a") == list(range(2 * ROWS))
 
 
-@pytest.mark.xfail(
-    reason="known for SQLite: rows that were written while the position is shown are late",
-    strict=False,
-)
 def test_a_position_is_shown_without_being_taken(
     destination, source: LocalServer, tmp_path: Path
 ) -> None:
@@ -306,9 +302,6 @@ def test_a_table_that_comes_back_is_copied_again(source: LocalServer, tmp_path: 
         assert one.execute('SELECT id, v FROM "own.b" ORDER BY id').fetchall() == wanted
 
 
-@pytest.mark.xfail(
-    reason="flushed while it runs, Redis is asked again instead of being failed; nothing is written meanwhile"
-)
 def test_a_redis_that_lost_its_data_is_no_first_run(
     redis: RedisServer, source: LocalServer, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ class RedisSink:
         self._claim: Claim | None = None
         self._lease = ""
         self._beats: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def claim(self, claim: Claim) -> None:
         """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
@@ -162,6 +163,7 @@ class RedisSink:
     async def open(self) -> Checkpoint | None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
         options, self._at_once = self._options, False
+        self._closing.clear()
         with redis_errors(self._where):
             client = self._client = _client(options)
             if self._claim is not None:
@@ -216,15 +218,18 @@ class RedisSink:
         self._beats = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
-        """Write beats until it is cancelled."""
+        """Write beats until the sink is closed."""
         async with _client(self._options) as client:
-            while True:
+            # redis-py takes a cancellation while it connects for a timeout: that alone would not end this.
+            while not self._closing.is_set():
                 try:
                     await client.set(f"{self._key}:beat", secrets.token_hex(8))
                 except (RedisError, OSError) as error:
                     # The sink says what is wrong with Redis; the lease is not renewed meanwhile.
                     _LOG.debug("no beat is written: %s", error)
-                await asyncio.sleep(BEAT_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        await self._closing.wait()
 
     async def _give_back(self, client: Redis) -> None:
         """Give the lease back, where it is still this process's."""
@@ -356,6 +361,7 @@ class RedisSink:
         self._worker.stop()
         client, self._client = self._client, None
         beats, self._beats = self._beats, None
+        self._closing.set()
         if beats is not None:
             beats.cancel()
             await asyncio.gather(beats, return_exceptions=True)

@@ -342,6 +342,25 @@ def test_what_is_on_its_way_to_a_starved_process_is_no_lag_of_0():
     assert seen.lag_seconds() == 0
 
 
+def test_what_an_old_look_did_not_find_is_no_lag_of_0():
+    """Without a stream nothing says that nothing came since the look."""
+    clock = Clock()
+    seen = Observation(lambda: clock.wall, lambda: clock.monotonic)
+    clock.pass_(60)
+    seen.did_commit(Position("b.1", 900), 0.01)
+    seen.saw_end(end_at(900, clock.monotonic))
+    seen.enter(RouteState.FAILED, "Access denied")
+    clock.pass_(3)
+    assert seen.lag_seconds() == pytest.approx(3)
+    seen.saw_end(end_at(900, clock.monotonic))
+    assert seen.lag_seconds() == 0
+    # Another run begins with what this one knew, not with the time of its start.
+    clock.pass_(5)
+    later = Observation(lambda: clock.wall, lambda: clock.monotonic)
+    later.recall(seen.committed, 0.0, seen.current_at)
+    assert later.lag_seconds() == pytest.approx(5)
+
+
 def test_the_files_of_another_host_are_none_to_wait_for():
     have, more = (GtidSet.parse(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{at}") for at in (7, 8))
     behind = Position("b.1", 4, have)

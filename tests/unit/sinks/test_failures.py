@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
+from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
 from replica_client.sinks.registry import make_sink
 from tests.integration.sink_comparison import file_lines
 from tests.servers.plugin import unavailable
@@ -188,3 +191,23 @@ async def test_closed_files_are_never_touched_again(tmp_path: Path) -> None:
             assert seen.setdefault(path.name, now) == now
     await sink.close()
     assert len(seen) > 3
+
+
+def test_another_connection_of_the_process_leaves_the_locks_of_a_sqlite_mirror(
+    tmp_path: Path,
+) -> None:
+    """A process that reads and ends would else remove the log to which the mirror goes on writing."""
+    path = tmp_path / "mirror.db"
+    mirror = SqliteDatabase(path)
+    mirror.prepare()
+    SqliteDatabase(path).close()  # such as that of the beats
+    read = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM sqlite_master').fetchone(); c.close()"
+    subprocess.run([sys.executable, "-c", read, str(path)], check=True)
+    mirror.begin()
+    mirror.put(mirror.state_table, ("name", "value"), ("position", "1"))
+    mirror.commit()
+    with sqlite3.connect(path) as reader:
+        assert reader.execute(f"SELECT * FROM {mirror.state_table}").fetchall() == [
+            ("position", "1")
+        ]
+    mirror.close()
