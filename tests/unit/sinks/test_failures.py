@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -206,7 +207,7 @@ def test_another_connection_of_the_process_leaves_the_locks_of_a_sqlite_mirror(
     mirror.begin()
     mirror.put(mirror.state_table, ("name", "value"), ("position", "1"))
     mirror.commit()
-    with sqlite3.connect(path) as reader:
+    with contextlib.closing(sqlite3.connect(path)) as reader:
         assert reader.execute(f"SELECT * FROM {mirror.state_table}").fetchall() == [
             ("position", "1")
         ]
