@@ -6,7 +6,6 @@ A table of the source is the table ``DATABASE.TABLE`` (one name, with the point;
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -97,8 +96,8 @@ class SqliteDatabase(StatementDatabase):
         path.parent.mkdir(parents=True, exist_ok=True)
         # SQLite gives its other files the mode of this one. A file that is there is not opened: closing it would
         # release the locks of this process's other connections, and SQLite would remove the log that they write.
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, DATA_MODE))
+        if not path.exists():
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, DATA_MODE))
         self._connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )

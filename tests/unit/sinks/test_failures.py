@@ -202,7 +202,10 @@ def test_another_connection_of_the_process_leaves_the_locks_of_a_sqlite_mirror(
     mirror = SqliteDatabase(path)
     mirror.prepare()
     SqliteDatabase(path).close()  # such as that of the beats
-    read = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM sqlite_master').fetchone(); c.close()"
+    read = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+        "c.execute('SELECT 1 FROM sqlite_master').fetchone(); c.close()"
+    )
     subprocess.run([sys.executable, "-c", read, str(path)], check=True)
     mirror.begin()
     mirror.put(mirror.state_table, ("name", "value"), ("position", "1"))
