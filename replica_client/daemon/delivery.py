@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from replica_client.daemon.running_snapshot import RunningSnapshot
 
 IDLE_SECONDS = 30.0
+EAGER_IDLE_SECONDS = 1.0
 """How often an idle stream's position is saved where it moved, such as into another file."""
 _TURN_SECONDS = 0.05
 MOST_SECONDS = 0.5
@@ -340,7 +341,7 @@ class Delivery:
         while True:
             idle = False
             try:
-                async with asyncio.timeout(IDLE_SECONDS):
+                async with asyncio.timeout(EAGER_IDLE_SECONDS if self._eager else IDLE_SECONDS):
                     await self._written.wait()
             except TimeoutError:
                 idle = True
@@ -353,6 +354,10 @@ class Delivery:
                     position = self._stream.reached
                 if position is not None and position != self._saved and not self._parted:
                     await self._commit(position)
+                elif idle and self._eager and position is not None and not self._parted:
+                    # A source waits only for replicas that have acknowledged its last commit, also one
+                    # that this service had before it connected.
+                    await self._stream.acknowledge(position)
 
     async def _until_due(self) -> None:
         """Wait until it is time for a commit."""

@@ -24,7 +24,7 @@ class StateLock:
             directory.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(
                 directory / "daemon.lock",
-                os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+                os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
                 0o600,
             )
         except OSError as error:

@@ -408,6 +408,9 @@ class BinlogServer:
             await session.run()
         except asyncio.CancelledError:
             pass
+        except Exception:  # noqa: BLE001  it is logged
+            # The client sees only a lost connection.
+            _LOG.exception("session %d of %s ended by an error of ours", number, session.network)
         finally:
             self._sessions.pop(number, None)
 

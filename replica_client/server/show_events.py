@@ -143,7 +143,7 @@ def _head_info(file: ServedFile, at: int, header: EventHeader) -> str:
     if kind is not None and issubclass(
         kind, RowsEvent | QueryEvent | RowsQueryEvent | AnnotateRowsEvent
     ):
-        head = file.read(at, _HEAD_SIZE)
+        head = file.read(at, min(_HEAD_SIZE, header.event_size))
         context = EventContext(file.format, header.type_code, header.flags)
         try:
             body = kind.decode(ByteReader(head, HEADER_SIZE, len(head)), context)

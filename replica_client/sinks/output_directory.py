@@ -78,7 +78,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(
-            directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, DATA_MODE
+            directory / ".lock", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, DATA_MODE
         )
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -153,6 +153,11 @@ _MODES: Final = (
         for mode in (*_OLD_MODES, "ANSI", "TRADITIONAL")
     ),
 )
+_CTAS_IN_MODES: Final = (
+    ({}, ("", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES")),
+    (_MARIA, ("ORACLE", *_OLD_MODES)),
+    (_OLD, _OLD_MODES),
+)
 _CTAS_MODES: Final = tuple(
     Form(
         f"select under {mode}",
@@ -161,18 +166,31 @@ _CTAS_MODES: Final = tuple(
             "CREATE TABLE t SELECT * FROM s",
             "CREATE TABLE u CHARACTER SET latin1 SELECT * FROM s",
             "CREATE TABLE v (z VARCHAR(7) CHARACTER SET koi8r) SELECT a, e FROM s",
-            "CREATE TABLE w SELECT 'x' AS lit, i + 1 AS n, CURRENT_TIMESTAMP AS ts, NULL AS nil FROM s",
+            "CREATE TABLE w SELECT i + 1 AS n, CURRENT_TIMESTAMP AS ts, NULL AS nil FROM s",
             "CREATE TABLE x LIKE s",
         ),
         mode=mode,
         in_files=mode not in ("MYSQL40", "MYSQL323"),
         **settings,  # type: ignore[arg-type]
     )
-    for settings, modes in (
-        ({}, ("", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES")),
-        (_MARIA, ("ORACLE", *_OLD_MODES)),
-        (_OLD, _OLD_MODES),
+    for settings, modes in _CTAS_IN_MODES
+    for mode in modes
+)
+# A literal has the character set of its table, which these modes leave out of the statement that is logged.
+_CTAS_LITERALS: Final = tuple(
+    Form(
+        f"literal under {mode}",
+        (
+            "CREATE TABLE s (i INT)",
+            "INSERT INTO s VALUES (1)",
+            "CREATE TABLE w SELECT 'x' AS lit, i + 1 AS n FROM s",
+            "CREATE TABLE v CHARACTER SET latin1 SELECT 'x' AS lit FROM s",
+        ),
+        mode=mode,
+        in_files=settings == {},
+        **settings,  # type: ignore[arg-type]
     )
+    for settings, modes in _CTAS_IN_MODES
     for mode in modes
 )
 
@@ -715,6 +733,7 @@ FORMS: Final[tuple[Form, ...]] = (
     *_TIMES,
     *_MODES,
     *_CTAS_MODES,
+    *_CTAS_LITERALS,
     *_SESSIONS,
     *_LABELS,
     *_CHARSETS,

@@ -75,8 +75,8 @@ def prove(server: LocalServer, directory: Path, seed: int) -> Counter[str]:
                 known.append((server.binlog_position(), checksums(server, names)))
                 if rng.random() < 0.2:
                     server.rotate()
-            server.rotate()
             end = server.binlog_position()
+            server.rotate()
             listed = server.binlog_files()
             files = [server.binlog_path(name) for name in listed[listed.index(first) : -1]]
             archive = open_archive(files, index_directory=directory)

@@ -10,6 +10,7 @@ from replica_client.lake import copied_columns
 from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
 from replica_client.rows.buffers import allocate
+from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import row_to_json
 from replica_client.snapshot import reading
 from replica_client.snapshot.present_definitions import read_definitions
@@ -64,6 +65,12 @@ def make(server, database, name):
         connection.commit()
 
 
+def change_log_text(row):
+    """Return a row as the change log of a lake has it: JSON ``null`` is named apart from SQL NULL."""
+    text = row_to_json(row)
+    return with_json_nulls(text, json_null_columns(row.columns, row, text))
+
+
 async def both_ways(options, database):
     """By table its rows as columns, and decoded of their JSON texts as those of the change log are."""
     found = {}
@@ -77,7 +84,7 @@ async def both_ways(options, database):
                 async for columns in chunk.columns(allocate, rows=3):
                     parts += copied_rows(shape, columns.texts, columns.value).to_pylist()
             async with reading(connection, model) as chunk:
-                texts = [row_to_json(row) async for rows in chunk.rows() for row in rows]
+                texts = [change_log_text(row) async for rows in chunk.rows() for row in rows]
             found[name] = parts, shape.to_arrow(shape.decode(texts)).to_pylist()
     return found
 

@@ -164,15 +164,6 @@ class _EventClasses(Mapping[int, "type[EventBody]"]):
             found = self._known[code] = _class(_TABLE[code])
         return found
 
-    def get(  # type: ignore[override]
-        self, code: int, default: type[EventBody]
-    ) -> type[EventBody]:
-        """The class of a type, ``default`` for one that has none."""
-        found = self._known.get(code)
-        if found is None:
-            return self[code] if code in _TABLE else default
-        return found
-
     def __iter__(self) -> Iterator[int]:
         return iter(_TABLE)
 

@@ -101,7 +101,8 @@ class FilePositionStore:
         path = self._lock_path()
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+                # Not for writing: a file system that becomes read-only refuses while a file is open for it.
+                descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
             except OSError as error:
                 raise self._failed("use", error) from error
             try:

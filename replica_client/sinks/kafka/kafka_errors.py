@@ -38,6 +38,14 @@ _NEVER_PASS = frozenset(
         KafkaError.INVALID_RECORD,
     )
 )
+UNKNOWN_TOPIC = frozenset(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+)
+"""Codes of a topic that does not exist, of brokers and of librdkafka."""
 UNWRITABLE = frozenset(
     (
         KafkaError.MSG_SIZE_TOO_LARGE,

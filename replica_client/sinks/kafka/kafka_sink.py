@@ -113,7 +113,7 @@ class KafkaSink:
     def _found(self) -> Found:
         """Return what the position topic holds; no producer is fenced."""
         with kafka_errors(self._options.bootstrap_servers):
-            return read_position(self._options, GrowingKeys())
+            return read_position(self._options, GrowingKeys(), may_be_new=True)
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
@@ -182,12 +182,7 @@ class KafkaSink:
         Raises:
             ForeignOwnerError: it is another one's.
         """
-        try:
-            owners = self._found().owners
-        except SinkError as error:
-            if "UNKNOWN_TOPIC" not in str(error):
-                raise
-            owners = ()  # it is made later
+        owners = self._found().owners
         mine = claim.resolve(owners)
         for other in owners:
             if other.id not in (mine.id, claim.takes_over):

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError, SinkError
@@ -31,7 +31,7 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
 from replica_client.position.stores.ownership import Owner
-from replica_client.sinks.kafka.kafka_errors import sink_error
+from replica_client.sinks.kafka.kafka_errors import UNKNOWN_TOPIC, sink_error
 from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
 
 _VERSION = 1
@@ -67,16 +67,22 @@ def position_record(position: Position | None, ahead: int, last: str) -> dict[st
     return {_POSITION: json.dumps(value)}
 
 
-def read_position(options: KafkaOptions, state: GrowingKeys) -> Found:
-    """What the position topic holds; empty when it is new.
+def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool = False) -> Found:
+    """Return what the position topic holds; nothing when it is empty.
 
-    Call it after ``init_transactions`` of its only writer: no transaction of that one is open then.
+    A writer calls it after ``init_transactions``: no transaction of its own is open then.
+
+    Args:
+        options: of the sink.
+        state: the keys of what grows.
+        may_be_new: a topic that does not exist holds nothing. A writer, which makes its topic before, is
+            told an error instead: it must not begin again because a broker does not know the topic yet.
 
     Raises:
         SinkError: a broker is away, or what is there is no position of this release.
     """
     topic = options.named(options.position_topic)
-    records = _records(options, topic)
+    records = _records(options, topic, may_be_new)
     try:
         text = records.get(_POSITION)
         if text is None:
@@ -100,14 +106,19 @@ def read_position(options: KafkaOptions, state: GrowingKeys) -> Found:
         ) from error
 
 
-def _records(options: KafkaOptions, topic: str) -> dict[str, str]:
-    """The last values of a topic's keys, without those that are gone."""
+def _records(options: KafkaOptions, topic: str, may_be_new: bool) -> dict[str, str]:
+    """Return the last values of a topic's keys, without those that were deleted."""
     records: dict[str, str] = {}
     # A reader of committed records is told that the topic ends where the first open transaction begins: what was
     # committed behind it would be passed over, and an old position taken for the last one.
     with _consumer(options, "read_uncommitted") as consumer:
         partition = TopicPartition(topic, 0)
-        _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
+        try:
+            _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
+        except KafkaException as unknown:
+            if may_be_new and unknown.args[0].code() in UNKNOWN_TOPIC:
+                return {}
+            raise
     if end <= 0:
         return {}
     with _consumer(options, "read_committed") as consumer:

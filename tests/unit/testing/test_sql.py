@@ -6,6 +6,7 @@ import re
 import pytest
 
 from replica_client.errors import ServerError
+from replica_client.server import show_events
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.budget import SessionBudget
 from replica_client.server.served_library import BinlogLibrary
@@ -144,6 +145,16 @@ async def test_events_of_a_file(session) -> None:
     ):
         with pytest.raises(ServerError, match="SHOW BINLOG EVENTS"):
             await session.execute(sql)
+
+
+async def test_events_too_large_to_be_opened(session, monkeypatch) -> None:
+    _, whole = await listed(session, "SHOW BINLOG EVENTS")
+    monkeypatch.setattr(show_events, "MAX_DECODED", 20)
+    _, heads = await listed(session, "SHOW BINLOG EVENTS")
+    assert [row[:5] for row in heads] == [row[:5] for row in whole]
+    for head, row in zip(heads, whole, strict=True):
+        assert head[5].startswith(row[5]) or head[5] == f"{row[4] - row[1]} bytes"
+    assert any(head[5].startswith("use `shop`") for head in heads)
 
 
 def test_like_is_as_sql_says() -> None:
