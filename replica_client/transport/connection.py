@@ -510,6 +510,12 @@ class SourceConnection:
             connection.abort()
             raise
 
+    def abort(self) -> None:
+        """End the session at once; a statement that runs fails."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
     async def __aenter__(self) -> Self:
         return self
 

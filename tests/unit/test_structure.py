@@ -39,7 +39,7 @@ LONG = {
     "rows/columnar.py",
     "rows/image.py",
     "schema/history.py",
-    "sinks/mirror/mysql_store.py",
+    "sinks/mirror/mysql_database.py",
     "sinks/mirror/table_store.py",
     "transport/connection.py",
 }

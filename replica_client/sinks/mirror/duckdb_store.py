@@ -147,8 +147,9 @@ class DuckdbDatabase(DuckdbRows):
         self.change(f"INSERT INTO {table} ({names}) SELECT {names} FROM {rebuilt}")
         self.change(f"DROP TABLE {rebuilt}")
 
-    def objects(self, name: TableName) -> list[str]:
+    def objects(self, model: TableModel) -> list[str]:
         """See the base: indexes and comments. Views have the table's name only, and stay."""
+        name = (model.database, model.name)
         where = "schema_name = ? AND table_name = ? AND database_name = current_database()"
         values = (self._stored_schema(name[0]), self.names.name(name))
         found = self.rows(

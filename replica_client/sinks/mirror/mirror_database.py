@@ -59,6 +59,9 @@ class MirrorDatabase(ABC):
         leases: whether another connection can write beats; otherwise no other process can have the database open, or
             the process that opens it last writes.
         alters: whether :meth:`alter` alters tables in place.
+        native: whether it has the source's types, and converts values as the source does.
+        ddl_commits: whether DDL ends a transaction.
+        database_column: of the mirror's own tables, with the name of a source's database.
     """
 
     where: str
@@ -73,6 +76,9 @@ class MirrorDatabase(ABC):
     leases = True
     shared = True
     alters = False
+    native = False
+    ddl_commits = False
+    database_column = "database"
 
     @abstractmethod
     def prepare(self) -> None:
@@ -104,6 +110,26 @@ class MirrorDatabase(ABC):
     @abstractmethod
     def in_transaction(self) -> bool:
         """Whether a transaction was begun."""
+
+    @property
+    def unlocked(self) -> bool:
+        """Whether DDL ended the transaction that was begun, with its locks."""
+        return False
+
+    def at_step(self, position: str, number: int, *, may_repeat: bool) -> None:
+        """Note which statement of the source is done next.
+
+        Args:
+            position: of the statement; empty where it is none.
+            number: which of its changes it is.
+            may_repeat: whether it may have been done before a crash.
+        """
+        return
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the tables are already as the statement of :meth:`at_step` leaves them."""
+        return False
 
     @abstractmethod
     def begin(self) -> None:
@@ -184,24 +210,30 @@ class MirrorDatabase(ABC):
         """Remove a table, where it is there."""
         self.change(f"DROP TABLE IF EXISTS {self.table(name)}")
 
+    def drop_unknown(self, name: TableName) -> None:
+        """Remove a table of a name that the mirror has no definition of, where it is there."""
+        self.drop(name)
+
     def renew(self, old: TableModel, new: TableModel) -> None:
-        """Replace a table by an empty one of the same name; what users put on it stays where that can be.
+        """Replace a table by an empty one; what users put on it stays where that can be.
 
         Args:
             old: its definition.
-            new: its definition then.
+            new: its definition then, which may have another name.
         """
-        name = (old.database, old.name)
-        objects = self.objects(name)
-        self.drop(name)
+        name, after = (old.database, old.name), (new.database, new.name)
+        if name != after:
+            self.rename(name, new)
+        objects = self.objects(old.renamed(*after))
+        self.drop(after)
         self.create(new)
-        self.make_objects((new.database, new.name), objects)
+        self.make_objects(after, objects)
 
     def alter(self, alteration: Alteration) -> bool:
-        """Alter a table in place; returns False where this database needs another table with its rows."""
+        """Alter a table in place, its name too; returns False where this database needs another table with its rows."""
         return False
 
-    def objects(self, name: TableName) -> list[str]:
+    def objects(self, model: TableModel) -> list[str]:
         """Return SQL for what users put on a table and goes with it, such as indexes."""
         return []
 
@@ -236,9 +268,9 @@ class MirrorDatabase(ABC):
             new: what it is then.
         """
 
-    @abstractmethod
     def replace(self, rebuilt: str, new: TableModel) -> None:
         """Give a table that was made as :attr:`rebuilt` the name of one that is gone."""
+        raise NotImplementedError
 
     @abstractmethod
     def has(self, stored: str) -> bool:

@@ -256,6 +256,8 @@ class PostgresDatabase(StatementDatabase):
     def renew(self, old: TableModel, new: TableModel) -> None:
         """Empty a table and give it another definition, in place."""
         _check_names(new)
+        if (old.database, old.name) != (new.database, new.name):
+            self.rename((old.database, old.name), new)
         table = self.table((new.database, new.name))
         oid = self._objects.oid(_plain(table))
         if oid is None:
@@ -274,6 +276,8 @@ class PostgresDatabase(StatementDatabase):
         """See the base: by PostgreSQL's own ALTER TABLE."""
         before, after = alteration.before, alteration.after
         _check_names(after)
+        if (before.database, before.name) != (after.database, after.name):
+            self.rename((before.database, before.name), after)
         table = self.table((after.database, after.name))
         for name, values in alteration.replaced.items():
             column = _quoted(name)

@@ -260,9 +260,9 @@ class SqliteDatabase(StatementDatabase):
             return super().change_rows(model, key, removed, added, strict=strict)
         return MirrorDatabase.change_rows(self, model, key, removed, added, strict=strict)
 
-    def objects(self, name: TableName) -> list[str]:
+    def objects(self, model: TableModel) -> list[str]:
         """See the base: indexes and triggers. Views have the table's name only, and stay."""
-        stored = self.names.name(name)
+        stored = self._stored(model)
         found = self.rows(
             "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type IN ('index', 'trigger') "
             "AND sql IS NOT NULL ORDER BY type, name",

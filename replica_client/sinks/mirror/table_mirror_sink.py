@@ -13,6 +13,7 @@ from replica_client.rows.row import Row
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
+    ApplySchema,
     Collector,
     NewTable,
     Step,
@@ -20,6 +21,7 @@ from replica_client.sinks.mirror.collector import (
     copied_values,
     gone_table,
     of_tables,
+    refused_change,
     tables_of,
 )
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
@@ -66,6 +68,10 @@ class TableMirrorSink:
     def _lacks_table(self, error: Exception) -> bool:
         """Whether an error says that a table of the source's is not there."""
         raise NotImplementedError
+
+    def _refuses(self, error: Exception) -> bool:
+        """Return whether the database refuses a schema change that another one of its kind may do."""
+        return False
 
     def _concerns_all(self, error: BaseException | None) -> bool:
         """Return whether an error of the database would meet every table, as a missing right does."""
@@ -210,6 +216,8 @@ class TableMirrorSink:
             except Exception as error:
                 # Somebody dropped it.
                 gone = gone_table(self._where, error, step) if self._lacks_table(error) else None
+                if gone is None and isinstance(step, ApplySchema) and self._refuses(error):
+                    gone = refused_change(self._where, error, step)
                 if gone is None:
                     raise
                 raise gone from error
@@ -220,7 +228,11 @@ class TableMirrorSink:
         elif isinstance(step, NewTable):
             store.create(step.model)
         else:
-            apply_schema(store, step, create=self._create)
+            store.at_step(f"{step.change.file}:{step.change.position}", step.number)
+            try:
+                apply_schema(store, step, create=self._create)
+            finally:
+                store.at_step("", 0)
 
     def _commit(self, checkpoint: Checkpoint) -> None:
         store, collector = self._opened()

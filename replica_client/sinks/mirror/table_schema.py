@@ -60,6 +60,9 @@ def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
 
 def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
     change, after = step.change, step.change.after
+    if store.is_done and after is not None:
+        store.rename((before.database, before.name), after)
+        return
     if store.is_empty(before) and not brings_rows(change):
         # Without rows nothing can be lost; what is not known comes with the first row.
         if after is None:
@@ -71,7 +74,7 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
         if after is None:
             raise CannotFollowError("what it does is not understood")
         sources = column_sources(change, before, after)
-        if _keeps_rows(before, after, sources):
+        if not store.native and _keeps_rows(before, after, sources):
             store.rename((before.database, before.name), after)
         elif store.alters:
             store.alter(_alteration(store, before, after, sources, step.timestamp))
@@ -111,15 +114,16 @@ def _alteration(
     Raises:
         CannotFollowError: a value does not fit, or its new value is not known.
     """
-    if not any(source.old for source in sources):
+    if not store.native and not any(source.old for source in sources):
         raise CannotFollowError("no column is left of those that were there")
     constants = [None if one.old is not None else added_value(one, timestamp) for one in sources]
     checked: list[tuple[ColumnModel, Conversion]] = []
     for source in sources:
-        if source.old is None or widens(source.old, source.column):
+        if source.old is None or (not store.native and widens(source.old, source.column)):
             continue
+        # Raises where the source's conversion is not sure to be the one here.
         convert = conversion(source.old, source.column)
-        if convert is not None:
+        if convert is not None and not store.native:
             checked.append((source.old, convert))
     replaced: dict[str, dict[object, object]] = {}
     if checked:

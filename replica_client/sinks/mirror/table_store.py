@@ -62,6 +62,8 @@ class TableStore:
         self._key, self._token = "owner", secrets.token_hex(8)
         self._prefix = ""
         self._foreign: dict[TableName, Owner] = {}
+        # Until a position is committed, statements may come that were done before a crash.
+        self._may_repeat = True
         self._state = GrowingKeys()
         self._names = database.names
         self.tables: dict[TableName, TableModel] = {}
@@ -207,7 +209,9 @@ class TableStore:
     def _read_documents(self, table: str, column: str) -> list[tuple[TableName, dict[str, Any]]]:
         return [
             ((str(found[0]), str(found[1])), json.loads(found[2]))
-            for found in self._database.rows(f"SELECT database, name, {column} FROM {table}")
+            for found in self._database.rows(
+                f"SELECT {self._database.database_column}, name, {column} FROM {table}"
+            )
         ]
 
     def _read(self) -> Checkpoint | None:
@@ -281,10 +285,10 @@ class TableStore:
         self._database.put(self._database.state_table, ("name", "value"), (name, value))
 
     def _put_document(self, table: str, column: str, name: TableName, text: str) -> None:
-        self._database.put(table, ("database", "name", column), (*name, text))
+        self._database.put(table, (self._database.database_column, "name", column), (*name, text))
 
     def _take_document(self, table: str, name: TableName) -> None:
-        self._database.take(table, ("database", "name"), name)
+        self._database.take(table, (self._database.database_column, "name"), name)
 
     def begin(self) -> None:
         """Begin a transaction where none is.
@@ -293,7 +297,7 @@ class TableStore:
             SinkError: another process took the mirror over.
         """
         database = self._database
-        if database.in_transaction:
+        if database.in_transaction and not database.unlocked:
             return
         database.begin()
         found = database.rows(
@@ -323,6 +327,7 @@ class TableStore:
             del self.copies[copy.name]
         database.commit()
         self._state.saved(plan)
+        self._may_repeat = False
 
     def abort(self) -> None:
         """Break the connection, from another thread."""
@@ -370,7 +375,8 @@ class TableStore:
         for table, column in self._documents():
             for (text,) in list(
                 database.rows(
-                    f"SELECT {column} FROM {table} WHERE database = {database.mark} AND name = {database.mark}",
+                    f"SELECT {column} FROM {table} WHERE {database.database_column} = {database.mark} "
+                    f"AND name = {database.mark}",
                     name,
                 )
             ):
@@ -389,8 +395,7 @@ class TableStore:
             self._check_owner((new.database, new.name))
             self._take_document(self._database.tables_table, name)
             self.tables.pop(name, None)
-            self._database.rename(name, new)
-        self._database.renew(old.renamed(new.database, new.name), new)
+        self._database.renew(old, new)
         self._keep(new)
 
     def alter(self, alteration: Alteration) -> None:
@@ -405,7 +410,6 @@ class TableStore:
             self._check_owner((after.database, after.name))
             self._take_document(self._database.tables_table, name)
             self.tables.pop(name, None)
-            self._database.rename(name, after)
         try:
             self._database.alter(alteration)
         except self._database.conflict as error:
@@ -417,6 +421,20 @@ class TableStore:
     def alters(self) -> bool:
         """Whether tables are altered in place."""
         return self._database.alters
+
+    @property
+    def native(self) -> bool:
+        """Whether the database has the source's types, and converts values as the source does."""
+        return self._database.native
+
+    def at_step(self, position: str, number: int) -> None:
+        """Note which statement of the source is done next; see :meth:`MirrorDatabase.at_step`."""
+        self._database.at_step(position, number, may_repeat=self._may_repeat)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the tables are already as the statement of :meth:`at_step` leaves them."""
+        return self._database.is_done
 
     def _keep(self, model: TableModel) -> None:
         name = (model.database, model.name)
@@ -472,18 +490,22 @@ class TableStore:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
         self.begin()
         begun = self.copies.get(copy.name)
+        database = self._database
         old = self.tables.get(copy.name) or (None if begun is None else begun.definition)
-        if copy.definition is None:
-            self.drop(copy.name)
-        elif old is not None:
-            self._take_document(self._database.tables_table, copy.name)
-            self.tables.pop(copy.name, None)
-            self._database.renew(old, copy.definition)
-        else:
-            self.drop(copy.name)
-            self._database.create(copy.definition)
+        self._take_document(database.tables_table, copy.name)
+        self.tables.pop(copy.name, None)
         self._note(copy)
-        self._database.commit()
+        if database.ddl_commits:
+            # A table that is half made is begun again.
+            database.commit()
+        if copy.definition is not None and old is not None:
+            database.renew(old, copy.definition)
+        else:
+            (database.drop_unknown if old is None else database.drop)(copy.name)
+            if copy.definition is not None:
+                database.create(copy.definition)
+        if database.in_transaction:
+            database.commit()
 
     def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
@@ -530,7 +552,7 @@ class TableStore:
         except database.conflict as error:
             name = f"{new.database}.{new.name}"
             raise DivergedError(name, "two rows have the same new key") from error
-        objects = database.objects((old.database, old.name))
+        objects = database.objects(old)
         self.drop((old.database, old.name))
         database.replace(database.rebuilt, new)
         database.make_objects((new.database, new.name), objects)

@@ -1,0 +1,301 @@
+"""Rows of a mirror on MySQL or MariaDB."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from replica_client.errors import ServerError
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.quoting import before_arguments, mysql_name
+from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
+from replica_client.sinks.mirror.mysql_values import (
+    BYTES,
+    GEOMETRIES,
+    TargetServer,
+    key_value,
+    placeholder,
+)
+from replica_client.tables.net_changes import Values
+
+_MOST_ROWS: Final = 500
+_JOINED: Final = 16
+"""Different rows of a table without key from which on one join is cheaper than a search for each."""
+_DUPLICATE: Final = 1062
+_LONG: Final = frozenset(
+    (
+        *(f"{size}{kind}" for size in ("", "tiny", "medium", "long") for kind in ("text", "blob")),
+        "json",
+        "vector",
+    )
+)
+_DENIED: Final = frozenset((1044, 1142, 1227))
+
+
+class _NotAllowedError(Exception):
+    """The account may not make temporary tables."""
+
+
+class MysqlRows(MirrorDatabase):
+    """See the module; names and definitions are to be told.
+
+    Attributes:
+        staging: the database, as SQL, that temporary tables are made in.
+    """
+
+    mark = "%s"
+    conflict = KeyTwiceError
+    staging: str
+    _target: TargetServer
+    _packet: int
+    _changed: bool
+
+    @abstractmethod
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement, in which a % of a name is doubled."""
+
+    def quoted(self, name: str) -> str:
+        """See the base."""
+        return before_arguments(mysql_name(name))
+
+    def _of(self, model: TableModel) -> str:
+        return self.table((model.database, model.name))
+
+    def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
+        """See the base."""
+        self._insert(table, model, rows)
+
+    def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
+        """See the base; a row in another one's place keeps columns of the operator."""
+        # VALUES() is deprecated where an alias can be given, and the only way where it cannot.
+        alias = not self._target.is_mariadb and self._target.version >= (8, 0, 19)
+        new = "new.{}" if alias else "VALUES({})"
+        names = [self.quoted(column.name) for column in model.columns]
+        sets = ", ".join(f"{name} = {new.format(name)}" for name in names)
+        end = f"{' AS new' * alias} ON DUPLICATE KEY UPDATE {sets}"
+        self._insert(self._of(model), model, rows, end)
+
+    def _insert(self, table: str, model: TableModel, rows: Iterable[Values], end: str = "") -> None:
+        names = ", ".join(self.quoted(column.name) for column in model.columns)
+        one = f"({', '.join(placeholder(column) for column in model.columns)})"
+        self._changed = True
+        with _conflicts():
+            for group in self._chunks(rows):
+                marks = ", ".join([one] * len(group))
+                self.run(f"INSERT INTO {table} ({names}) VALUES {marks}{end}", _flat(group))
+
+    def change_rows(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        removed: Collection[Values],
+        added: Mapping[Values, Values],
+        *,
+        strict: bool,
+    ) -> int:
+        """See the base; a row in another one's place is updated, so that columns of the operator stay."""
+        same = [values for values in removed if values in added]
+        done = self._count(model, key, same) if strict else len(same)
+        if done != len(same):
+            return done
+        gone = [values for values in removed if values not in added]
+        done += self.remove(model, key, gone)
+        if strict and done != len(removed):
+            return done
+        known = set(same)
+        new = [row for values, row in added.items() if values not in known]
+        put = [added[values] for values in same]
+        if not strict:
+            put, new = [*put, *new], []
+        self._insert(self._of(model), model, new)
+        self.put_rows(model, key, put)
+        return done
+
+    def _count(self, model: TableModel, key: Sequence[int], keys: Iterable[Values]) -> int:
+        """Return how many of some keys are there."""
+        table = self._of(model)
+        return sum(
+            int(self.run(f"SELECT COUNT(*) FROM {table} WHERE {where}", values)[0][0])
+            for where, values in self._conditions(model, key, keys)
+        )
+
+    def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
+        """See the base."""
+        table = self._of(model)
+        return sum(
+            self.change(f"DELETE FROM {table} WHERE {where}", values)
+            for where, values in self._conditions(model, key, keys)
+        )
+
+    def _conditions(
+        self, model: TableModel, key: Sequence[int], keys: Iterable[Values]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """Yield conditions with their values that keys are these, each of some of them."""
+        names = [self.quoted(model.columns[at].name) for at in key]
+        marks = [placeholder(model.columns[at]) for at in key]
+        left, one = names[0], marks[0]
+        if len(key) > 1:
+            left, one = f"({', '.join(names)})", f"({', '.join(marks)})"
+        for group in self._chunks(_compared(model, key, values) for values in keys):
+            yield f"{left} IN ({', '.join([one] * len(group))})", _flat(group)
+
+    def patch(
+        self,
+        model: TableModel,
+        key: Sequence[int],
+        patched: Sequence[int],
+        rows: Sequence[tuple[Values, Values]],
+    ) -> int:
+        """See the base."""
+
+        def equal(indexes: Sequence[int], between: str) -> str:
+            columns = [model.columns[at] for at in indexes]
+            return between.join(f"{self.quoted(one.name)} = {placeholder(one)}" for one in columns)
+
+        # The server counts rows that an UPDATE changed, not those that it found.
+        keys = dict.fromkeys(before for _, before in rows)
+        missing = len(keys) - self._count(model, key, keys)
+        sql = f"UPDATE {self._of(model)} SET {equal(patched, ', ')} WHERE {equal(key, ' AND ')}"
+        self._changed = True
+        with _conflicts():
+            for values, before in rows:
+                self.run(sql, (*values, *_compared(model, key, before)))
+        return len(rows) - missing
+
+    # Tables without a key.
+
+    def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
+        """See the base: many rows are found by one join on a digest, as there is no index on all columns."""
+        table = self._of(model)
+        if len(counts) >= _JOINED and self._target.version >= (8,):
+            with contextlib.suppress(_NotAllowedError):
+                return self._take_many(model, table, counts)
+        matches = [self._target.match(column) for column in model.columns]
+        where = " AND ".join(condition for condition, _ in matches)
+        done = 0
+        for row, count in counts:
+            values = [
+                value if value is None or convert is None else convert(value)
+                for value, (_, convert) in zip(row, matches, strict=True)
+            ]
+            done += self.change(f"DELETE FROM {table} WHERE {where} LIMIT {count}", values)
+        return done
+
+    def _take_many(
+        self, model: TableModel, table: str, counts: Collection[tuple[Values, int]]
+    ) -> int:
+        """Delete many rows of a table without key by one join on a digest.
+
+        The digest of both sides is the server's. Equal rows cannot be told apart in a join: all of them
+        go, and those that stay are put back.
+        """
+        digest = _digest(model)
+        rows, wanted, found, numbers = (
+            f"{self.staging}.{name}"
+            for name in ("fewer_rows", "fewer", "fewer_found", "fewer_numbers")
+        )
+        # MySQL needs a default database for a DELETE of several tables, though all are qualified.
+        self.run(f"USE {self.staging}")
+        try:
+            self.run(f"CREATE TEMPORARY TABLE {rows} LIKE {table}")
+        except ServerError as error:
+            if error.errno in _DENIED:
+                raise _NotAllowedError from error
+            raise
+        self._insert(rows, model, (row for row, count in counts for _ in range(count)))
+        key = "row_digest BINARY(32) PRIMARY KEY, row_count BIGINT NOT NULL"
+        self.run(f"CREATE TEMPORARY TABLE {wanted} ({key})")
+        self.run(f"INSERT INTO {wanted} SELECT {digest}, COUNT(*) FROM {rows} GROUP BY 1")
+        self.run(f"CREATE TEMPORARY TABLE {found} ({key}, row_found BIGINT NOT NULL)")
+        self.run(
+            f"INSERT INTO {found} SELECT s.row_digest, s.row_count, COUNT(*) "
+            f"FROM (SELECT {digest} AS d FROM {table}) t STRAIGHT_JOIN {wanted} s ON s.row_digest = t.d GROUP BY s.row_digest, s.row_count"
+        )
+        ((done, most),) = self.run(
+            f"SELECT SUM(LEAST(row_count, row_found)), MAX(row_found - row_count) FROM {found}"
+        )
+        self.run(
+            f"DELETE {table} FROM {table} STRAIGHT_JOIN {wanted} ON {wanted}.row_digest = {_digest(model, table)}"
+        )
+        if int(most or 0) > 0:
+            self._put_back(model, table, (rows, found, numbers), int(most))
+        for one in (rows, wanted, found, numbers):
+            self.run(f"DROP TEMPORARY TABLE IF EXISTS {one}")
+        return int(done or 0)
+
+    def _put_back(
+        self, model: TableModel, table: str, staged: tuple[str, str, str], most: int
+    ) -> None:
+        """Add the rows again that are more than those that were to go."""
+        rows, found, numbers = staged
+        names = ", ".join(self.quoted(column.name) for column in model.columns)
+        self.run(f"CREATE TEMPORARY TABLE {numbers} (number INT PRIMARY KEY)")
+        for group in self._chunks((number,) for number in range(most)):
+            marks = ", ".join(["(%s)"] * len(group))
+            self.run(f"INSERT INTO {numbers} VALUES {marks}", _flat(group))
+        shown = ", ".join(f"r.{self.quoted(column.name)}" for column in model.columns)
+        self.run(
+            f"INSERT INTO {table} ({names}) SELECT {shown} FROM (SELECT *, {_digest(model)} AS digest_of_row "
+            f"FROM {rows}) r JOIN {found} s ON s.row_digest = r.digest_of_row "
+            f"JOIN {numbers} n ON n.number < s.row_found - s.row_count GROUP BY s.row_digest, n.number"
+        )
+
+    def _chunks(self, rows: Iterable[Values]) -> Iterator[list[Values]]:
+        """Yield the rows in groups that make statements of a moderate size."""
+        limit = min(self._packet // 4, 4 << 20)
+        group: list[Values] = []
+        size = 0
+        for row in rows:
+            length = sum(2 * len(v) if isinstance(v, (str, bytes)) else 24 for v in row)
+            if group and (len(group) >= _MOST_ROWS or size + length > limit):
+                yield group
+                group, size = [], 0
+            group.append(row)
+            size += length
+        if group:
+            yield group
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    """Raise the error of a row whose key is there."""
+    try:
+        yield
+    except ServerError as error:
+        if error.errno == _DUPLICATE:
+            raise KeyTwiceError(str(error)) from error
+        raise
+
+
+def _digest(model: TableModel, table: str = "") -> str:
+    """Return SQL that tells rows apart by all their columns."""
+    texts = ", ".join(_part(column, table) for column in model.columns)
+    return f"UNHEX(SHA2(CONCAT({texts}), 256))"
+
+
+def _part(column: ColumnModel, table: str) -> str:
+    text = _exact(column, table)
+    if column.kind in _LONG or column.kind in GEOMETRIES:
+        # Joined, long values could exceed max_allowed_packet: the server makes NULL of that.
+        return f"IFNULL(SHA2({text}, 256), '-')"
+    return f"IFNULL(CONCAT(LENGTH({text}), ':', {text}), '-')"
+
+
+def _exact(column: ColumnModel, table: str) -> str:
+    """Return SQL whose text tells the values of a column apart."""
+    name = f"{table}{'.' * bool(table)}{before_arguments(mysql_name(column.name))}"
+    if column.kind == "float":
+        return f"CAST({name} + 0e0 AS CHAR)"  # FLOAT is shown with six digits otherwise
+    return name if column.kind in BYTES or column.kind in GEOMETRIES else f"CAST({name} AS CHAR)"
+
+
+def _compared(model: TableModel, key: Sequence[int], values: Values) -> Values:
+    """Return a key as it is compared with stored ones."""
+    return tuple(key_value(model.columns[at], value) for at, value in zip(key, values, strict=True))
+
+
+def _flat(rows: list[Values]) -> list[Any]:
+    return [value for row in rows for value in row]
