@@ -470,7 +470,7 @@ class MysqlDatabase(MysqlRows):
             if source.old is None:
                 definition += _default(source.column, constant)
                 clauses.append(f"ADD COLUMN {definition} {position}")
-            elif source.old != source.column or position != self._old_place(
+            elif source.old != source.column or position != self._unmoved(
                 before, sources, source.old
             ):
                 name = self.quoted(source.old.name)
@@ -480,7 +480,7 @@ class MysqlDatabase(MysqlRows):
             clauses.append(f"ADD PRIMARY KEY ({self._key(after)})")
         return clauses
 
-    def _old_place(
+    def _unmoved(
         self, before: TableModel, sources: Sequence[ColumnSource], old: ColumnModel
     ) -> str:
         """Return where a column is without any clause, once those that go are gone."""
