@@ -212,8 +212,8 @@ class MysqlRows(MirrorDatabase):
         self.run(f"CREATE TEMPORARY TABLE {found} ({key}, row_found BIGINT NOT NULL)")
         digests = f"SELECT {digest} AS d FROM {table}"
         self.run(
-            f"INSERT INTO {found} SELECT s.row_digest, s.row_count, COUNT(*) FROM ({digests}) t STRAIGHT_JOIN {wanted} s "
-            "ON s.row_digest = t.d GROUP BY s.row_digest, s.row_count"
+            f"INSERT INTO {found} SELECT s.row_digest, s.row_count, COUNT(*) "
+            f"FROM ({digests}) t STRAIGHT_JOIN {wanted} s ON s.row_digest = t.d GROUP BY s.row_digest, s.row_count"
         )
         ((done, most),) = self.run(
             f"SELECT SUM(LEAST(row_count, row_found)), MAX(row_found - row_count) FROM {found}"
