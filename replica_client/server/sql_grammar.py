@@ -37,7 +37,7 @@ _TOKEN = re.compile(
       | (?P<number>-?[0-9]+(?:\.[0-9]+)?)
       | (?P<system>@@(?:(?:global|session|local|persist|persist_only)\.)?`?\w+`?)
       | (?P<user>@`?\w+`?)
-      | (?P<word>`?[A-Za-z_]\w*`?(?:\.\w+)*)
+      | (?P<word>`?[A-Za-z_]\w*`?(?:\.\w+){0,3})
       | (?P<sign>:=|[(),=*;])
     )""",
     re.VERBOSE | re.IGNORECASE,
@@ -45,6 +45,7 @@ _TOKEN = re.compile(
 _SET_IGNORED = re.compile(
     r"SET\s+(NAMES|CHARACTER|TRANSACTION|SESSION TRANSACTION)\b", re.IGNORECASE
 )
+_ANY: Final = ("%", True)
 _SCOPES: Final = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
 
 
@@ -255,35 +256,46 @@ def unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", body)
 
 
-def is_like(text: str, pattern: str) -> bool:
-    """Whether a text matches SQL's LIKE: ``%`` is any text, ``_`` one character, a backslash quotes them.
+class LikePattern:
+    """A pattern of SQL's LIKE: ``%`` is any text, ``_`` one character, a backslash quotes them.
 
-    Its cost is at most the product of both lengths, whatever the pattern.
+    The cost of a comparison is at most the square of the text's length, however long the pattern is.
     """
-    parts: list[tuple[str, bool]] = []
-    escaped = False
-    for sign in pattern:
-        if sign == "\\" and not escaped:
-            escaped = True
-            continue
-        parts.append((sign, not escaped and sign in "%_"))
+
+    def __init__(self, pattern: str) -> None:
+        self._parts: list[tuple[str, bool]] = []
         escaped = False
-    at = part = 0
-    star, resume = -1, 0
-    while at < len(text):
-        sign, special = parts[part] if part < len(parts) else ("", False)
-        if special and sign == "%":
-            star, resume = part, at
-            part += 1
-        elif (special and sign == "_") or (not special and sign == text[at]):
-            at += 1
-            part += 1
-        elif star >= 0:
-            resume += 1
-            part, at = star + 1, resume
-        else:
+        for sign in pattern:
+            if sign == "\\" and not escaped:
+                escaped = True
+                continue
+            part = (sign, not escaped and sign in "%_")
+            if part != _ANY or self._parts[-1:] != [_ANY]:
+                self._parts.append(part)
+            escaped = False
+        self._shortest = sum(part != _ANY for part in self._parts)
+
+    def matches(self, text: str) -> bool:
+        """Return whether a text matches."""
+        parts = self._parts
+        if len(text) < self._shortest:
             return False
-    return all(one == ("%", True) for one in parts[part:])
+        at = part = 0
+        star, resume = -1, 0
+        while at < len(text):
+            sign, special = parts[part] if part < len(parts) else ("", False)
+            if special and sign == "%":
+                star, resume = part, at
+                part += 1
+            elif (special and sign == "_") or (not special and sign == text[at]):
+                at += 1
+                part += 1
+            elif star >= 0:
+                resume += 1
+                part, at = star + 1, resume
+            else:
+                return False
+        return all(one == _ANY for one in parts[part:])
 
 
 def normal(sql: str) -> str:

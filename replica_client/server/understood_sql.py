@@ -25,6 +25,7 @@ from replica_client.server.sql_grammar import (
     Assignments,
     Call,
     Expression,
+    LikePattern,
     Literal,
     Other,
     Select,
@@ -32,7 +33,6 @@ from replica_client.server.sql_grammar import (
     SystemVariable,
     UserVariable,
     bare,
-    is_like,
     normal,
     not_understood,
     parse,
@@ -287,7 +287,11 @@ class SqlSession:
             else:
                 lowered = {**(await self._source_variables()), **own}
         if pattern is not None:
-            names = [name for name in lowered if is_like(name, pattern)]
+            like, names = LikePattern(pattern), []
+            for name in lowered:
+                await self.budget.pace()
+                if like.matches(name):
+                    names.append(name)
         elif wanted is not None:
             names = [name for name in lowered if name in wanted]
         else:

@@ -57,7 +57,7 @@ async def test_every_statement_is_told() -> None:
         _, of_each = await passed(source, 0)
         _, of_some = await passed(source, FAR)
         changes = [
-            (change.file, change.offset)
+            (change.file, change.position)
             for transaction in rc.open_binlog(DATA).transactions()
             for change in transaction.schema_changes
         ]
