@@ -143,7 +143,7 @@ def _print_rows(state: TableState) -> int:
 
     lines, rows = Lines(), 0
     for line in state_lines(state):
-        lines.data(line)
+        lines.json_text(line)
         rows += 1
     lines.flush()
     return rows

@@ -23,6 +23,7 @@ from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
+from replica_client.codec.printable import printable
 from replica_client.storage.location import local_path
 
 EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
@@ -136,7 +137,7 @@ class _Shown:
         if total != status.appended and time.monotonic() - self._drawn < _PROGRESS_INTERVAL:
             return
         self._drawn = time.monotonic()
-        where = f"{status.file}:{status.position}" if status.file else "connecting"
+        where = f"{printable(status.file)}:{status.position}" if status.file else "connecting"
         if total == status.appended:
             where += ", up to date"
         self._progress.update(

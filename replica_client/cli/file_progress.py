@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from replica_client.codec.printable import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -47,7 +49,7 @@ class FileProgress:
         self._drawn = now
         position = transaction.position
         done = self._before.get(position.file, 0) + position.offset
-        self._progress.update(self._task, completed=done, description=position.file)
+        self._progress.update(self._task, completed=done, description=printable(position.file))
 
 
 @contextmanager

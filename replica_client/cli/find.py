@@ -168,7 +168,7 @@ def write_found(
         write_timeline(html, title, found)
     elif json:
         for one in found:
-            lines.data(one.to_json())
+            lines.json_text(one.to_json())
     else:
         lines.heading()
         for one in found:

@@ -59,7 +59,7 @@ def index(
                         {f"{t.database}.{t.name}" for t in file.index.tables if t.unfiltered}
                     ),
                 }
-                lines.data(json_lines.dumps(entry))
+                lines.json_text(json_lines.dumps(entry))
                 continue
             shown = "not kept" if size is None else str(size)
             made = "yes" if file.made else "no"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from replica_client.codec.printable import escaped_json, printable
+from replica_client.codec.printable import escaped_json, escaped_json_lines, printable
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import without_secrets
 
@@ -117,23 +117,45 @@ class Lines:
         """
         if not text.isprintable():
             text = "\n".join(map(printable, text.split("\n")))
-        self.data(text)
+        self._write(text)
 
     def data(self, text: str) -> None:
-        """Write one line for programs, as it is.
+        """Write a line for programs: as it is, but on a terminal without control characters.
 
         Raises:
             OSError: standard output cannot be written.
         """
+        if not text.isprintable() and self._stream.isatty():
+            text = "\n".join(map(printable, text.split("\n")))
+        self._write(text)
+
+    def coloured(self, text: str, colour: str) -> None:
+        """Write one line for people in a colour, which is a number of ECMA-48.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        self._write(f"\x1b[{colour}m{printable(text)}\x1b[0m")
+
+    def json_text(self, text: str) -> None:
+        """Write JSON; what steers a terminal is escaped.
+
+        Raises:
+            OSError: standard output cannot be written.
+        """
+        self._write(escaped_json(text))
+
+    def _write(self, text: str) -> None:
         with self._writing():
             self._stream.write(text + "\n")
 
     def encoded(self, lines: bytes | bytearray) -> None:
-        """Write lines for programs, each with its end, that are UTF-8 already.
+        """Write lines of UTF-8, each with its end, that are JSON or hold no control characters.
 
         Raises:
             OSError: standard output cannot be written.
         """
+        lines = escaped_json_lines(lines)
         with self._writing():
             binary = getattr(self._stream, "buffer", None)
             if binary is None:
@@ -146,7 +168,7 @@ class Lines:
 
     def json(self, value: Any) -> None:
         """Write one JSON object."""
-        self.data(escaped_json(json.dumps(value, ensure_ascii=False)))
+        self.json_text(json.dumps(value, ensure_ascii=False))
 
     def heading(self) -> None:
         """Write the table's heading."""

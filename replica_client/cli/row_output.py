@@ -74,11 +74,14 @@ class RowOutput:
         """
         self._hand_over()
         if self._json:
-            self._lines.data(change.to_json())
+            self._lines.json_text(change.to_json())
             return
         self._head()
         line = change_line(change)
-        self._lines.data(f"\x1b[{_COLOURS[change.kind]}m{line}\x1b[0m" if self._colours else line)
+        if self._colours:
+            self._lines.coloured(line, _COLOURS[change.kind])
+        else:
+            self._lines.line(line)
 
     def completed(self) -> None:
         """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""

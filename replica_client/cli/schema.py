@@ -89,7 +89,7 @@ def show(
 def export(sources: Sources, lower_case_table_names: LetterCase = None) -> None:
     """Print the whole history as one JSON document."""
     history = load(sources, lower_case_table_names)
-    Lines().data(json_module.dumps(history.to_json(), ensure_ascii=False, indent=1))
+    Lines().json_text(json_module.dumps(history.to_json(), ensure_ascii=False, indent=1))
 
 
 @app.command(

@@ -93,7 +93,7 @@ def _write_json(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
     keys = [json_text(name) for name in names]
     for row in rows:
         parts = (f"{key}: {json_text(value)}" for key, value in zip(keys, row, strict=True))
-        lines.data("{" + ", ".join(parts) + "}")
+        lines.json_text("{" + ", ".join(parts) + "}")
     lines.flush()
 
 

@@ -52,7 +52,7 @@ def stats(
         return
     lines = Lines(_TABLES)
     if json:
-        lines.data(json_lines.dumps(found.as_dict()))
+        lines.json_text(json_lines.dumps(found.as_dict()))
     else:
         _write(found, lines)
     lines.flush()

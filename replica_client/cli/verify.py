@@ -39,7 +39,7 @@ def verify(
     for table in report.tables:
         if json:
             # Rows hold dates and decimals.
-            lines.data(dumps(asdict(table), ensure_ascii=False, default=str))
+            lines.json_text(dumps(asdict(table), ensure_ascii=False, default=str))
         else:
             _show(lines, table)
     if json:

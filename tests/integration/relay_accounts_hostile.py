@@ -55,7 +55,10 @@ class Session:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         self = cls(reader, writer)
         try:
-            greeting = HandshakeV10.decode((await self.packet())[1])
+            first = (await self.packet())[1]
+            if first[:1] == b"\xff":  # no place for another login now
+                raise PermissionError(first[3:].decode("utf-8", "replace"))
+            greeting = HandshakeV10.decode(first)
             response = HandshakeResponse(
                 CAPABILITIES,
                 user,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.status import Status
 
+from replica_client.codec.printable import printable
 from replica_client.spark.pipeline.run_history import lag_of, rows_of
 
 _BRIEF: Final = 1.0
@@ -110,7 +111,7 @@ class Progress:
 
     def _print(self, key: str, line: str) -> None:
         self._said, self._printed = key, time.monotonic()
-        self._console.print(line, highlight=False, soft_wrap=True)
+        self._console.print(printable(line), highlight=False, soft_wrap=True, markup=False)
 
     def line(self) -> str:
         """The state on one line."""
