@@ -383,6 +383,10 @@ _COLUMN = (
 _OURS = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
+        r"SET SESSION sql_select_limit = [0-9]+, max_join_size = [0-9]+, sql_big_selects = 1, "
+        r"sql_quote_show_create = 1, sql_mode = S(?: /\*M?![0-9]+ , max_[a-z]+_time = 0 \*/)+",
+        r"SET SESSION sql_(?:require|generate_invisible)_primary_key = 0",
+        r"SELECT GET_LOCK\(S, [0-9]+\)|DO RELEASE_LOCK\(S\)|SELECT CONNECTION_ID\(\)",
         r"START TRANSACTION|COMMIT|ROLLBACK|SET AUTOCOMMIT = [01]|",
         r"SELECT (?:@@[A-Za-z_.]+|VERSION\(\))(?:, @@[A-Za-z_.]+)*",
         r"SET SESSION sql_mode = S, time_zone = S, foreign_key_checks = 0, unique_checks = 1, "
@@ -392,14 +396,18 @@ _OURS = tuple(
         r"WHERE (?:table_comment LIKE S|table_schema = S AND table_name = S)",
         r"CREATE DATABASE IF NOT EXISTS N",
         r"CREATE TABLE IF NOT EXISTS N\.mirror_[a-z]+ \([A-Za-z0-9_ (),]+\) ENGINE=InnoDB",
-        r"SELECT [a-z_, ]+ FROM N\.mirror_[a-z]+(?: WHERE name = S(?: FOR UPDATE)?)?",
+        r"SELECT [a-z_, ]+ FROM N\.mirror_[a-z]+"
+        r"(?: WHERE (?:database_name = S AND )?name = S(?: FOR UPDATE)?)?",
         rf"REPLACE INTO N\.mirror_[a-z]+ VALUES {_ROW}",
         r"DELETE FROM N\.mirror_[a-z]+ WHERE database_name = S AND name = S",
         rf"CREATE TABLE N\.N \({_COLUMN}(?:, {_COLUMN})*(?:, PRIMARY KEY \(N(?:, N)*\))?\) "
         r"ENGINE=InnoDB COMMENT = S",
         rf"ALTER TABLE N\.N (?:ADD COLUMN {_COLUMN} (?:FIRST|AFTER N), )*COMMENT = S",
         r"DROP TABLE(?: IF EXISTS)? N\.N",
-        rf"(?:INSERT|REPLACE) INTO N\.N VALUES {_ROW}(?:, {_ROW})*",
+        rf"(?:INSERT|REPLACE) INTO N\.N(?: \(N(?:, N)*\))? VALUES {_ROW}(?:, {_ROW})*"
+        r"(?: AS new)?(?: ON DUPLICATE KEY UPDATE N = (?:VALUES\(N\)|new\.N)"
+        r"(?:, N = (?:VALUES\(N\)|new\.N))*)?",
+        rf"SELECT COUNT\(\*\) FROM N\.N WHERE N IN \({_VALUE}(?:, {_VALUE})*\)",
         rf"DELETE FROM N\.N WHERE N IN \({_VALUE}(?:, {_VALUE})*\)",
         rf"DELETE FROM N\.N WHERE (?:[^;#]*?<=> {_VALUE}(?: AND )?)+ LIMIT [0-9]+",
         rf"UPDATE N\.N SET N = {_VALUE}(?:, N = {_VALUE})* WHERE N = {_VALUE}",
