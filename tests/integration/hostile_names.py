@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -261,7 +261,7 @@ def prove_hostile_names(
     texts: int,
     seed: int,
     lake_tables: int = 0,
-    redis_url: str = "",
+    others: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Run the proof; see the module.
@@ -273,7 +273,7 @@ def prove_hostile_names(
         texts: at least so many are made.
         seed: of the generator.
         lake_tables: tables that the lake has, too.
-        redis_url: of a Redis, for its sink.
+        others: more sinks, by name: their options with their type.
         say: is told how far it is.
 
     Raises:
@@ -290,7 +290,7 @@ def prove_hostile_names(
         source.execute(f"CREATE DATABASE {mysql_name(database)}")
     for table in tables[:half]:
         _make(source, table, maker)
-    sinks = sinks_of(work, target, redis_url)
+    sinks = sinks_of(work, target, others or {})
     settings = {"url": source.url(), "start": "earliest"}
     with DaemonProcess(work, settings, list(sinks.values())) as daemon:
         daemon.until_level(1200)
@@ -327,21 +327,23 @@ def prove_hostile_names(
     return report
 
 
-def sinks_of(work: Path, target: LocalServer, redis_url: str) -> dict[str, dict[str, Any]]:
+def sinks_of(
+    work: Path, target: LocalServer, others: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Every sink, by name."""
     found: dict[str, dict[str, Any]] = {
         "file": {"type": "file", "path": work / "lines"},
         "maxwell": {"type": "file", "path": work / "maxwell", "format": "maxwell"},
         "parquet": {"type": "parquet", "path": work / "parquet", "roll_seconds": 2.0},
         "sqlite": {"type": "sqlite", "path": work / "mirror.db", "snapshot": True},
+        "duckdb": {"type": "duckdb", "path": work / "mirror.duckdb", "snapshot": True},
         "replayed": {"type": "sqlite", "path": work / "replayed.db"},
         "mysql": {
             "type": "mysql", "url": target.url("root"), "database_prefix": PREFIX,
             "state_database": STATE, "snapshot": True,
         },
     }  # fmt: skip
-    if redis_url:
-        found["redis"] = {"type": "redis", "url": redis_url}
+    found.update((name, dict(sink)) for name, sink in others.items())
     return {name: {"name": name, **sink} for name, sink in found.items()}
 
 
@@ -363,7 +365,7 @@ def check_files(directory: Path, inside: Path, work: Path) -> None:
     assert {path.name for path in inside.iterdir()} <= {"daemon", "pipeline"}
     known = {"lines", "maxwell", "parquet", "state", "daemon.toml", "daemon.log"}
     for path in work.iterdir():
-        is_database = path.name.partition("-")[0] in ("mirror.db", "replayed.db")
+        is_database = re.fullmatch(r"(?:mirror|replayed)\.(?:db|duckdb)[-.a-z]*", path.name)
         assert path.name in known or is_database, path
     for path in (work / "parquet").rglob("*"):
         assert path.resolve().is_relative_to(work / "parquet"), path

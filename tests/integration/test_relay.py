@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,3 +185,22 @@ def test_what_a_semi_synchronous_source_committed_is_on_the_relays_disk(
                 pass
             time.sleep(0.2)
         raise AssertionError(replica_status(replica))
+
+
+@pytest.mark.timeout(300)
+def test_ten_accounts_take_neither_page_nor_replica_nor_memory() -> None:
+    """A short scripts/prove_relay_hostile: its exit status is 1 where a limit of the document is passed."""
+    script = Path(__file__).resolve().parents[2] / "scripts" / "prove_relay_hostile"
+    only_accounts = ["--packets", "0", "--half-open", "0", "--flood", "0", "--accounts", "15"]
+    found = subprocess.run(
+        [sys.executable, script, *only_accounts, "--connections", "6"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    attacks = re.search(r"([0-9]+) attacks", found.stdout)
+    assert attacks is not None
+    assert int(attacks[1]) >= 60
+    for kind in ("processor", "variables", "parsing", "theft", "half packets", "dumps"):
+        assert f" {kind}: " in found.stdout
