@@ -103,6 +103,10 @@ class FirstCopies:
         async with await self._connect() as connection:
             return await self._wanted(connection)
 
+    def sources(self, name: TableName) -> Sequence[TableName]:
+        """Return the source's tables that become a table; after :meth:`wanted`."""
+        return self._sources.get(name, [name])
+
     async def _wanted(self, connection: SourceConnection) -> list[TableName]:
         found = await read_definitions(connection)
         names = [name for name in found if self._wants(connection, name)]

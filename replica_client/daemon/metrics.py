@@ -111,6 +111,13 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         True,
         lambda route: route.observation.dead_letters,
     ),
+    (
+        "replaced_values",
+        "Values that the destination does not have and NULL was stored for (unstorable_values), those of a repetition "
+        "too.",
+        True,
+        lambda route: route.observation.replaced_values,
+    ),
 )
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from replica_client.daemon.configuration import Names, RouteConfig
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LossKind, loss_kinds
+from replica_client.readers.transforms.transformer import Transformer
 from replica_client.sinks.copying_sink import CopyingSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.snapshot_sink import SnapshotSink
+from replica_client.tables.table_copy import TableName
 
+DIGESTS_KEY: Final = "transform_digests"
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")
 """Databases that a server has for itself: no mirror wants them, unless they are asked for by name."""
 
@@ -41,6 +47,59 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
             f"record_losses: after a loss ({', '.join(lost)}) a mirror lacks rows for good: set "
             "snapshot = true on this sink, so that it copies its tables again, or take the option away"
         )
+
+
+class TransformDigests:
+    """Digests of the transforms of each mirrored table, to see that they changed since the rows were written.
+
+    Args:
+        declared: the transforms of the source, references resolved.
+        transform: that they make.
+    """
+
+    def __init__(
+        self, declared: Sequence[Mapping[str, Any]], transform: Transformer | None
+    ) -> None:
+        self._declared, self._transform = declared, transform
+
+    def of(self, sources: Iterable[TableName]) -> str:
+        """Return the digest of what is done to the source's tables that become one; empty where nothing is done."""
+        transform = self._transform
+        if transform is None:
+            return ""
+        found = [
+            [*name, [self._declared[at] for at in transform.indexes(*name)]]
+            for name in sorted(sources)
+            if transform.indexes(*name)
+        ]
+        return _digest(found) if found else ""
+
+    def state(self, sources: Mapping[TableName, Sequence[TableName]]) -> dict[str, str]:
+        """Return what is saved with the position: a digest of each table, and of all transforms under ``""``."""
+        tables = {".".join(name): self.of(found) for name, found in sources.items()}
+        return {"": self.whole, **{name: one for name, one in tables.items() if one}}
+
+    @property
+    def whole(self) -> str:
+        """A digest of all transforms."""
+        return _digest(list(self._declared)) if self._declared else ""
+
+    def changed(
+        self, saved: object, sources: Mapping[TableName, Sequence[TableName]]
+    ) -> set[TableName]:
+        """Return the tables whose rows were written after other transforms."""
+        if not isinstance(saved, Mapping) or saved.get("", "") == self.whole:
+            return set()
+        return {
+            name
+            for name, found in sources.items()
+            if saved.get(".".join(name), "") != self.of(found)
+        }
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def without_servers_own(tables: Names | None, exclude: Names | None) -> list[str]:

@@ -16,6 +16,7 @@ from replica_client.position.position import Position
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import SchemaChange
+from replica_client.sinks.protocol import ReplacingSink
 from replica_client.tables.table_copy import TableName
 from replica_client.transport.dump import DumpStream
 
@@ -123,6 +124,8 @@ class Observation:
         self.tables: dict[tuple[str, str], TableTally] = {}
         self.pending = Pending()
         self.transactions = self.commits = self.retries = self.dead_letters = 0
+        self._replaced_before = 0
+        self._replacing: ReplacingSink | None = None
         self.commit_seconds = 0.0
         self.rows = self.bytes = self.rows_written = 0
         self.copying = ""
@@ -329,6 +332,17 @@ class Observation:
         if self.state is RouteState.STREAMING and self._unanswered() > ANSWER_SECONDS:
             return f"the sink has not answered for {self._unanswered():.0f} s; see whether its server hangs"
         return self.error
+
+    def count_replaced(self, sink: ReplacingSink) -> None:
+        """Count what a sink that is opened now replaces."""
+        self._replaced_before = self.replaced_values
+        self._replacing = sink
+
+    @property
+    def replaced_values(self) -> int:
+        """Values that the sink stored another one for."""
+        now = 0 if self._replacing is None else self._replacing.replaced_values
+        return self._replaced_before + now
 
     @property
     def losses(self) -> tuple[LossCount, ...]:

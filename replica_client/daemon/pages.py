@@ -106,6 +106,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "reconnects": seen.reconnects,
         "retries": seen.retries,
         "dead_letters": seen.dead_letters,
+        "replaced_values": seen.replaced_values,
         "set_aside": with_reason(seen.set_aside),
         "losses": [
             {

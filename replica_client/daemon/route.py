@@ -11,7 +11,7 @@ import logging
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,13 @@ from replica_client.daemon.dead_letters import DeadLetters
 from replica_client.daemon.delivery import Delivery, limits_of
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.logs import ROUTE
-from replica_client.daemon.mirrors import check_mirror, is_mirror, patterns
+from replica_client.daemon.mirrors import (
+    DIGESTS_KEY,
+    TransformDigests,
+    check_mirror,
+    is_mirror,
+    patterns,
+)
 from replica_client.daemon.observation import Observation, RouteState
 from replica_client.daemon.passing_errors import is_passing
 from replica_client.daemon.route_memory import RouteMemory
@@ -57,7 +63,7 @@ from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.transforms.transformer import Transformer
 from replica_client.readers.withheld_errors import WITHHELD
 from replica_client.sinks.copying_sink import CopyingSink, ForgettingSink
-from replica_client.sinks.protocol import Sink
+from replica_client.sinks.protocol import ReplacingSink, Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.storage.location import local_path
@@ -127,6 +133,8 @@ class Route:
         self._aside: TablesSetAside | None = None
         self._to_copy: set[TableName] = set()
         self._to_set_aside: dict[TableName, str] = {}
+        # Of which tables of the source each mirrored table is, as the last look at the source says.
+        self._sources: dict[TableName, Sequence[TableName]] | None = None
         self._copied: set[TableName] = set()
         self._requests: list[str] = []
         self._ended = asyncio.Event()
@@ -291,6 +299,8 @@ class Route:
         )
         sink = make_sink(self.config.sink.type, given)
         check_mirror(self.config, sink)
+        if isinstance(sink, ReplacingSink):
+            observation.count_replaced(sink)
         if self._transform is not None and self._transform.has_outbox:
             from replica_client.sinks.formats.outbox import OutboxSink
 
@@ -381,8 +391,16 @@ class Route:
                 wanted = set(await copies.wanted()) if sink_config.snapshot else set()
                 aside = set(read_state(checkpoint.state.get(STATE_KEY))) | set(self._to_set_aside)
                 new = wanted - set(sink.tables) - set(sink.copies) - aside
+                known = {one: copies.sources(one) for one in wanted & {*sink.tables, *sink.copies}}
+                changed = self._digests().changed(checkpoint.state.get(DIGESTS_KEY), known)
+                for name in sorted(changed - self._to_copy):
+                    _LOG.warning(
+                        "%s: %s.%s: its transforms changed; it is copied again", self.name, *name
+                    )
+                self._to_copy |= changed
                 if new | self._to_copy:
                     await sink.want_copies(sorted(new | self._to_copy))
+            self._sources = {name: copies.sources(name) for name in {*sink.tables, *sink.copies}}
             skipped = aside - self._to_copy
             self._to_copy = set()
             done, failed = await copies.run(skipped)
@@ -394,9 +412,32 @@ class Route:
             observation.copying, observation.snapshot_tables = "", None
         return checkpoint
 
+    def _digests(self) -> TransformDigests:
+        declared = [resolved(one, self._directory) for one in self.config.source.transforms]
+        return TransformDigests(declared, self._transform)
+
+    def _note_digests(self, sink: Sink, state: MutableMapping[str, object]) -> None:
+        """Save with the position which transforms the rows of a mirror went through; report what changed unseen."""
+        if not isinstance(sink, CopyingSink):
+            return
+        digests = self._digests()
+        saved = state.get(DIGESTS_KEY)
+        sources = {name: [name] for name in sink.tables} if self._sources is None else self._sources
+        if not self.config.sink.snapshot:
+            changed = isinstance(saved, Mapping) and saved.get("", "") != digests.whole
+            if changed and sink.tables:
+                text = (
+                    "the transforms changed: rows that the mirror has are as they were written before; set snapshot = "
+                    f"true, or copy the tables again: replica-client snapshot CONFIG --sink {self.name} --table TABLE"
+                )
+                _LOG.error("%s: %s", self.name, text)
+                self.observation.record_error(text)
+        state[DIGESTS_KEY] = digests.state(sources)
+
     async def _forget_unwanted(self, sink: CopyingSink) -> None:
         """Forget tables that left ``tables``: they are stale when they come back, and are copied then."""
-        if self._transform is not None or not isinstance(sink, ForgettingSink):
+        renames = self._transform is not None and self._transform.renames
+        if renames or not isinstance(sink, ForgettingSink):
             return
         selection = selection_of(self.config, mirror=True)
         gone = [name for name in {*sink.tables, *sink.copies} if not selection.wants(*name)]
@@ -515,6 +556,7 @@ class Route:
             guard = self._guard(stream, sink)
             self.observation.attach(stream)
             aside = self._aside = self._tables_set_aside(stream, sink)
+            await asyncio.to_thread(self._note_digests, sink, stream.companions)
             snapshot = self._snapshot(stream, sink, hosts)
             if snapshot is not None:
                 await self._until_stopped(snapshot.prepare())
@@ -600,7 +642,7 @@ class Route:
             renames=isinstance(sink, CopyingSink),
         )
         aside.take_back(self._copied)
-        if self._transform is None:
+        if self._transform is None or not self._transform.renames:
             # Of a table that left ``tables`` nothing is kept: it is copied when it comes back.
             selection = selection_of(self.config, mirror=True)
             aside.take_back([name for name in aside.tables if not selection.wants(*name)])

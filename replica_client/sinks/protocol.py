@@ -146,6 +146,16 @@ class AbortableSink(Sink, Protocol):
 
 
 @runtime_checkable
+class ReplacingSink(Sink, Protocol):
+    """A sink that may store another value in place of one that its destination does not have."""
+
+    @property
+    def replaced_values(self) -> int:
+        """How many values it replaced since it was made, those of a repetition too."""
+        ...
+
+
+@runtime_checkable
 class GroupSink(Sink, Protocol):
     """A sink that takes many small transactions with one call."""
 

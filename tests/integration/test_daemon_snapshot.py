@@ -133,3 +133,84 @@ def test_a_table_whose_rows_cascade_is_set_aside(fresh_server, tmp_path) -> None
         (aside,) = daemon.route("mirror")["set_aside"]
         assert aside["table"] == "cascading.c"
         assert "foreign keys change its rows" in aside["reason"]
+
+
+def test_a_mask_that_is_added_and_a_table_that_comes_back_are_copied(
+    fresh_server, tmp_path
+) -> None:
+    source: LocalServer = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    for statement in (
+        "CREATE DATABASE rr",
+        "CREATE TABLE rr.t (id INT PRIMARY KEY, name VARCHAR(20), day DATE)",
+        "CREATE TABLE rr.u (id INT PRIMARY KEY, n INT)",
+        "SET SESSION sql_mode = ''",
+    ):
+        source.execute(statement)
+    source.execute("INSERT INTO rr.t VALUES (1, 'Anna', '2020-01-01'), (2, 'Ben', NULL)")
+    source.execute("INSERT INTO rr.u VALUES (1, 1)")
+    mirror = tmp_path / "mirror.db"
+    sink = {"type": "sqlite", "name": "mirror", "snapshot": True, "path": mirror}
+    masked = [{"tables": ["rr.t"], "keep": ["*"], "mask": {"name": "*"}}]
+    settings: dict[str, Any] = {"url": source.url(), "tables": ["rr.*"]}
+
+    def rows(table: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(mirror)
+        try:
+            return connection.execute(f'SELECT * FROM "rr.{table}" ORDER BY id').fetchall()
+        finally:
+            connection.close()
+
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 3
+
+        def with_other(**changed: Any) -> None:
+            assert daemon.stop() == 0
+            settings.update(changed)
+            daemon.start()
+            daemon.until_level()
+
+        # A mask, and a table that leaves and comes back, also with the mask.
+        with_other(transform=masked)
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 2
+        assert not {row[1] for row in rows("t")} & {"Anna", "Ben"}
+        with_other()
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 0
+        with_other(tables=["rr.t"])
+        source.execute("UPDATE rr.u SET n = 5")
+        source.execute("INSERT INTO rr.u VALUES (2, 2)")
+        daemon.until_level()
+        with_other(tables=["rr.*"])
+        assert daemon.metric("replica_client_copied_rows_total", sink="mirror") == 2
+        assert rows("u") == [(1, 5), (2, 2)]
+        # Without the mask the rows are in clear again.
+        with_other(transform=[])
+        assert [row[1] for row in rows("t")] == ["Anna", "Ben"]
+        # A mirror without copies says so.
+        sink["snapshot"] = False
+        with_other(transform=masked)
+        daemon.until(lambda one: "the transforms changed" in str(one.route("mirror")))
+        assert daemon.stop() == 0
+
+
+def test_values_that_are_replaced_are_counted(fresh_server, tmp_path) -> None:
+    pytest.importorskip("duckdb", reason="the package duckdb is not installed")
+    source: LocalServer = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL", "sql-mode="])
+    source.execute("CREATE DATABASE rr")
+    source.execute("CREATE TABLE rr.t (id INT PRIMARY KEY, day DATE)")
+    source.execute("INSERT INTO rr.t VALUES (1, '0000-00-00')")
+    sink = {
+        "type": "duckdb",
+        "name": "mirror",
+        "snapshot": True,
+        "path": tmp_path / "mirror.duckdb",
+        "unstorable_values": "null",
+    }
+    settings: dict[str, Any] = {"url": source.url(), "tables": ["rr.*"]}
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        source.execute("INSERT INTO rr.t VALUES (2, '0000-00-00'), (3, '2020-01-01')")
+        daemon.until_level()
+        assert daemon.metric("replica_client_replaced_values_total", sink="mirror") == 2
+        assert daemon.route("mirror")["replaced_values"] == 2
+        assert daemon.stop() == 0

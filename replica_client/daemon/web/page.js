@@ -112,6 +112,7 @@ function numbers(route, now) {
     ["waiting", bytes(route.queued)],
     ["reconnects / retries", `${route.reconnects} / ${route.retries}`],
     ["dead letters", String(route.dead_letters)],
+    ["values replaced by NULL", String(route.replaced_values)],
     ["losses on record", count(route.losses.length)],
     ["tables set aside", String(route.set_aside.length)],
   ];

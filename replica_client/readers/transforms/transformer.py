@@ -67,6 +67,11 @@ class Transformer:
         return any(one.shard is not None for one in self._transforms)
 
     @property
+    def renames(self) -> bool:
+        """Whether a table may have another name afterwards."""
+        return any(one.route is not None or one.shard is not None for one in self._transforms)
+
+    @property
     def summaries(self) -> tuple[str, ...]:
         """What each transform does to which tables, without the values of its keys."""
         return tuple(one.summary for one in self._transforms)
@@ -93,6 +98,10 @@ class Transformer:
             self._plans.clear()
         self._plans[name] = plan
         return plan
+
+    def indexes(self, database: str, table: str) -> list[int]:
+        """Return which transforms are of a table, by their place in the configuration."""
+        return [at for at, one in enumerate(self._transforms) if one.tables.wants(database, table)]
 
     def target(self, database: str, table: str) -> tuple[str, str]:
         """The name of a table behind the transforms."""

@@ -89,6 +89,7 @@ class ClickhouseSink(TableMirrorSink):
             self._where,
             nulls=self._options.unstorable_values == "null",
             zero_character=True,
+            replaced=self._replaced,
             years=self._years,
         )
 

@@ -76,7 +76,9 @@ class DuckdbSink(FileMirrorSink):
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
         nulls = self._options.unstorable_values == "null"
-        return storable_encoder(column, "DuckDB", self._where, nulls=nulls, zero_character=True)
+        return storable_encoder(
+            column, "DuckDB", self._where, nulls=nulls, zero_character=True, replaced=self._replaced
+        )
 
     def _lacks_table(self, error: Exception) -> bool:
         return isinstance(error, duckdb.CatalogException) and bool(

@@ -116,6 +116,7 @@ class PostgresSink(TableMirrorSink):
             self._where,
             nulls=self._options.unstorable_values == "null",
             zero_character=False,
+            replaced=self._replaced,
         )
 
     def _lacks_table(self, error: Exception) -> bool:

@@ -28,6 +28,7 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.stored_values import stored_encoder
 from replica_client.sinks.mirror.table_schema import apply_schema
 from replica_client.sinks.mirror.table_store import TableStore
+from replica_client.sinks.mirror.unstorable_values import ReplacedValues
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.tables.table_copy import TableCopy, TableName
@@ -54,6 +55,7 @@ class TableMirrorSink:
         self._collector: Collector | None = None
         self._claim: Claim | None = None
         self._heart: Heart | None = None
+        self._replaced = ReplacedValues()
 
     # To override.
 
@@ -82,6 +84,11 @@ class TableMirrorSink:
         return stored_encoder(column)
 
     # What all do.
+
+    @property
+    def replaced_values(self) -> int:
+        """See :class:`~replica_client.sinks.protocol.ReplacingSink`."""
+        return self._replaced.count
 
     def claim(self, claim: Claim) -> None:
         """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from calendar import monthrange
 from typing import Any, Final
@@ -11,8 +12,34 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.stored_values import stored_encoder
 
+_LOG = logging.getLogger("replica_client.sinks")
 _DATES: Final = frozenset(("date", "datetime", "timestamp"))
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+
+
+class ReplacedValues:
+    """Counts values that NULL was stored for, and logs the first of each column.
+
+    Attributes:
+        count: of values.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._columns: set[str] = set()
+
+    def add(self, where: str, column: str, why: str) -> None:
+        """Count a value."""
+        self.count += 1
+        if column not in self._columns:
+            self._columns.add(column)
+            _LOG.warning(
+                "%s: NULL is stored for a value of column %s: %s (unstorable_values = 'null'); the metric "
+                "replica_client_replaced_values counts these",
+                where,
+                column,
+                why,
+            )
 
 
 def storable_encoder(
@@ -23,6 +50,7 @@ def storable_encoder(
     nulls: bool,
     zero_character: bool,
     years: tuple[int, int] = (1, 9999),
+    replaced: ReplacedValues,
 ) -> ValueEncoder:
     """How a column's values are stored by a database that lacks some of them.
 
@@ -33,6 +61,7 @@ def storable_encoder(
         nulls: such a value becomes NULL; otherwise it is an error.
         zero_character: whether text may hold U+0000.
         years: the first and the last that it has.
+        replaced: counts values that become NULL.
     """
     encode = stored_encoder(column)
 
@@ -42,6 +71,7 @@ def storable_encoder(
         if not why:
             return stored
         if nulls:
+            replaced.add(where, column.name, f"{product} does not have the value")
             return None
         raise SinkError(
             f"{where}: column {column.name}: {why}; set unstorable_values = 'null', or leave the table out"
