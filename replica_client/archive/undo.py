@@ -131,7 +131,12 @@ class Reversal:
 
 
 def make_statements(
-    archive: Archive, question: Question, direction: Direction, *, expects: bool = False
+    archive: Archive,
+    question: Question,
+    direction: Direction,
+    *,
+    expects: bool = False,
+    whole_rows: bool = False,
 ) -> Reversal:
     """Make SQL from changes. All of them are checked before the first statement is given.
 
@@ -140,6 +145,9 @@ def make_statements(
         question: which changes.
         direction: ``undo`` takes them back, the last one first; ``redo`` makes them again.
         expects: keep what the statements want of the tables, for :meth:`Reversal.expected`.
+        whole_rows: take an UPDATE back only where all columns of the row are as it left them. Otherwise, in a table
+            with a primary key, its changed columns have to be, and the others keep what was written since. ``redo``
+            always takes whole rows.
 
     Raises:
         DataLossError: it cannot be exact; says why and where.
@@ -147,7 +155,8 @@ def make_statements(
     """
     found = Reversal(direction)
     try:
-        writer = _Writer(archive, question, direction, expects)
+        by_column = direction == "undo" and not whole_rows
+        writer = _Writer(archive, question, direction, expects=expects, by_column=by_column)
         for transaction in archive.transactions([question], AssemblyOptions(_selected(question))):
             if question.takes_transaction(transaction):
                 changes = writer.statements(transaction)
@@ -174,9 +183,16 @@ class _Writer:
     """Writes changes as SQL, and refuses those for which that is not exact."""
 
     def __init__(
-        self, archive: Archive, question: Question, direction: Direction, expects: bool
+        self,
+        archive: Archive,
+        question: Question,
+        direction: Direction,
+        *,
+        expects: bool,
+        by_column: bool,
     ) -> None:
         self._archive, self._direction, self._expects = archive, direction, expects
+        self._by_column = by_column
         self._test = ChangeTest(question)
         self._decoders: dict[TableShape, RowImageDecoder] = {}
         self._logged = logged_definitions(archive)
@@ -260,7 +276,16 @@ class _Writer:
             if not self._is_computed(name, column)
         ]
         numbers = [at for at, _ in own]
+        # Of the whole row: only the first statement of a row is compared with the server.
         expected = _expected(table, shape, before, after, numbers) if self._expects else None
+        if before is not None and after is not None and self._by_column and _has_key(shape):
+            changed = [
+                (at, column)
+                for at, column in own
+                if value_sql(column, before[at]) != value_sql(column, after[at])
+            ]
+            if changed:
+                own, numbers = changed, [at for at, _ in changed]
         if before is None:
             assert after is not None
             names = mysql_names(column.name for _, column in own)
@@ -308,15 +333,21 @@ class _Writer:
                     )
 
 
+def _has_key(shape: TableShape) -> bool:
+    """Return whether a row is found by its primary key."""
+    key = shape.primary_key
+    return bool(key) and all(not shape.columns[at].primary_key_prefix for at in key)
+
+
 def _key(shape: TableShape, row: Row, own: list[int]) -> str:
     key = shape.primary_key
-    if key and all(not shape.columns[at].primary_key_prefix for at in key):
+    if _has_key(shape):
         return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=True) for at in key)
     return _values(shape, row, own)
 
 
 def _where(shape: TableShape, row: Row, own: list[int]) -> str:
-    """The row as it was then, so that no later change of it is written over; by its key it is found."""
+    """Return a condition of the key and of some columns, so that no later change of them is written over."""
     key, values = _key(shape, row, own), _values(shape, row, own)
     return values if key == values else f"{key} AND {values}"
 

@@ -62,6 +62,13 @@ def undo(
     where: Where = None,
     thread: Thread = None,
     check: Check = None,
+    whole_rows: Annotated[
+        bool,
+        typer.Option(
+            "--whole-rows",
+            help="Take an UPDATE back only where no column of the row was changed since.",
+        ),
+    ] = False,
     allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
@@ -74,7 +81,9 @@ def undo(
     that were logged as statements, DDL on the tables since, and foreign keys that cascade are refused.
 
     Generated columns are left out, and cascades are known, as far as CREATE TABLE and ALTER TABLE are in the archive.
-    Run it on a server whose tables have no triggers. It ends with an error at a row that is not as it was then.
+    Run it on a server whose tables have no triggers. Of an UPDATE the changed columns go back to their old values;
+    others keep what was written since. It ends with an error at a row whose columns are not as the transaction left
+    them.
     """
     from replica_client.archive.archive import make_question
     from replica_client.archive.known_names import check_question
@@ -87,7 +96,9 @@ def undo(
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
         if not allow_empty:
             check_question(archive, asked)
-        print_statements(archive, asked, "undo", check, allow_empty=allow_empty)
+        print_statements(
+            archive, asked, "undo", check, allow_empty=allow_empty, whole_rows=whole_rows
+        )
 
 
 def print_statements(
@@ -97,6 +108,7 @@ def print_statements(
     check: str | None = None,
     *,
     allow_empty: bool = False,
+    whole_rows: bool = False,
 ) -> None:
     """Print the script of a question's changes, or what a server has that it does not want.
 
@@ -107,7 +119,9 @@ def print_statements(
     from replica_client.archive.known_names import check_answer
     from replica_client.archive.undo import make_statements
 
-    with make_statements(archive, asked, direction, expects=check is not None) as statements:
+    with make_statements(
+        archive, asked, direction, expects=check is not None, whole_rows=whole_rows
+    ) as statements:
         if not statements.changes and not allow_empty:
             check_answer(archive, asked)
         if check is not None:

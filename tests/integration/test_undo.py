@@ -86,7 +86,7 @@ def test_the_script_ends_where_a_row_is_not_as_it_was(
             connection.commit()
             before = checksums(any_server, [table])
             question = make_question([table], since=f"{begin}:4")
-            with make_statements(archive, question, "undo") as statements:
+            with make_statements(archive, question, "undo", whole_rows=True) as statements:
                 assert statements.changes == 1
                 with pytest.raises(pymysql.Error, match="more than 1 row|Duplicate entry"):
                     for line in statements.lines():
@@ -96,6 +96,66 @@ def test_the_script_ends_where_a_row_is_not_as_it_was(
                     raise AssertionError(f"{undone}, then {since}: written over")
             connection.rollback()
             assert checksums(any_server, [table]) == before
+
+
+def test_an_update_is_taken_back_by_column(
+    any_server: LocalServer, new_database: Callable[[LocalServer], str], tmp_path: Path
+) -> None:
+    """Other columns keep what was written since; a changed column that was written since ends the script."""
+    any_server.rotate()
+    first = any_server.binlog_position()[0]
+    table = f"{new_database(any_server)}.o"
+    with any_server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, price DECIMAL(8,2), weight FLOAT, e ENUM('a','b'), stock INT, "
+            "note TEXT) ENGINE=InnoDB"
+        )
+        rows = ", ".join(
+            f"({n}, {'NULL' if n % 50 == 0 else n / 4}, {n / 3}, 'b', 100, 'n')" for n in range(500)
+        )
+        cursor.execute(f"INSERT INTO {table} VALUES {rows}")
+        connection.commit()
+
+        def shown(columns: str) -> list[tuple[object, ...]]:
+            cursor.execute(f"SELECT {columns} FROM {table} ORDER BY id")
+            return list(cursor.fetchall())
+
+        def run(*, whole_rows: bool) -> None:
+            with make_statements(archive, question, "undo", whole_rows=whole_rows) as statements:
+                assert statements.changes == 500
+                for line in statements.lines():
+                    if not line.startswith("--"):
+                        cursor.execute(line.removesuffix(";"))
+
+        prices = shown("id, price, weight, e")
+        any_server.rotate()
+        begin = any_server.binlog_position()[0]
+        cursor.execute(f"UPDATE {table} SET price = 0, weight = -weight - 1, e = 1")
+        connection.commit()
+        any_server.rotate()
+        end = any_server.binlog_position()[0]
+        for n in range(0, 500, 3):
+            cursor.execute(f"UPDATE {table} SET stock = stock - {n}, note = 'sold' WHERE id = {n}")
+            connection.commit()
+        any_server.rotate()
+        names = any_server.binlog_files()
+        files = [any_server.binlog_path(name) for name in names[names.index(first) : -1]]
+        archive = open_archive(files, index_directory=tmp_path)
+        question = make_question([table], since=f"{begin}:4", until=f"{end}:4")
+        stock = shown("id, stock, note")
+        cursor.execute(f"UPDATE {table} SET price = 5 WHERE id = 7")
+        connection.commit()
+        for whole_rows in (False, True):
+            before = checksums(any_server, [table])
+            with pytest.raises(pymysql.Error, match="more than 1 row"):
+                run(whole_rows=whole_rows)
+            connection.rollback()
+            assert checksums(any_server, [table]) == before
+        cursor.execute(f"UPDATE {table} SET price = 0 WHERE id = 7")
+        connection.commit()
+        run(whole_rows=False)
+        assert shown("id, price, weight, e") == prices
+        assert shown("id, stock, note") == stock
 
 
 def test_check_tells_what_changed_since_and_writes_nothing(
