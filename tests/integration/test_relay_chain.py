@@ -90,12 +90,7 @@ def wait_for_copy(directory: Path, relay: RelayProcess) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            "mysql-9.7",
-            marks=pytest.mark.xfail(
-                reason="the replicas are equal, the running backup has no files"
-            ),
-        ),
+        "mysql-9.7",
         "mariadb-11.8",
     ],
 )
