@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import psycopg
 import pytest
 
 from tests.integration.daemon_process import DaemonProcess
+from tests.integration.kafka_broker import KafkaBroker
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.redis_server import RedisServer
 from tests.servers.local import LocalServer
@@ -41,6 +43,15 @@ def redis() -> Iterator[RedisServer]:
         server = RedisServer(Path(directory))
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaBroker]:
+    pytest.importorskip("confluent_kafka", reason="the package confluent-kafka is not installed")
+    with tempfile.TemporaryDirectory() as directory:
+        broker = KafkaBroker(Path(directory))
+        yield broker
+        broker.stop()
 
 
 @pytest.fixture
@@ -91,7 +102,7 @@ def fill(source: LocalServer, table: str, begin: int, count: int = ROWS) -> None
         source.execute(f"INSERT INTO own.{table} VALUES ({at}, {at})")
 
 
-@pytest.fixture(params=["postgres", "mysql", "sqlite", "duckdb", "redis"])
+@pytest.fixture(params=["postgres", "mysql", "sqlite", "duckdb", "redis", "kafka"])
 def destination(
     request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer
 ) -> tuple[dict[str, Any], Read]:
@@ -115,6 +126,17 @@ def destination(
         return {"type": kind, "url": target.url("root")}, lambda table: [
             int(row[0]) for row in target.query(f"SELECT id FROM own.{table} ORDER BY id")
         ]
+    if kind == "kafka":
+        broker = request.getfixturevalue("kafka")
+        prefix = f"own-{time.monotonic_ns()}"
+
+        def messages(table: str) -> list[int]:
+            found = broker.read(f"{prefix}.own.{table}")
+            texts = [str(value) for records in found.values() for _, value in records]
+            return sorted(int(json.loads(text)["after"]["id"]) for text in texts)
+
+        keys = {"type": kind, "bootstrap_servers": broker.servers, "topic_prefix": prefix}
+        return {**keys, "partitions": 1}, messages
     if kind == "redis":
         with redis.client() as client:
             client.flushall()
@@ -147,12 +169,14 @@ def test_two_sinks_with_tables_that_do_not_meet_share_a_destination(
     destination, source: LocalServer, tmp_path: Path
 ) -> None:
     keys, rows = destination
-    if keys["type"] != "redis":
+    if keys["type"] not in ("redis", "kafka"):
         keys = {**keys, "unknown_tables": "create"}
     sinks = [
         {"name": "one", "tables": ["own.a"], **keys},
         {"name": "two", "tables": ["own.b"], **keys},
     ]
+    if keys["type"] == "kafka":  # a position topic is of one sink
+        sinks[1] |= {"position_topic": "{prefix}.two", "transactional_id": "{prefix}.two"}
     with service(tmp_path / "s", source, sinks) as daemon:
         daemon.start()
         daemon.until(streams)
@@ -177,7 +201,7 @@ def test_a_second_service_waits_and_takes_over(
     keys, rows = destination
     if keys["type"] == "duckdb":
         pytest.skip("a DuckDB file is open in one process: the second waits for it")
-    if keys["type"] != "redis":
+    if keys["type"] not in ("redis", "kafka"):
         keys = {**keys, "unknown_tables": "create"}
     sinks = [{"name": "one", "tables": ["own.a"], **keys}]
     with (
@@ -216,7 +240,7 @@ def test_a_foreign_owner_is_named_and_can_be_taken_over_from(
     destination, source: LocalServer, tmp_path: Path
 ) -> None:
     keys, rows = destination
-    if keys["type"] != "redis":
+    if keys["type"] not in ("redis", "kafka"):
         keys = {**keys, "unknown_tables": "create"}
     of_first = [{"name": "wh", "tables": ["own.a"], **keys}]
     of_second = [{"name": "other", "tables": ["own.*"], **keys}]
@@ -253,7 +277,7 @@ def test_a_position_is_shown_without_being_taken(
     destination, source: LocalServer, tmp_path: Path
 ) -> None:
     keys, rows = destination
-    if keys["type"] != "redis":
+    if keys["type"] not in ("redis", "kafka"):
         keys = {**keys, "unknown_tables": "create"}
     with service(tmp_path / "1", source, [{"name": "one", "tables": ["own.*"], **keys}]) as daemon:
         daemon.start()

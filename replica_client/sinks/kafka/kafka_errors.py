@@ -56,6 +56,10 @@ UNWRITABLE = frozenset(
 """Codes of a message that can never be written: too large, or without a key for a compacted topic."""
 
 
+class FencedProducerError(SinkError):
+    """Another producer took the place of this one."""
+
+
 @contextmanager
 def kafka_errors(where: str) -> Iterator[None]:
     """What librdkafka refuses in the block is a ``SinkError``.
@@ -73,7 +77,7 @@ def sink_error(where: str, error: KafkaError) -> SinkError:
     """The sink's error for one of librdkafka."""
     code = error.code()
     if code in _FENCED:
-        return SinkError(
+        return FencedProducerError(
             f"Kafka at {where}: another process writes with this transactional_id and fenced this one: end one of "
             f"them, or give it another transactional_id and position_topic ({error.str()})"
         )

@@ -18,30 +18,36 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import Claim, Owner
+from replica_client.position.stores.ownership import Claim, Heart, Lease, Owner, fenced
 from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.formats.message_spool import MessageSpool
 from replica_client.sinks.formats.outbox import OutboxMessages
-from replica_client.sinks.kafka.kafka_errors import kafka_errors
+from replica_client.sinks.kafka.kafka_errors import FencedProducerError, kafka_errors
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
     format_options,
     read_kafka_options,
 )
 from replica_client.sinks.kafka.position_topic import (
+    LEASE_KEY,
     OWNER_KEY,
     Found,
+    beats,
     position_record,
+    read_beat,
     read_position,
+    read_writers,
 )
 from replica_client.sinks.kafka.topic_names import TopicNames
 from replica_client.sinks.kafka.topic_writer import TopicWriter
@@ -54,6 +60,7 @@ if TYPE_CHECKING:
     from replica_client.sinks.kafka.registry_options import RegistryOptions
 
 _CLOCK = re.compile(r'"ts(?:_ms|_us|_ns)?":[0-9]+')
+_GIVE_BACK_SECONDS: Final = 1.0
 _TRANSACTION, _ORDER = "replica_client.transaction", "replica_client.order"
 
 
@@ -94,7 +101,8 @@ class KafkaSink:
         self._order = 0
         self._parts = MessageSpool()
         self._claim: Claim | None = None
-        self._owner = ""
+        self._lease: Lease | None = None
+        self._heart: Heart | None = None
 
     def claim(self, claim: Claim) -> None:
         """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
@@ -108,7 +116,7 @@ class KafkaSink:
 
     async def owners(self) -> Sequence[Owner]:
         """See :class:`~replica_client.sinks.protocol.ReadSink`."""
-        return (await self._worker.run(self._found)).owners
+        return (await self._worker.run(self._writers)).owners
 
     def _found(self) -> Found:
         """Return what the position topic holds; no producer is fenced."""
@@ -131,11 +139,13 @@ class KafkaSink:
 
     async def write(self, transaction: Transaction) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
-        await self._batches.add(transaction)
+        with self._fencing():
+            await self._batches.add(transaction)
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
         """See :class:`~replica_client.sinks.protocol.GroupSink`."""
-        await self._batches.add_some(transactions, size)
+        with self._fencing():
+            await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:
@@ -144,13 +154,15 @@ class KafkaSink:
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
         """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
-        await self._batches.flush()
-        await self._worker.run(self._write_snapshot, rows)
+        with self._fencing():
+            await self._batches.flush()
+            await self._worker.run(self._write_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
-        await self._batches.flush()
-        await self._worker.run(self._commit, checkpoint)
+        with self._fencing():
+            await self._batches.flush()
+            await self._worker.run(self._commit, checkpoint)
 
     async def close(self) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -158,36 +170,92 @@ class KafkaSink:
         await self._worker.run(self._close)
         self._worker.stop()
 
+    def _writers(self) -> Found:
+        """Return whose the position topic is; nothing where it is not made yet."""
+        with kafka_errors(self._options.bootstrap_servers):
+            return read_writers(self._options)
+
     def _open(self) -> Checkpoint | None:
-        options = self._options
-        if self._claim is not None and options.exactly_once:
-            self._check_owner(self._claim)
-        writer = self._writer = TopicWriter(options)
-        writer.begin()
+        options, claim = self._options, self._claim
         if not options.exactly_once:
+            self._writer = TopicWriter(options)
+            self._writer.begin()
             return None
-        # What is in it must outlive any time and size.
-        writer.make_topic(
-            self._position_topic, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}
-        )
-        with kafka_errors(options.bootstrap_servers):
-            found = read_position(options, self._state)
+        before = None if claim is None else self._look(claim)
+        with self._fencing():
+            writer = self._writer = TopicWriter(options)
+            writer.begin()
+            # What is in it must outlive any time and size.
+            writer.make_topic(
+                self._position_topic, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}
+            )
+            with kafka_errors(options.bootstrap_servers):
+                found = read_position(options, self._state)
+            if claim is not None:
+                self._take_lease(claim, before, found.lease)
         self._ahead, self._seen, self._last = found.ahead, 0, found.last
         self._position = None if found.checkpoint is None else found.checkpoint.position
         return found.checkpoint
 
-    def _check_owner(self, claim: Claim) -> None:
-        """Refuse a position topic of another owner, before its producer is fenced.
+    # The identity of the writer, and its lease.
+
+    def _look(self, claim: Claim) -> Lease | None:
+        """Return the lease that there is, before the producer of its holder is fenced.
 
         Raises:
-            ForeignOwnerError: it is another one's.
+            ForeignOwnerError: the topic is another one's.
+            StandbyError: another process writes.
         """
-        owners = self._found().owners
-        mine = claim.resolve(owners)
-        for other in owners:
+        found = self._writers()
+        mine = claim.resolve(found.owners)
+        for other in found.owners:
             if other.id not in (mine.id, claim.takes_over):
                 raise claim.foreign(f"topic {self._position_topic}", other)
-        self._owner = json.dumps(mine.to_json())
+        if found.lease is not None:
+            with kafka_errors(self._options.bootstrap_servers):
+                beat = read_beat(self._options)
+            self._lease = claim.take(found.lease, beat)
+        else:
+            self._lease = claim.take(None, "")
+        return found.lease
+
+    def _take_lease(self, claim: Claim, before: Lease | None, found: Lease | None) -> None:
+        """Write the lease, with a producer that fenced the earlier ones."""
+        if found != before:
+            raise fenced(self._where)  # another process was faster
+        assert self._lease is not None
+        self._put({OWNER_KEY: json.dumps(claim.owner.to_json()), LEASE_KEY: self._lease.to_text()})
+        self._opened().commit()
+        self._heart = Heart(lambda: beats(self._options))
+
+    def _give_back(self, writer: TopicWriter) -> None:
+        """Give the lease back, so that a standby need not wait."""
+        lease, self._lease = self._lease, None
+        heart, self._heart = self._heart, None
+        if heart is None or lease is None:
+            return
+        heart.stop()
+        if not writer.is_idle:
+            return  # what is open is given up
+        with suppress(SinkError):
+            self._writer = writer
+            self._put({LEASE_KEY: replace(lease, holder="").to_text()})
+            writer.commit(_GIVE_BACK_SECONDS)
+        self._writer = None
+
+    @contextmanager
+    def _fencing(self) -> Iterator[None]:
+        """A producer of another process that took over is no fault: this one waits as a standby."""
+        try:
+            yield
+        except FencedProducerError as error:
+            if self._claim is None:
+                raise
+            raise fenced(self._where) from error
+
+    @property
+    def _where(self) -> str:
+        return f"Kafka at {self._options.bootstrap_servers}"
 
     def _take(self, transactions: list[Transaction]) -> None:
         for transaction in transactions:
@@ -291,9 +359,6 @@ class KafkaSink:
         self._put(plan.put)
         self._put(dict.fromkeys(plan.gone))
         self._put(position_record(checkpoint.position, ahead, self._last))
-        if self._owner:
-            self._put({OWNER_KEY: self._owner})
-            self._owner = ""
         writer.commit()
         self._state.saved(plan)
         self._position, self._ahead, self._seen = checkpoint.position, ahead, 0
@@ -307,6 +372,7 @@ class KafkaSink:
         self._parts.clear()
         writer, self._writer = self._writer, None
         if writer is not None:
+            self._give_back(writer)
             writer.close()
         if self._avro is not None:
             self._avro.close()

@@ -8,18 +8,23 @@ key             value
 ``position``    ``{"version": 1, "position": …, "ahead": n, "last": digest}``
 ``state``       JSON object
 ``owner``       JSON object: the identity of the writer
+``lease``       which process writes, and its epoch
 ``state-1`` …   texts of what grows in the state
 ==============  ==============================================================
 
 ``ahead`` counts the messages that are in the topics behind the position, and ``last`` tells the last of them: a commit
 of several Kafka transactions was interrupted.
+
+The holder of the lease writes its beats as offsets of the consumer group ``TRANSACTIONAL_ID.position``: the topic does
+not grow by them. Each is a random number.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,13 +35,15 @@ from replica_client.errors import PositionFormatError, SinkError
 from replica_client.position.position import Position
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import Owner
+from replica_client.position.stores.ownership import Lease, Owner
 from replica_client.sinks.kafka.kafka_errors import UNKNOWN_TOPIC, sink_error
 from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
 
 _VERSION = 1
 _POSITION = "position"
-OWNER_KEY = "owner"
+OWNER_KEY, LEASE_KEY = "owner", "lease"
+_OF_WRITERS = frozenset((OWNER_KEY, LEASE_KEY))
+_LOG = logging.getLogger("replica_client.sinks.kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,14 @@ class Found:
         ahead: messages behind it that are in the topics already.
         last: digest of the last of them.
         owners: the identity that writes there, where one is known.
+        lease: of the process that writes; None where none ever did.
     """
 
     checkpoint: Checkpoint | None = None
     ahead: int = 0
     last: str = ""
     owners: tuple[Owner, ...] = ()
+    lease: Lease | None = None
 
 
 def position_record(position: Position | None, ahead: int, last: str) -> dict[str, str]:
@@ -82,23 +91,23 @@ def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool
         SinkError: a broker is away, or what is there is no position of this release.
     """
     topic = options.named(options.position_topic)
-    records = _records(options, topic, may_be_new)
+    records = _records(options, topic, may_be_new=may_be_new)
     try:
+        owners, lease = _writers(records)
         text = records.get(_POSITION)
         if text is None:
-            if records:
+            if records.keys() - _OF_WRITERS:
                 raise PositionFormatError(f"there is {sorted(records)[0]!r:.80} and no position")
-            return Found()
+            return Found(owners=owners, lease=lease)
         saved = json.loads(text)
         if saved["version"] != _VERSION:
             raise PositionFormatError(f"version {saved['version']}")
         ahead, last = int(saved["ahead"]), str(saved["last"])
-        owner = records.get(OWNER_KEY)
-        owners = (Owner.from_json(json.loads(owner)),) if owner else ()
         if saved["position"] is None:
-            return Found(None, ahead, last, owners)
+            return Found(None, ahead, last, owners, lease)
         states = state.read(records.get(GrowingKeys.KEY), records)
-        return Found(Checkpoint(Position.from_json(saved["position"]), states), ahead, last, owners)
+        checkpoint = Checkpoint(Position.from_json(saved["position"]), states)
+        return Found(checkpoint, ahead, last, owners, lease)
     except (ValueError, KeyError, TypeError, PositionFormatError) as error:
         raise SinkError(
             f"Kafka at {options.bootstrap_servers}: topic {topic} holds no position of this release ({error}); name "
@@ -106,8 +115,58 @@ def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool
         ) from error
 
 
-def _records(options: KafkaOptions, topic: str, may_be_new: bool) -> dict[str, str]:
-    """Return the last values of a topic's keys, without those that were deleted."""
+def read_writers(options: KafkaOptions) -> Found:
+    """Read whose the position topic is, also while a transaction of a process that is gone is open there.
+
+    Raises:
+        SinkError: a broker is unavailable, or the records are none of this release.
+    """
+    topic = options.named(options.position_topic)
+    try:
+        owners, lease = _writers(_records(options, topic, may_be_new=True, waits=False))
+    except (ValueError, TypeError) as error:
+        raise SinkError(f"Kafka at {options.bootstrap_servers}: topic {topic}: {error}") from error
+    return Found(owners=owners, lease=lease)
+
+
+def _writers(records: Mapping[str, str]) -> tuple[tuple[Owner, ...], Lease | None]:
+    owner = records.get(OWNER_KEY)
+    owners = (Owner.from_json(json.loads(owner)),) if owner else ()
+    return owners, Lease.from_text(records.get(LEASE_KEY))
+
+
+def read_beat(options: KafkaOptions) -> str:
+    """Return the last beat of the holder of the lease, empty where there is none."""
+    with _consumer(options, "read_committed") as consumer:
+        partition = TopicPartition(options.named(options.position_topic), 0)
+        found = consumer.committed([partition], timeout=options.timeout)
+        return str(found[0].offset)
+
+
+@contextmanager
+def beats(options: KafkaOptions) -> Iterator[Callable[[str], None]]:
+    """Give what writes a beat."""
+    topic = options.named(options.position_topic)
+    with _consumer(options, "read_committed") as consumer:
+
+        def beat(text: str) -> None:
+            offset = TopicPartition(topic, 0, int(text, 16) >> 2)
+            consumer.commit(offsets=[offset], asynchronous=False)
+
+        yield beat
+
+
+def _records(
+    options: KafkaOptions, topic: str, *, may_be_new: bool, waits: bool = True
+) -> dict[str, str]:
+    """The last values of a topic's keys, without those that are gone.
+
+    Args:
+        options: how to connect.
+        topic: of one partition.
+        may_be_new: see :func:`read_position`.
+        waits: for the end of a transaction that is open there; otherwise what was committed before it is read.
+    """
     records: dict[str, str] = {}
     # A reader of committed records is told that the topic ends where the first open transaction begins: what was
     # committed behind it would be passed over, and an old position taken for the last one.
@@ -144,7 +203,7 @@ def _records(options: KafkaOptions, topic: str, may_be_new: bool) -> dict[str, s
                     records[key] = _text(value)
             elif error.code() == KafkaError._PARTITION_EOF:
                 offset = message.offset()
-                if offset is not None and offset >= end:
+                if offset is not None and (offset >= end or not waits):
                     return records
             elif not error.retriable():
                 raise sink_error(options.bootstrap_servers, error)
@@ -168,7 +227,8 @@ def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
             "isolation.level": isolation,
             "fetch.wait.max.ms": 50,
             "auto.offset.reset": "earliest",
-        }
+        },
+        logger=_LOG,
     )
     try:
         yield consumer

@@ -186,8 +186,16 @@ class TopicWriter:
             except (UnicodeEncodeError, BufferError, KafkaException) as again:
                 error = again
 
-    def commit(self) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is written that was not committed, and nothing failed."""
+        return self._producer is not None and not self._open and self._failed is None
+
+    def commit(self, seconds: float | None = None) -> None:
         """Make what was written count; when this returns it is in all replicas that are in sync.
+
+        Args:
+            seconds: to try; None: as the options say.
 
         Raises:
             SinkError: it may be committed or not; the position tells.
@@ -198,7 +206,7 @@ class TopicWriter:
             return
         try:
             if self._options.exactly_once:
-                self._retried(producer.commit_transaction)
+                self._retried(producer.commit_transaction, seconds)
             else:
                 left = producer.flush(self._options.timeout + 1)
                 self._raise_failed()
@@ -225,9 +233,9 @@ class TopicWriter:
             give_up(producer, _ABORT_SECONDS)
         self._open = False
 
-    def _retried(self, call: Callable[[float], None]) -> None:
+    def _retried(self, call: Callable[[float], None], seconds: float | None = None) -> None:
         """Do what may be done again, until it is done or the time is over."""
-        deadline = time.monotonic() + self._options.timeout
+        deadline = time.monotonic() + (self._options.timeout if seconds is None else seconds)
         while True:
             left = max(deadline - time.monotonic(), 0.1)
             try:
