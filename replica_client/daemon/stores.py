@@ -18,10 +18,11 @@ from replica_client.position.stores.base import (
     HeldStore,
     LeasedStore,
     PositionStore,
+    StoreInUseError,
 )
 from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.position.stores.object import position_file
-from replica_client.position.stores.ownership import Claim
+from replica_client.position.stores.ownership import Claim, StandbyError
 from replica_client.readers.live.stream_progress import START_TIME_KEY
 from replica_client.storage.location import ObjectUrl, local_path, location
 from replica_client.transport.connect_options import ConnectOptions
@@ -78,7 +79,7 @@ class Stores:
         if table.path:
             where = location(table.path)
             if isinstance(where, ObjectUrl):
-                return position_file(where / f"{name}{SUFFIX}")
+                return position_file(where / f"{name}{SUFFIX}", claim)
             directory = self._config.directory / where.expanduser()
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,10 @@ class KnownStart:
     def hold(self) -> None:
         """Keep other processes from the store; see :class:`~replica_client.position.stores.base.HeldStore`."""
         if isinstance(self._store, HeldStore):
-            self._store.hold()
+            try:
+                self._store.hold()
+            except StoreInUseError as error:
+                raise StandbyError(f"standby: {error}") from error
 
     def release(self) -> None:
         """Release the lock."""

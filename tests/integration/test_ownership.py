@@ -18,9 +18,11 @@ import psycopg
 import pytest
 
 from tests.integration.daemon_process import DaemonProcess
+from tests.integration.event_receiver import KEY, EventReceiver
 from tests.integration.kafka_broker import KafkaBroker
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.redis_server import RedisServer
+from tests.object_stores import access_to, new_bucket
 from tests.servers.local import LocalServer
 
 pytestmark = pytest.mark.timeout(300)
@@ -383,3 +385,66 @@ def test_a_first_run_begins_at_the_start_of_the_service(
         redis.start() if redis._process.poll() is not None else None  # type: ignore[union-attr]
     with redis.client() as client:
         assert client.xlen("replica_client") == 6
+
+
+@pytest.fixture(params=["mysql", "sqlite", "file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Keys of ``[store]``, which two services share, and the environment that they need."""
+    kind = request.param
+    if kind == "mysql":
+        target = request.getfixturevalue("server")("mariadb-11.8")
+        target.execute("DROP DATABASE IF EXISTS positions")
+        target.execute("CREATE DATABASE positions")
+        return {"type": kind, "url": f"{target.url('root').rstrip('/')}/positions"}, {}
+    if kind == "s3":
+        endpoint = request.getfixturevalue("s3_endpoint")
+        return {"type": "file", "path": new_bucket(endpoint)}, access_to(endpoint)
+    path = tmp_path / ("positions.db" if kind == "sqlite" else "positions")
+    return {"type": kind, "path": str(path)}, {}
+
+
+def test_services_that_share_a_store_take_turns(store, source: LocalServer, tmp_path: Path) -> None:
+    """The second waits, takes over from one that was killed or frozen, and who wakes sends nothing more."""
+    keys, environment = store
+    receiver = EventReceiver()
+    sinks = [{"name": "one", "type": "http", "url": receiver.url, "key": KEY, "tables": ["own.a"]}]
+
+    def sent() -> list[int]:
+        lines = [json.loads(line) for one in receiver.lines.values() for line in one]
+        return sorted(int(line["after"]["id"]) for line in lines)
+
+    given = {"store": keys, "environment": environment}
+    locked = keys["type"] == "file" and not keys["path"].startswith("s3:")
+    try:
+        with (
+            service(tmp_path / "1", source, sinks, **given) as first,
+            service(tmp_path / "2", source, sinks, **given) as second,
+        ):
+            first.start()
+            first.until(streams)
+            second.start()
+            second.until(lambda one: state(one) == "standby")
+            assert second.get("/readyz")[0] == 503
+            fill(source, "a", 0)
+            first.until_level()
+            first.kill()
+            fill(source, "a", ROWS)
+            assert second.until(streams, 20) < 10
+            second.until_level()
+            assert sent() == list(range(2 * ROWS))
+            first.start()
+            first.until(lambda one: state(one) == "standby")
+            if locked:
+                return  # who is frozen keeps the lock of its file
+            assert second.process is not None
+            second.process.send_signal(signal.SIGSTOP)
+            fill(source, "a", 2 * ROWS)
+            assert first.until(streams, 20) < 12
+            first.until_level()
+            second.process.send_signal(signal.SIGCONT)
+            fill(source, "a", 3 * ROWS)
+            second.until(lambda one: state(one) == "standby")
+            first.until_level()
+        assert sent() == list(range(4 * ROWS))
+    finally:
+        receiver.close()

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.errors import PositionStoreError
 from replica_client.position.position import Position
 
 
@@ -43,6 +44,10 @@ class PositionStore(Protocol):
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
         """Save a position and its state; when this returns, both survive a crash."""
         ...
+
+
+class StoreInUseError(PositionStoreError):
+    """Another stream or process has the store."""
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError, PositionStoreError
 from replica_client.position.position import Position
 from replica_client.position.stores.appended import END, SavedState, append_of, decode_saves
-from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.base import Checkpoint, StoreInUseError
 from replica_client.position.stores.document import encode_checkpoint
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
@@ -110,7 +110,7 @@ class FilePositionStore:
             except OSError as error:
                 os.close(descriptor)
                 if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise PositionStoreError(
+                    raise StoreInUseError(
                         f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
                     ) from None
                 if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
