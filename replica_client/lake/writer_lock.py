@@ -14,8 +14,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,29 +30,49 @@ from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
 LOCK: Final = ".replica-client.lock"
-RENEWAL: Final = 4.0
+RENEWAL: Final = 1.5
 """Seconds between two writings of the object."""
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 6.0
 """Seconds that an object must have stood still to be given up by its owner."""
 
 _LOOK: Final = 1.0
 
 
+class OutputInUseError(ConfigError):
+    """Another pipeline writes the output."""
+
+
 @contextmanager
-def locked(output: Location) -> Iterator[None]:
+def locked(
+    output: Location, *, stand_by: Callable[[OutputInUseError], None] | None = None
+) -> Iterator[None]:
     """Hold the output; one pipeline at a time writes there.
+
+    Args:
+        output: of the pipeline.
+        stand_by: is told of a pipeline that runs, whose end is waited for; None: nothing is waited for.
 
     Raises:
         ConfigError: another one runs.
         SinkError: the directory cannot be made.
         StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be reached.
     """
-    if isinstance(output, ObjectUrl):
-        with _Lease(output).kept():
-            yield
-        return
-    with _locked_directory(output):
+    with ExitStack() as stack:
+        while True:
+            lock = (
+                _Lease(output).kept()
+                if isinstance(output, ObjectUrl)
+                else _locked_directory(output)
+            )
+            try:
+                stack.enter_context(lock)
+                break
+            except OutputInUseError as error:
+                if stand_by is None:
+                    raise
+                stand_by(error)
+                time.sleep(_LOOK)
         yield
 
 
@@ -71,9 +91,9 @@ def _locked_directory(output: Path) -> Iterator[None]:
         yield
 
 
-def _refusal(output: Location, owner: str = "") -> ConfigError:
+def _refusal(output: Location, owner: str = "") -> OutputInUseError:
     by = f" ({owner})" if owner else ""
-    return ConfigError(
+    return OutputInUseError(
         f"{output}: another pipeline writes there{by}; stop it, or choose another output"
     )
 

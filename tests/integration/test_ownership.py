@@ -22,6 +22,7 @@ from tests.integration.event_receiver import KEY, EventReceiver
 from tests.integration.kafka_broker import KafkaBroker
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.redis_server import RedisServer
+from tests.integration.takeover import prove
 from tests.object_stores import access_to, new_bucket
 from tests.servers.local import LocalServer
 
@@ -448,3 +449,11 @@ def test_services_that_share_a_store_take_turns(store, source: LocalServer, tmp_
         assert sent() == list(range(4 * ROWS))
     finally:
         receiver.close()
+
+
+@pytest.mark.parametrize("kind", ["postgres", "kafka"])
+def test_a_standby_loses_nothing(kind: str, server: Callable[[str], LocalServer]) -> None:
+    """The short form of ``scripts/prove_takeover``."""
+    report = prove(kind, server("mysql-9.7"), server("mariadb-11.8"), 2, 3)
+    assert (report.lost, report.twice) == ([], []), report
+    assert report.p99 < 10, report

@@ -114,7 +114,8 @@ def run_pipeline(
     progress = Progress(console)
     progress.start("waiting for the output")
     try:
-        with locked(read.output):
+        standby = None if read.trigger == "available-now" else _standby(progress)
+        with locked(read.output, stand_by=standby):
             result = _run(read, progress, verbose)
     except KeyboardInterrupt:
         progress.stop(tell=False)
@@ -130,6 +131,11 @@ def run_pipeline(
         raise
     progress.stop()
     return result
+
+
+def _standby(progress: Progress) -> Callable[[ConfigError], None]:
+    """Return what shows that another pipeline writes, which this one follows when it ends."""
+    return lambda error: progress.say(f"standby, takes over when the other ends: {error}")
 
 
 def _run(config: PipelineConfig, progress: Progress, verbose: bool) -> PipelineResult:

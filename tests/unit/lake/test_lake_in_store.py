@@ -1,6 +1,7 @@
 """A lake in an object store: the same tables, one writer at a time, and no store that ignores conditions."""
 
 import random
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -156,6 +157,24 @@ def test_a_driver_that_died_is_followed(bucket, monkeypatch):
         LakeCatalog.load(output).save()
         with pytest.raises(ConfigError):
             before.save()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_standby_waits_for_the_end_of_a_driver(bucket, tmp_path, monkeypatch, stored):
+    monkeypatch.setattr(writer_lock, "RENEWAL", 0.02)
+    monkeypatch.setattr(writer_lock, "_LOOK", 0.05)
+    output = location(bucket) / "lake" if stored else tmp_path
+    told, first = [], ExitStack()
+
+    def stand_by(error):
+        told.append(str(error))
+        first.close()
+
+    first.enter_context(locked(output))
+    with locked(output, stand_by=stand_by):
+        assert "another pipeline writes there" in told[0]
+        with pytest.raises(ConfigError), locked(output):
+            pass
 
 
 def test_a_store_that_ignores_conditions_is_refused(make_bucket):
