@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.configuration import DaemonConfig, RouteConfig
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.otlp_endpoint import otlp_endpoint
+from replica_client.daemon.route_memory import RouteMemory
 from replica_client.daemon.source_access import (
     hosts_of,
     stream_options,
     transformer_of,
 )
 from replica_client.daemon.stores import store_options
-from replica_client.errors import ReplicaClientError
+from replica_client.errors import ReplicaClientError, SinkError
 from replica_client.monitoring.page import listen_address
-from replica_client.sinks.protocol import ProbedSink
+from replica_client.position.position import Position
+from replica_client.position.stores.ownership import OwnedSink
+from replica_client.sinks.output_directory import check_writable
+from replica_client.sinks.protocol import ProbedSink, ReadSink
 from replica_client.sinks.registry import make_sink
+from replica_client.storage.location import location
 from replica_client.transport.connection import SourceConnection
 
 _SECONDS = 30
+_DIRECTORIES: Final = ("file", "parquet")
+_FILES: Final = ("sqlite", "duckdb")
+_SHARED: Final = ("postgres", "mysql", "sqlite", "duckdb", "redis")
+"""Sinks of which several owners can write a destination, each its own tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +72,51 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
             transformer_of(source, config.directory)
         except ReplicaClientError as error:
             yield Fault(f"source {source.name}", str(error))
+    yield from _unwritable("daemon", {"state": config.state})
+    if config.store.path and config.store.type != "mysql":
+        found = location(config.store.path)
+        if isinstance(found, Path):
+            where = config.directory / found.expanduser()
+            path = where.parent if config.store.type == "sqlite" else where
+            yield from _unwritable("store", {"path": path})
     for route in config.routes:
         try:
-            sink = make_sink(route.sink.type, resolved(route.options, config.directory))
-            stream_options(route, mirror=is_mirror(sink))
+            given = resolved(route.options, config.directory)
+            sink = make_sink(route.sink.type, given)
+            options = stream_options(route, mirror=is_mirror(sink))
             check_mirror(route, sink)
         except (ReplicaClientError, OSError) as error:
             yield Fault(f"sink {route.name}", str(error))
+            continue
+        yield from _unwritable(f"sink {route.name}", _files_of(config, route, given))
+        if isinstance(options.start, datetime) and options.start > datetime.now(UTC):
+            yield Fault(
+                f"source {route.source.name}",
+                f'start: {options.start} is in the future; give a time of the past, or "latest"',
+            )
+
+
+def _files_of(
+    config: DaemonConfig, route: RouteConfig, given: Mapping[str, object]
+) -> dict[str, Path]:
+    """Return the directories that a sink writes to, by the key that says so."""
+    found = {}
+    path = given.get("path")
+    if route.sink.type in _DIRECTORIES + _FILES and isinstance(path, str):
+        where = config.directory / Path(path).expanduser()
+        found["path"] = where.parent if route.sink.type in _FILES else where
+    if route.sink.dead_letters:
+        letters = config.directory / Path(route.sink.dead_letters).expanduser()
+        found["dead_letters"] = letters.parent
+    return found
+
+
+def _unwritable(where: str, directories: Mapping[str, Path]) -> Iterator[Fault]:
+    for key, directory in directories.items():
+        try:
+            check_writable(directory)
+        except SinkError as error:
+            yield Fault(where, f"{key}: {error}")
 
 
 async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
@@ -76,11 +126,48 @@ async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
         if isinstance(sink, ProbedSink):
             async with asyncio.timeout(_SECONDS):
                 await sink.probe()
+        if isinstance(sink, OwnedSink) and isinstance(sink, ReadSink):
+            claim = RouteMemory(config, route, read_only=True).claim()
+            sink.claim(claim)
+            async with asyncio.timeout(_SECONDS):
+                owners = await sink.owners()
+            mine = claim.resolve(owners)
+            return [
+                Fault(f"sink {route.name}", str(claim.foreign("what it is to write", other)))
+                for other in owners
+                if other.id not in (mine.id, claim.takes_over)
+                and (mine.meets(other) or route.sink.type not in _SHARED)
+            ]
     except (ReplicaClientError, OSError) as error:
         text = str(error) or f"no answer within {_SECONDS} s"
         return [Fault(f"sink {route.name}", text)]
     finally:
         await sink.close()
+    return []
+
+
+async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
+    """Return what is wrong with a start that the source does not have."""
+    sink = make_sink(route.sink.type, resolved(route.options, config.directory))
+    start = stream_options(route, mirror=is_mirror(sink)).start
+    await sink.close()
+    if not isinstance(start, Position) or not start.file:
+        return []
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async with await SourceConnection.open(
+                hosts_of(route.source, config.directory)[0]
+            ) as one:
+                sizes = dict(await one.binary_logs())
+    except (ReplicaClientError, TimeoutError):
+        return []  # the source's own check says so
+    where = f"source {route.source.name}"
+    if start.file not in sizes:
+        first, last = next(iter(sizes), ""), next(reversed(sizes), "")
+        return [Fault(where, f"start: the source has no {start.file}; it has {first} to {last}")]
+    if start.offset > sizes[start.file]:
+        size = sizes[start.file]
+        return [Fault(where, f"start: {start.file} of the source ends at {size}, before {start}")]
     return []
 
 
@@ -104,6 +191,7 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
                 if finding.severity is Severity.PROBLEM
             ]
     for route in config.routes:
+        faults += await _check_start(config, route)
         faults += await _probe(config, route)
     if config.store.type == "mysql":
         try:

@@ -25,11 +25,12 @@ class _RouteFilter(logging.Filter):
             text = record.getMessage()
             if not text.startswith(f"{route}: "):
                 record.msg, record.args = f"{route}: {text}", ()
+            record.source, _, record.sink = route.partition(".")
         return True
 
 
 class JsonFormatter(logging.Formatter):
-    """``{"time": …, "level": …, "logger": …, "message": …}``, and ``exception`` where there is one."""
+    """``{"time": …, "level": …, "logger": …, "message": …}``, and ``source``, ``sink``, ``exception`` where known."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's line."""
@@ -39,6 +40,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
         }
+        for name in ("source", "sink"):
+            if (value := getattr(record, name, "")) != "":
+                entry[name] = value
         if record.exc_info:
             entry["exception"] = without_secrets(self.formatException(record.exc_info))
         return escaped_json(json.dumps(entry, ensure_ascii=False))

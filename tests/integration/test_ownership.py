@@ -100,6 +100,14 @@ def error(daemon: DaemonProcess, at: int = 0) -> str:
     return str(daemon.status()["routes"][at]["error"])
 
 
+def check(daemon: DaemonProcess, *more: str) -> str:
+    """Return what ``--check`` finds."""
+    command = [sys.executable, "-m", "replica_client", "run", str(daemon.config), "--check", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stderr
+
+
 def fill(source: LocalServer, table: str, begin: int, count: int = ROWS) -> None:
     for at in range(begin, begin + count):
         source.execute(f"INSERT INTO own.{table} VALUES ({at}, {at})")
@@ -254,6 +262,9 @@ def test_a_foreign_owner_is_named_and_can_be_taken_over_from(
         first.until_level()
         first.kill()
     with service(tmp_path / "2", source, of_second) as second:
+        second.write_config()
+        checked = check(second, "--connect")
+        assert "`wh` of service `shop-eu`" in checked and "sink source.other" in checked, checked
         second.start()
         second.until(lambda one: state(one) == "failed")
         text = error(second)
@@ -457,3 +468,44 @@ def test_a_standby_loses_nothing(kind: str, server: Callable[[str], LocalServer]
     report = prove(kind, server("mysql-9.7"), server("mariadb-11.8"), 2, 3)
     assert (report.lost, report.twice) == ([], []), report
     assert report.p99 < 10, report
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        ("binlog.000999:4", "start: the source has no binlog.000999; it has binlog.000001 to "),
+        ("binlog.000001:99999999", "start: binlog.000001 of the source ends at "),
+        ("2999-01-01T00:00:00Z", "is in the future"),
+    ],
+)
+def test_a_start_that_does_not_exist_is_refused(
+    source: LocalServer, tmp_path: Path, start: str, text: str
+) -> None:
+    sinks = [{"name": "one", "type": "file", "path": str(tmp_path / "out"), "tables": ["own.a"]}]
+    with service(tmp_path / "s", source, sinks, start=start) as daemon:
+        daemon.write_config()
+        found = check(daemon, "--connect")
+    assert text in found and "source source" in found, found
+
+
+def test_paths_that_cannot_be_written_are_refused(source: LocalServer, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    inside = str(tmp_path / "plain" / "out")
+    sinks = [
+        {"name": "one", "type": "file", "path": inside, "tables": ["own.a"]},
+        {"name": "two", "type": "sqlite", "path": f"{inside}/m.db", "tables": ["own.a"]},
+        {
+            "name": "three",
+            "type": "file",
+            "path": str(tmp_path / "ok"),
+            "tables": ["own.a"],
+            "dead_letters": f"{inside}/letters.jsonl",
+        },
+    ]
+    store = {"type": "sqlite", "path": f"{inside}/positions.db"}
+    with service(tmp_path / "s", source, sinks, daemon={"state": inside}, store=store) as daemon:
+        daemon.write_config()
+        found = check(daemon)
+    named = ("daemon: state: ", "store: path: ", "source.one: path: ", "source.two: path: ")
+    for one in (*named, "source.three: dead_letters: "):
+        assert one in found and "is no directory" in found, found

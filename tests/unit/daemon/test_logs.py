@@ -38,6 +38,10 @@ def test_messages_name_their_route_and_are_one_line(layout, logger, capsys):
     if layout == "json":
         texts = [json.loads(line)["message"] for line in lines]
         lost = "lost: a\nb\x1b[31m"
+        ends = [(one.get("source"), one.get("sink")) for one in map(json.loads, lines)]
+        assert sorted(ends, key=str) == [
+            ("s", "one"), ("s", "one"), ("s", "two"), ("s", "two"), (None, None)
+        ]  # fmt: skip
     else:
         texts = [line.split("WARNING ", 1)[1] for line in lines]
         lost = "lost: a\\nb\\x1b[31m"
