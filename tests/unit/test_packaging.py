@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -376,3 +377,18 @@ def test_importing_the_package_brings_in_neither_spark_nor_arrow() -> None:
     result = run_python(PACKAGE.parent, code, os.environ.get(_compiled.VARIABLE, ""))
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"
+
+
+def test_actions_of_the_release_are_pinned_by_commit() -> None:
+    """A tag can be moved to other code, which would publish in our name."""
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    if not workflows:
+        pytest.skip("an installed package is tested, without its repository")
+    lines = [
+        line for path in workflows for line in path.read_text().splitlines() if "uses:" in line
+    ]
+    assert len(lines) > 10
+    for line in lines:
+        assert re.search(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$", line), (
+            line
+        )
