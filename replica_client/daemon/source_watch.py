@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import AccessDeniedError, ReplicaClientError
-from replica_client.position.position import Position, split_file_name
+from replica_client.position.position import Position
 from replica_client.readers.live.source_identity import missing_gtids
+from replica_client.schema.versions import split_file_name
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 

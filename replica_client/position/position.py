@@ -22,6 +22,7 @@ from urllib.parse import unquote
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import GtidFormatError, PositionFormatError
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.schema.versions import file_order
 
 JSON_VERSION = 1
 """Version of the JSON form that :meth:`Position.to_json` writes."""
@@ -31,7 +32,6 @@ _TEXT = re.compile(
     r"(?:/(?P<event>[0-9]{1,10})(?:\.(?P<row>[0-9]{1,10}))?)?)?(?:@(?P<gtids>.*))?",
     re.DOTALL,
 )
-_NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
 _ESCAPED = re.compile(r"[%:@/\x00-\x20]")
 _INDEX_LIMIT = 10**10
 
@@ -40,22 +40,14 @@ def _escape(file: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", file)
 
 
-def split_file_name(file: str) -> tuple[str, int]:
-    """The part of a binlog file name that rotation keeps, and the number that it counts.
-
-    ``binlog.000024`` gives ``("binlog.", 24)``; a name without a number gives itself and 0.
-    """
-    match = _NUMBERED.fullmatch(file)
-    return (match[1], int(match[2])) if match else (file, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
     """A position in a source's binlog, and the transactions that were committed before it.
 
     Positions of one source are ordered by file (``binlog.999999`` comes before ``binlog.1000000``),
     offset, event and row; the GTID set takes no part in the order, but in equality. The order of
-    files of different base names is that of the names.
+    files of different base names is that of the names; a relay's files of later sources
+    (``binlog-2.000001``) come after those of its first.
 
     Attributes:
         file: binlog file name; ``""`` when only the GTID set is known.
@@ -194,10 +186,10 @@ class Position:
     def sort_key(self) -> str:
         """A text that sorts as positions of one source do (``_commit_version`` of a batch).
 
-        The file's base name, its number in 20 digits, then offset, event and row index in 20, 10
-        and 10 digits.
+        The file's base name (``binlog.~000000002.`` for ``binlog-2.``), its number in 20 digits, then
+        offset, event and row index in 20, 10 and 10 digits.
         """
-        base, number = split_file_name(self.file)
+        base, number = file_order(self.file)
         return (
             f"{_escape(base)}{number:020d}:{self.offset:020d}"
             f"/{self.event_index:010d}.{self.row_index:010d}"

@@ -14,19 +14,35 @@ from replica_client.schema.catalog import ABSENT, TableState, Unverified
 from replica_client.schema.model import DatabaseModel, TableModel
 
 _NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
+_EPOCH = re.compile(r"(.+?)-([0-9]{1,9})\.", re.DOTALL)
 
 Origin = Literal["ddl", "information_schema", "import", "not_understood"]
 
 
 @lru_cache(maxsize=64)
-def _numbered(file: str) -> tuple[str, int]:
-    """A file's base name and number."""
+def split_file_name(file: str) -> tuple[str, int]:
+    """Return the part of a binlog file name that rotation keeps, and the number that it counts.
+
+    ``binlog.000024`` gives ``("binlog.", 24)``; a name without a number gives itself and 0.
+    """
     match = _NUMBERED.fullmatch(file)
     return (match[1], int(match[2])) if match else (file, 0)
 
 
+@lru_cache(maxsize=64)
+def file_order(file: str) -> tuple[str, int]:
+    """Return the text and the number that files of one source are ordered by.
+
+    The relay's files of its second source are ``binlog-2.000001`` and so on: they come after ``binlog.…``, and those
+    of the tenth after those of the ninth.
+    """
+    base, number = split_file_name(file)
+    match = _EPOCH.fullmatch(base)
+    return (base if match is None else f"{match[1]}.~{int(match[2]):09d}.", number)
+
+
 class LogPosition(NamedTuple):
-    """A position in the binlog; ordered by the file's base name and number, then by offset."""
+    """A position in the binlog; ordered by the file (:func:`file_order`), then by offset."""
 
     base: str
     number: int
@@ -36,7 +52,7 @@ class LogPosition(NamedTuple):
     @classmethod
     def of(cls, file: str, offset: int) -> LogPosition:
         """The place of an offset in a file."""
-        return cls(*_numbered(file), offset, file)
+        return cls(*file_order(file), offset, file)
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:

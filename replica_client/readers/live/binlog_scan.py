@@ -15,14 +15,14 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.payload import split_payload
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.event_types import EventType
-from replica_client.position.position import Position, split_file_name
+from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers.fast.statement_scan import StatementScan
 from replica_client.readers.query_text import read_query
 from replica_client.readers.statement_effects import first_word
 from replica_client.schema.ddl.steps import TableName, tables_touched
 from replica_client.schema.names import casefold_name, casefold_table
-from replica_client.schema.versions import LogPosition
+from replica_client.schema.versions import LogPosition, split_file_name
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.own_thread import in_own_thread

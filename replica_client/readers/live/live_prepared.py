@@ -10,10 +10,11 @@ from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import AccessDeniedError, BinlogReadError
 from replica_client.gtid import GtidSet
-from replica_client.position.position import Position, split_file_name
+from replica_client.position.position import Position
 from replica_client.position.prepared import PreparedTransaction, XaId
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.prepared_rows import passes_over
+from replica_client.schema.versions import file_order
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.request import DumpRequest
@@ -90,8 +91,8 @@ class PreparedSource:
                 names = [name for name, _ in await connection.binary_logs()]
             except AccessDeniedError:
                 names = [commit.file]
-        limit = split_file_name(commit.file)
-        for file in reversed([name for name in names if split_file_name(name) <= limit]):
+        limit = file_order(commit.file)
+        for file in reversed([name for name in names if file_order(name) <= limit]):
             _LOG.warning("looking for the XA PREPARE of %s in %s of the source", xid, file)
             try:
                 found = await self._find_in(file, xid, commit)

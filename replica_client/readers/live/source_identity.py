@@ -23,7 +23,8 @@ from replica_client.errors import (
     SourceResetError,
 )
 from replica_client.gtid import GtidSet, MariadbGtidSet, parse_uuid
-from replica_client.position.position import Position, split_file_name
+from replica_client.position.position import Position
+from replica_client.schema.versions import split_file_name
 from replica_client.transport.server_info import ServerInfo
 
 IDENTITY_KEY = "source"

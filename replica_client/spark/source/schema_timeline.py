@@ -8,10 +8,11 @@ from replica_client.archive.file_index import FileIndex
 from replica_client.archive.file_list import ListedFile
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
-from replica_client.position.position import Position, split_file_name
+from replica_client.position.position import Position
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
+from replica_client.schema.versions import split_file_name
 from replica_client.spark.source.file_catalog import FileCatalog
 
 _KEEP_EVERY = 100

@@ -8,6 +8,7 @@ import pytest
 from replica_client.errors import PositionFormatError, ReplicaClientError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position import Position
+from replica_client.schema.versions import LogPosition
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -102,11 +103,17 @@ def test_order_follows_rotation():
         Position("binlog.999999", 2**40),
         Position("binlog.1000000", 4),
         Position("binlog.2147483647", 4),
+        Position("binlog-2.000001", 4),
+        Position("binlog-2.000002", 4),
+        Position("binlog-10.000001", 4),
     ]
     for left, right in itertools.combinations(ascending, 2):
         assert left < right and left <= right and right > left and right >= left
         assert not right < left and not right <= left
         assert left.sort_key() < right.sort_key()
+        mine, other = (LogPosition.of(one.file, one.offset) for one in (left, right))
+        assert mine <= other
+        assert mine < other or left.file == right.file
 
 
 def test_order_ignores_the_gtid_set_and_equality_does_not():
