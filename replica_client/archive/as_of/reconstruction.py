@@ -11,6 +11,7 @@ import pyarrow as pa
 from replica_client.archive.archive import Archive, When
 from replica_client.archive.as_of.earlier_copy import CopiedRows, open_copy
 from replica_client.archive.as_of.live_rows import LiveRows
+from replica_client.archive.as_of.logged_shape import shape_at
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
 from replica_client.archive.as_of.segment_images import (
@@ -23,15 +24,12 @@ from replica_client.archive.as_of.table_course import Course, Segment, course_af
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.logged_definitions import logged_definitions
-from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.position import Position
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import TableShape
 from replica_client.snapshot.watermarks import Window
 
@@ -93,7 +91,7 @@ def state_backward(
         _check_cascades(archive, course)
         shape = rows.shape
         if course.model is not None:
-            shape = shape_of(course.model, _flavor(archive))
+            shape = shape_at(archive, name, at, course.model) or shape
         own = course.segments[-1].columns
         names = {new: old for old, new in own.items()} if own is not None else None
         key = [one if names is None else names[one] for one, _ in rows.model.primary_key]
@@ -161,7 +159,7 @@ def state_forward(
     model = course.model or _known_model(archive, name, at)
     if model is not None and model.untracked:
         raise DataLossError(f"{'.'.join(name)}: {model.untracked}")
-    shape = None if model is None else shape_of(model, _flavor(archive))
+    shape = None if model is None and copied is not None else shape_at(archive, name, at, model)
     if copied is not None and not course.begins_empty:
         copied.open(course.segments[0].name)
     schema, key = _form(archive, name, shape, copied)
@@ -186,7 +184,7 @@ def state_forward(
 
 
 def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, TableShape]:
-    """The position of a moment, and what the rows of a table look like there, by statements of the archive.
+    """The position of a moment, and what the rows of a table look like there.
 
     Args:
         archive: where.
@@ -195,15 +193,16 @@ def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, T
 
     Raises:
         ConfigError: the moment is none of the archive.
-        DataLossError: no statement tells the definition.
+        DataLossError: no statement and no table map gives the definition.
     """
     name, at = named_table(table), moment_of(archive, when)
     model = _known_model(archive, name, at)
-    if model is None:
+    shape = shape_at(archive, name, at, model)
+    if shape is None:
         raise DataLossError(
             f"the definition of {'.'.join(name)} at {at} is not known: no CREATE TABLE of it is in the archive before"
         )
-    return at, shape_of(model, _flavor(archive))
+    return at, shape
 
 
 def _form(
@@ -297,13 +296,6 @@ def _is_untouched(reading: ImageReading, last: Segment, window: Window) -> bool:
     """Whether no row of the table changed while it was read."""
     part = Segment(max(window.low, last.start), window.high, last.name, last.columns)
     return not any(batch.num_rows for batch in reading.batches(part))
-
-
-def _flavor(archive: Archive) -> ServerFlavor:
-    for file in archive.files:
-        for _, decoder in file.index.facts.described(file.listed.name, archive.files.decode):
-            return decoder.format.flavor
-    return BinlogDecoder(archive.files.decode).format.flavor
 
 
 def _type_of(archive: Archive) -> Callable[[Any], pa.DataType]:

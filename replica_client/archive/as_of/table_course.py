@@ -65,7 +65,7 @@ def course_after(archive: Archive, name: TableName, start: Position, stop: Posit
     columns: dict[str, str] | None = None
     begin, now = start, name
     for change in _changes(archive, start, stop):
-        if not _concerns(change, now):
+        if not concerns(change, now):
             continue
         if change.kind not in ("alter_table", "rename_table"):
             made_here = change.kind == "create_table" and change.before is None
@@ -118,7 +118,7 @@ def course_before(
     end, now, begins_empty = stop, name, False
     is_newest = True
     for change in reversed(_changes(archive, start or first, stop)):
-        if not _made(change, now) and not _concerns(change, now):
+        if not gave_name(change, now) and not concerns(change, now):
             continue
         before, behind = transaction_with(archive, Position(change.file, change.position))
         if is_newest and change.after is not None:
@@ -128,7 +128,7 @@ def course_before(
             segments.append(Segment(before, end, now, columns))
             begins_empty, end = True, before
             break
-        if change.kind == "rename_table" and _made(change, now):
+        if change.kind == "rename_table" and gave_name(change, now):
             segments.append(Segment(behind, end, now, columns))
             end, now = before, (change.database, change.table)
             continue
@@ -160,8 +160,8 @@ def _changes(archive: Archive, start: Position, stop: Position) -> list[SchemaCh
     ]
 
 
-def _concerns(change: SchemaChange, name: TableName) -> bool:
-    """Whether a statement changed the table that had a name before it."""
+def concerns(change: SchemaChange, name: TableName) -> bool:
+    """Return whether a statement changed the table that had a name before it."""
     if change.kind == "drop_database":
         return change.database == name[0]
     if change.kind in ("create_database", "alter_database"):
@@ -169,8 +169,8 @@ def _concerns(change: SchemaChange, name: TableName) -> bool:
     return (change.database, change.table) == name
 
 
-def _made(change: SchemaChange, name: TableName) -> bool:
-    """Whether a table has a name since a statement."""
+def gave_name(change: SchemaChange, name: TableName) -> bool:
+    """Return whether a table has a name since a statement."""
     after = change.after
     return (
         change.kind in ("rename_table", "alter_table")
