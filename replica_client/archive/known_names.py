@@ -63,12 +63,12 @@ def check_answer(archive: Archive, question: Question) -> None:
     )
 
 
-def check_table(archive: Archive, table: TableName) -> None:
+def check_table(archive: Archive, table: TableName, hint: str = _HINT) -> None:
     """Refuse a table that is not in an archive; errors as of :func:`check_question`."""
     known = set(known_tables(archive))
     if table not in known:
         name = ".".join(table)
-        raise ConfigError(f"no table {name} in the archive; {_nearest(name, known)}{_HINT}")
+        raise ConfigError(f"no table {name} in the archive; {_nearest(name, known)}{hint}")
 
 
 def known_tables(archive: Archive) -> Iterator[TableName]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from replica_client.archive.binlog_archive import named_table
+from replica_client.archive.known_names import check_table
 from replica_client.cli.archive_options import IndexDirectory, Sources, opened
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.extras import extra_module
@@ -109,6 +111,9 @@ def as_of(
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+        if live is None and copy is None:
+            # Rows of a live table, or of a copy, may never have changed in the archive.
+            check_table(archive, named_table(table), hint="")
         if prove:
             _prove(
                 *(archive, table, at, live, copy, copy_at, lock),

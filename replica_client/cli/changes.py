@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.decode_options import AllowEmptyTables, InvalidText, KeyFile, decode_options
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
@@ -83,6 +83,7 @@ def changes(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Stop after N changes.")
     ] = None,
+    allow_empty: AllowEmptyTables = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="The rows of one table as CSV.")] = False,
     parquet: Annotated[
@@ -109,13 +110,15 @@ def changes(
     --where takes = != < <= > >= IS NULL, IN (…), AND, OR, NOT and parentheses; texts and times stand in
     'quotes', names with other signs in `backquotes`. What a row image left out is an error, not NULL.
 
+    A pattern of --tables that matches no table is an error at the end, if there is one; --allow-empty takes it.
+
     A change that cannot be delivered stops the run. With --record-losses it is counted instead: the
     position file keeps the counts by kind and table, and they are printed at the end.
     """
     url = live_source(sources)
     wanted = _condition(where)
     output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow)
-    chosen = ChosenChanges(output, wanted, limit)
+    chosen = ChosenChanges(output, wanted, limit, allow_empty=allow_empty)
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
@@ -139,7 +142,7 @@ def changes(
             record_losses=record_losses or (),
             options=decode_options(None, invalid_text=invalid_text),
         )
-        write_source_changes(stream, chosen)
+        write_source_changes(stream, chosen, url)
         return
     from replica_client.cli.file_changes import write_file_changes
     from replica_client.cli.file_progress import file_progress
@@ -164,6 +167,8 @@ def changes(
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
     )
+    # After a saved position there may be no row of a table that the run before had.
+    chosen.allow_empty |= saved is not None
     with file_progress(paths, shares_terminal=not output.whole_at_end) as progress:
         write_file_changes(reader, chosen, store, progress)
 

@@ -54,9 +54,11 @@ class ChosenChanges:
         output: where they go.
         where: what one of a change's rows has to meet; None: nothing.
         limit: how many at most; None: all.
+        allow_empty: take a pattern of tables that matches none.
 
     Attributes:
         output: as given.
+        allow_empty: as given.
         done: whether the limit is reached.
     """
 
@@ -65,8 +67,10 @@ class ChosenChanges:
         output: ChangeOutput,
         where: Condition | None = None,
         limit: int | None = None,
+        *,
+        allow_empty: bool = False,
     ) -> None:
-        self.output = output
+        self.output, self.allow_empty = output, allow_empty
         self.done = False
         self._where = where
         self._changes: Callable[[RowsOfEvent], Iterator[Change]] = iter
@@ -123,6 +127,11 @@ class ChosenChanges:
         """
         if not self.done:
             self._check()
+
+    @property
+    def checks_tables(self) -> bool:
+        """Return whether a pattern of tables that matched none is an error at the end."""
+        return not (self.done or self.allow_empty)
 
     def _position_of(self, transaction: Transaction, change: Change) -> Position:
         """The point before a change."""

@@ -20,6 +20,10 @@ KeyFile = Annotated[
 ]
 
 
+AllowEmptyTables = Annotated[
+    bool,
+    typer.Option("--allow-empty", help="A pattern of tables that matches none is no error."),
+]
 InvalidText = Annotated[
     Literal["strict", "replace", "bytes"],
     typer.Option(

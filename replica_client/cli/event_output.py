@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from replica_client._compiled import compiled
 from replica_client.binlog.event import BinlogEvent
 from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
@@ -9,6 +11,9 @@ from replica_client.cli.event_text import EventTables, EventText
 from replica_client.cli.output import Lines
 from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.files.binlog_file import BinlogFileReader
+
+if TYPE_CHECKING:
+    from replica_client.cli.chosen_events import ChosenEvents
 
 _MOST_WAITING = 64 << 10
 """Bytes that wait to be written together."""
@@ -43,12 +48,27 @@ class EventOutput:
         self._lines.flush()
 
 
-def write_file_events(reader: BinlogFileReader, output: EventOutput) -> None:
-    """Write all events of files.
+def write_file_events(
+    reader: BinlogFileReader, output: EventOutput, chosen: ChosenEvents | None = None
+) -> None:
+    """Write the events of files.
+
+    Args:
+        reader: of the files.
+        output: where they go.
+        chosen: which; None: all.
 
     Raises:
         BinlogDecodeError: the first fault; the events before it were written.
+        ConfigError: a pattern of tables matched none.
     """
+    if chosen is not None:
+        for event in reader.events():
+            if chosen.takes(event):
+                output.write(event)
+        output.flush()
+        chosen.check()
+        return
     if not compiled():
         for event in reader.events():
             output.write(event)

@@ -8,7 +8,7 @@ from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.file_progress import FileProgress
 from replica_client.cli.interruption import Stop
-from replica_client.cli.loss_report import tell_losses, tell_unmatched
+from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
 from replica_client.position.stores.base import PositionStore
 from replica_client.readers.files.binlog_file import BinlogFileReader
@@ -44,6 +44,8 @@ def write_file_changes(
                     break
             try:
                 chosen.check()
+                if chosen.checks_tables:
+                    reader.check_tables(ALLOW_EMPTY_HINT)
             except ConfigError:
                 output.discard()
                 raise
@@ -51,4 +53,5 @@ def write_file_changes(
             if output.finish():
                 delivery.commit()
             tell_losses(reader.losses)
-            tell_unmatched(reader.unmatched_patterns)
+            if not chosen.checks_tables:
+                tell_unmatched(reader.unmatched_patterns)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Final
 
 from replica_client.cli.output import Lines, message
 from replica_client.position.losses import LOSSES_KEY, LossLedger
+
+ALLOW_EMPTY_HINT: Final = "; --allow-empty takes an empty answer"
 
 
 def tell_losses(losses: LossLedger) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from replica_client.binlog.options import DecodeOptions
+from replica_client.cli.decode_options import AllowEmptyTables
 from replica_client.cli.interruption import run_async
-from replica_client.cli.loss_report import print_losses
+from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, print_losses
 from replica_client.cli.output import Lines, message
 from replica_client.cli.schema_file import LetterCase, read_schema_file
 from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
@@ -60,7 +61,11 @@ PositionFile = Annotated[
 def show(
     sources: Sources,
     tables: Tables = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Not these tables; repeatable.")
+    ] = None,
     lower_case_table_names: LetterCase = None,
+    allow_empty: AllowEmptyTables = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per version.")] = False,
 ) -> None:
     """Print every version of every table: since when it is so, and from where that is known.
@@ -68,7 +73,9 @@ def show(
     Of a position file also the losses that it carries (--record-losses).
     """
     history = load(sources, lower_case_table_names)
-    selection = Selection(tables).for_server(history.lower_case_names)
+    selection = Selection(tables, exclude).for_server(history.lower_case_names)
+    if not allow_empty:
+        selection.check_matched(history, hint=ALLOW_EMPTY_HINT)
     lines = Lines()
     for name in history.tables():
         if not selection.wants(*name):

@@ -11,6 +11,7 @@ from replica_client.archive.arrow_tables import BinlogTables
 from replica_client.archive.scan import scan_binlog
 from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.extras import extra_module
+from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
 from replica_client.cli.sources import live_source, no_letter_case
@@ -47,6 +48,13 @@ def sql(
     threads: Annotated[
         int, typer.Option(metavar="N", min=1, help="Threads that decode files.")
     ] = 1,
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty",
+            help="A statement on a table without rows has no answer; else it is an error.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV with a heading.")] = False,
 ) -> None:
@@ -73,14 +81,18 @@ def sql(
         lower_case_table_names=lower_case_table_names,
         threads=threads,
     )
-    with views.rows_of(statement, tables) as (names, batches):
-        rows = _rows(batches)
-        if json:
-            _write_json(names, rows)
-        elif csv:
-            _write_csv(names, rows)
-        else:
-            _write_table(names, rows)
+    try:
+        with views.rows_of(statement, tables) as (names, batches):
+            rows = _rows(batches)
+            if json:
+                _write_json(names, rows)
+            elif csv:
+                _write_csv(names, rows)
+            else:
+                _write_table(names, rows)
+    except views.UnknownSqlTableError as error:
+        if not allow_empty:
+            raise ConfigError(f"{error}{ALLOW_EMPTY_HINT}") from None
 
 
 def _rows(batches: Any) -> Iterator[Sequence[Any]]:

@@ -11,7 +11,7 @@ The tables are views ``database.table``. Only the columns that a statement names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -22,11 +22,17 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from replica_client.archive.arrow_tables import BinlogTable
-from replica_client.codec.printable import printable
+from replica_client.codec.printable import did_you_mean, printable
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, ReplicaClientError
 
 _ROWS = 10_000
+_OWN_SCHEMAS: Final = ("information_schema", "pg_catalog")
+
+
+class UnknownSqlTableError(ConfigError):
+    """A statement names a table that has no rows in what is read; the message has the nearest name."""
+
 
 _ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, exp.Copy)
 """What may use columns that it does not name."""
@@ -54,8 +60,13 @@ class Needed:
         nodes = [node for statement in statements for node in statement.walk()]
         if any(isinstance(node, exp.Command) for node in nodes):
             return cls(None, None)
+        own = {node.alias_or_name.lower() for node in nodes if isinstance(node, exp.CTE)}
         found = [node for node in nodes if isinstance(node, exp.Table)]
-        tables = frozenset((one.db.lower() or None, one.name.lower()) for one in found)
+        tables = frozenset(
+            (one.db.lower() or None, one.name.lower())
+            for one in found
+            if one.name and (one.db or one.name.lower() not in own)
+        )
         if any(map(_takes_all, nodes)) or any("SELECT" not in _words(one) for one in statements):
             return cls(tables, None)
         names = {node.name.lower() for node in nodes if isinstance(node, exp.Identifier)}
@@ -65,6 +76,17 @@ class Needed:
         if any(part.name.lower() in rows for part in parts):
             return cls(tables, None)
         return cls(tables, frozenset(names))
+
+    def unknown(self, tables: Iterable[BinlogTable]) -> tuple[str | None, str] | None:
+        """Return a table that the statement names and that is none of these; None where each is known."""
+        known = {(table.database.lower(), table.name.lower()) for table in tables}
+        names = {name for _, name in known}
+        for database, name in sorted(self.tables or (), key=str):
+            if database in _OWN_SCHEMAS or name.startswith(("duckdb_", "pragma_", "pg_")):
+                continue
+            if (database, name) not in known if database else name not in names:
+                return database, name
+        return None
 
     def uses(self, table: BinlogTable) -> bool:
         """Whether a table may be used."""
@@ -167,6 +189,15 @@ def query(
             # So that its message names what there is.
             add_views(connection, tables)
             found = connection.sql(sql)
+    except duckdb.CatalogException as error:
+        unknown = Needed.of(sql).unknown(tables.values())
+        if unknown is None:
+            raise ConfigError(_text(error)) from None
+        name = ".".join(part for part in unknown if part)
+        near = did_you_mean(name, (f"{one.database}.{one.name}" for one in tables.values()))
+        raise UnknownSqlTableError(
+            f"no table {printable(name)} has rows in what is read; {near or 'there are none'}"
+        ) from None
     except duckdb.Error as error:
         raise ConfigError(_text(error)) from None
     if found is None:

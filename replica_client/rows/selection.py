@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
+from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.names import casefold_name
@@ -240,6 +241,28 @@ class Selection:
         for name in history.known_tables():
             selection.wants(*name)
         return self.unmatched()
+
+    def check_matched(
+        self, history: SchemaHistory, others: Iterable[tuple[str, str]] = (), hint: str = ""
+    ) -> None:
+        """Refuse a pattern of wanted tables that matched none of those that were asked for so far, or are known.
+
+        Args:
+            history: what is known of tables.
+            others: names of more tables that are there.
+            hint: for the end of the message.
+
+        Raises:
+            ConfigError: naming the pattern, and the nearest table.
+        """
+        own = self.for_server(history.lower_case_names)
+        known = {*history.known_tables(), *others}
+        for name in known:
+            own.wants(*name)
+        for pattern in self.unmatched():
+            names = known.union(self._cache, own._cache)
+            near = did_you_mean(pattern, (".".join(name) for name in names))
+            raise ConfigError(f"no table {pattern} was read{near and '; '}{near}{hint}")
 
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
         """Names of the wanted columns of a table; None means all."""

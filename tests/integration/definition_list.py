@@ -48,6 +48,19 @@ _KEYS: Final = (
         "primary key dropped",
         ("CREATE TABLE t (a INT PRIMARY KEY, b INT)", "ALTER TABLE t DROP PRIMARY KEY"),
     ),
+    *(
+        Form(
+            f"primary key dropped by {statement}",
+            ("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY i (b))", statement, *others),
+        )
+        for statement, *others in (
+            ("ALTER TABLE t DROP INDEX `PRIMARY`",),
+            ("ALTER TABLE t DROP KEY `primary`, ADD c INT",),
+            ("DROP INDEX `Primary` ON t",),
+            ("DROP INDEX i ON t", "ALTER TABLE t ADD KEY j (b), DROP KEY `PRIMARY`"),
+            ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (b)", "ALTER TABLE t DROP CONSTRAINT u"),
+        )
+    ),
     Form(
         "primary key added",
         ("CREATE TABLE t (a INT, b INT NULL)", "ALTER TABLE t ADD PRIMARY KEY (b)"),
@@ -78,6 +91,7 @@ _NUMBERS: Final = (
     _t("real as float", "a REAL, b REAL(7,2)", mode="REAL_AS_FLOAT"),
     _t("bits", "a BIT, b BIT(1), c BIT(64), d BIT(9) NOT NULL"),
     _t("years", "a YEAR, b YEAR(4)"),
+    _t("years with signs", "a YEAR UNSIGNED, b YEAR(4) ZEROFILL, c YEAR SIGNED NOT NULL"),
     _t("signed", "a INT SIGNED, b BIGINT SIGNED NOT NULL, c INT UNSIGNED ZEROFILL"),
 )
 _TIMES: Final = (

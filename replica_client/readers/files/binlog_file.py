@@ -140,6 +140,17 @@ class BinlogFileReader:
         """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
         return self._assembly.selection.unmatched_of(self.history)
 
+    def check_tables(self, hint: str = "") -> None:
+        """Refuse a pattern of ``tables`` that matches none of the tables that were read, and none that is known.
+
+        Args:
+            hint: for the end of the message.
+
+        Raises:
+            ConfigError: naming the pattern, and the nearest table.
+        """
+        self._assembly.selection.check_matched(self.history, hint=hint)
+
     def events(self) -> Iterator[BinlogEvent]:
         """Every event, in order; a transaction payload is followed by the events inside it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
@@ -136,6 +136,18 @@ class SourceStream(AsynchronousOnly):
     def unmatched_patterns(self) -> list[str]:
         """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
         return self._options.assembly.selection.unmatched_of(self.history)
+
+    def check_tables(self, others: Iterable[tuple[str, str]] = (), hint: str = "") -> None:
+        """Refuse a pattern of ``tables`` that matches none of the tables that were read, and none that is known.
+
+        Args:
+            others: names of more tables that are there.
+            hint: for the end of the message.
+
+        Raises:
+            ConfigError: naming the pattern, and the nearest table.
+        """
+        self._options.assembly.selection.check_matched(self.history, others, hint)
 
     @property
     def generation(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError
 from replica_client.readers.transforms.added_columns import MarkerColumn, ShardColumn
 from replica_client.readers.transforms.column_rules import (
@@ -53,6 +54,7 @@ class TablePlan:
     shard: ShardColumn | None = None
     marker: MarkerColumn | None = None
     outbox: OutboxColumns | None = None
+    _columns_seen: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -121,6 +123,9 @@ class TablePlan:
         """
         keyed = {name.lower() for name in key}
         self._check_rules(column.name for column in columns)
+        self._columns_seen.update(column.name.lower() for column in columns)
+        if any(isinstance(column, ColumnShape) for column in columns):
+            self._check_conditions()
         found = [self._column(column, keyed) for column in columns]
         names = [name.lower() for rule, name in found if rule is not DROPPED]
         if not names:
@@ -146,6 +151,19 @@ class TablePlan:
             for pattern, rule in one.rules:
                 if not _WILD.intersection(pattern) and pattern.lower() not in names:
                     raise self._wrong(f"{rule.kind}: there is no column {pattern}")
+
+    def _check_conditions(self) -> None:
+        """Refuse a condition on a column that a named table did not have up to its rows: none would meet it.
+
+        Rows of after the column was dropped do not match. A pattern may be of tables without the column.
+        """
+        for one in self.transforms:
+            if one.where is None or not one.names_tables:
+                continue
+            for column in sorted(columns_of(one.where)):
+                if column.lower() not in self._columns_seen:
+                    near = did_you_mean(column, self._columns_seen)
+                    raise self._wrong(f"where: there is no column {column!r}; {near}")
 
     def withheld(self, columns: Iterable[str]) -> list[str]:
         """Which columns nobody has decided about."""
@@ -294,6 +312,7 @@ class TablePlan:
         """
         columns = [column for column in model.columns if not column.hidden]
         found = self.columns(columns, (name for name, _ in model.primary_key))
+        self._check_conditions()
         kept = [
             (at, rule, None if rule is None else _constant(rule, columns[at]))
             for at, (rule, _) in enumerate(found)

@@ -196,7 +196,11 @@ def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _A
         found.steps.append(SetVersioning(False))
         return False
     is_word = cursor.token.kind == WORD
-    if is_word and cursor.token.upper in ("INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT"):
+    if is_word and cursor.token.upper in ("FOREIGN", "CHECK"):
+        return False
+    if is_word and cursor.take_one("INDEX", "KEY", "CONSTRAINT"):
+        if drops_primary_key(cursor):
+            found.steps.append(DropPrimaryKey())
         return False
     if is_word and cursor.token.upper == "PERIOD" and cursor.peek().upper == "FOR":
         return False
@@ -205,6 +209,12 @@ def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _A
     found.steps.append(DropColumn(column_name(cursor), if_exists))
     cursor.take_one("RESTRICT", "CASCADE")
     return False
+
+
+def drops_primary_key(cursor: Cursor) -> bool:
+    """Read the name of an index that is dropped; return whether it is that of the primary key, in any letter case."""
+    cursor.take("IF", "EXISTS")
+    return cursor.name().upper() == "PRIMARY"
 
 
 def _change(

@@ -182,7 +182,7 @@ class ColumnText:
             found.length,
             found.scale,
             found.fraction_digits,
-            found.unsigned,
+            found.unsigned and found.kind != "year",  # servers take the word and forget it
             found.charset,
             labels,
             nullable,

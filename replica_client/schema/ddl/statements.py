@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from replica_client.schema.ddl.alter import read_alter_table
+from replica_client.schema.ddl.alter import drops_primary_key, read_alter_table
 from replica_client.schema.ddl.create import (
     read_alike,
     read_charset_option,
@@ -28,9 +28,11 @@ from replica_client.schema.ddl.lexer import (
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
     AlterDatabase,
+    AlterTable,
     CreateDatabase,
     CreateTable,
     DropDatabase,
+    DropPrimaryKey,
     DropTables,
     Meaning,
     NotUnderstood,
@@ -184,6 +186,9 @@ def _drop(cursor: Cursor, context: StatementContext) -> Meaning:
     if cursor.take_one(*_DATABASE_WORDS):
         cursor.take("IF", "EXISTS")
         return DropDatabase(cursor.name())
+    cursor.take_one("ONLINE", "OFFLINE")
+    if cursor.take("INDEX"):
+        return _drop_index(cursor, context)
     if not cursor.take_one("TABLE", "TABLES", "SEQUENCE"):
         return _UNRELATED
     cursor.take("IF", "EXISTS")
@@ -191,6 +196,13 @@ def _drop(cursor: Cursor, context: StatementContext) -> Meaning:
     for part in split_commas(cursor.rest()):
         tables.append(Cursor(part).table_name(context.database))
     return DropTables(tuple(tables), temporary)
+
+
+def _drop_index(cursor: Cursor, context: StatementContext) -> Meaning:
+    """DROP INDEX: of the primary key, where it has that index's name."""
+    if not drops_primary_key(cursor) or not cursor.take("ON"):
+        return _UNRELATED
+    return AlterTable(cursor.table_name(context.database), (DropPrimaryKey(),))
 
 
 def _rename(cursor: Cursor, context: StatementContext) -> Meaning:

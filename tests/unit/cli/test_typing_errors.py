@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
 import replica_client as rc
+from replica_client.cli.app import make_app
 
 DEMO = sorted((Path(rc.__file__).parent / "testing" / "data").glob("shop-bin.0*"))
 
@@ -70,3 +73,153 @@ def test_the_last_come_newest_first(run: Callable[..., Any], tmp_path: Path) -> 
     time = whole[-1]["commit_time"]
     again = run("find", *where, "--since", time, "--until", time).records
     assert json.dumps(again[-1]) == json.dumps(whole[-1])
+
+
+NAMED = {
+    *("table", "tables", "gtid", "thread", "key", "column", "where", "kind", "since", "until"),
+    *("start", "at", "copy_at", "without", "sink", "exclude"),
+}
+"""Parameters of commands that take a name, or what may be mistyped like one."""
+
+SHOP = "shop-bin.000001"
+ARCHIVE = ["--index-directory", "INDEXES"]
+TABLE = ["--table", "shop.orders"]
+RUNS: dict[tuple[str, str], tuple[list[str], str]] = {
+    ("as-of", "at"): ([*ARCHIVE, *TABLE, "--at", "shop-bin.009999:4"], "shop-bin.009999"),
+    ("as-of", "table"): ([*ARCHIVE, "--at", "latest", "--table", "shop.ordres"], "shop.orders"),
+    ("as-of", "without"): ([*ARCHIVE, *TABLE, "--at", "latest", "--without", "stat"], "state"),
+    ("changes", "start"): (["--start", "shop-bin.009999:4"], "shop-bin.009999"),
+    ("changes", "tables"): (["--tables", "shop.ordres"], "did you mean shop.orders"),
+    ("changes", "where"): (["--where", "stat = 'x'"], "did you mean state"),
+    ("events", "start"): (["--start", "shop-bin.009999:4"], "shop-bin.009999"),
+    ("events", "tables"): (["--tables", "shop.ordres"], "did you mean shop.orders"),
+    ("find", "column"): ([*ARCHIVE, *TABLE, "--column", "stat"], "did you mean state"),
+    ("find", "gtid"): ([*ARCHIVE, "--gtid", "0-1-5"], "no such transaction"),
+    ("find", "key"): ([*ARCHIVE, *TABLE, "--key", "idd=1"], "did you mean id?"),
+    ("find", "kind"): ([*ARCHIVE, "--kind", "updat"], "did you mean update"),
+    ("find", "since"): ([*ARCHIVE, "--since", "shop-bin.009999:4"], "shop-bin.009999"),
+    ("find", "table"): ([*ARCHIVE, "--table", "shop.ordres"], "did you mean shop.orders"),
+    ("find", "thread"): ([*ARCHIVE, "--thread", "987654"], "thread 987654"),
+    ("find", "until"): ([*ARCHIVE, "--until", "1999-01-01"], "the first transaction"),
+    ("find", "where"): ([*ARCHIVE, *TABLE, "--where", "stat = 'x'"], "did you mean state"),
+    ("history", "key"): ([*ARCHIVE, *TABLE, "--key", "idd=1"], "did you mean id?"),
+    ("history", "table"): ([*ARCHIVE, "--table", "shop.ordres", "--key", "1"], "shop.orders"),
+    ("schema show", "tables"): (["--tables", "shop.ordres"], "did you mean shop.orders"),
+    ("sql", "since"): (["--since", "shop-bin.009999:4"], "shop-bin.009999"),
+    ("sql", "until"): (["--until", "shop-bin.009999:4"], "shop-bin.009999"),
+}
+for _command in ("undo", "redo"):
+    for _name in ("table", "gtid", "thread", "since", "until", "key", "where"):
+        RUNS[_command, _name] = RUNS["find", _name]
+ELSEWHERE = {
+    ("as-of", "copy_at"): "needs a copy: tests/unit/archive/test_as_of.py",
+    ("changes", "exclude"): "leaves out: nothing is missing without a match",
+    ("events", "exclude"): "leaves out: nothing is missing without a match",
+    ("schema show", "exclude"): "leaves out: nothing is missing without a match",
+    ("snapshot", "table"): "is asked of the service: tests/unit/daemon",
+    ("snapshot", "where"): "is asked of the service: tests/unit/daemon",
+    ("snapshot", "sink"): "names the sinks of the configuration: tests/unit/daemon",
+    ("lake copy", "tables"): "needs a lake: tests/spark/test_lake_servers.py",
+    ("lake read", "tables"): "needs a lake: tests/spark",
+    ("lake read", "at"): "needs a lake: tests/spark",
+    ("init", "kind"): "is asked of a source: tests/integration/test_init.py",
+    ("init", "tables"): "is asked of a source: tests/integration/test_init.py",
+    ("position diff", "table"): "names a place of positions, not what is read",
+    ("position set", "table"): "names a place of positions, not what is read",
+    ("position show", "table"): "names a place of positions, not what is read",
+    ("position take-over", "sink"): "names the sinks of the configuration: tests/unit/daemon",
+}
+
+
+def named_parameters() -> list[tuple[str, str]]:
+    """Return each parameter of each command that takes a name."""
+    found: list[tuple[str, str]] = []
+
+    def visit(group: Any, before: str) -> None:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                visit(command, f"{before}{name} ")
+            else:
+                own = (one.name for one in command.params if one.name in NAMED)
+                found.extend((before + name, one) for one in own)
+
+    for name in typer.main.get_command(make_app()).commands:
+        (command,) = (
+            one
+            for own, one in typer.main.get_command(make_app(name)).commands.items()
+            if own == name
+        )
+        visit(SimpleNamespace(commands={name: command}), "")
+    return sorted(found)
+
+
+def test_no_command_forgets_a_mistyped_name() -> None:
+    """A new option with a name is listed here, with a mistyped one that is refused."""
+    assert sorted({*RUNS, *ELSEWHERE}) == named_parameters()
+
+
+@pytest.mark.parametrize(("command", "name"), sorted(RUNS), ids=str)
+def test_a_mistyped_name_is_one_line_with_the_nearest(
+    command: str, name: str, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    given, reason = RUNS[command, name]
+    statement = ["SELECT count(*) FROM shop.orders"] if command == "sql" else []
+    words = [tmp_path if word == "INDEXES" else word for word in given]
+    result = run(*command.split(), *statement, *DEMO, *words)
+    assert result.status == 2, result.err
+    assert reason in " ".join(result.err.split())
+    assert len(result.err.splitlines()) == 1
+    assert len(result.lines) <= 1 or command in ("changes", "events")  # the heading of a table
+
+
+def test_an_unknown_table_of_a_statement(run: Callable[..., Any]) -> None:
+    for statement in (
+        "SELECT * FROM shop.ordres",
+        "SELECT 1 FROM shop.orders o JOIN ordres USING (id)",
+    ):
+        result = run("sql", statement, *DEMO)
+        assert (result.status, result.out, len(result.err.splitlines())) == (2, "", 1)
+        assert "did you mean shop.orders?" in result.err
+        assert run("sql", statement, *DEMO, "--allow-empty").status == 0
+
+
+def test_scripts_take_an_empty_answer(run: Callable[..., Any], tmp_path: Path) -> None:
+    for command in ("changes", "events", "schema show"):
+        given = ["--tables", "shop.ordres", "--allow-empty", "--json"]
+        assert run(*command.split(), *DEMO, *given).status == 0
+    # A pattern that matches is no error, whatever comes before and after it.
+    assert run("changes", *DEMO, "--tables", "shop.orders", "--tables", "shop.c*").status == 0
+    result = run("changes", *DEMO, "--tables", "shop.orders", "--tables", "shop.z*")
+    assert result.status == 2 and "no table shop.z*" in result.err
+    # A run that goes on after a saved position may meet no row of its tables.
+    saved = ["--position-file", tmp_path / "position.json", "--tables", "shop.orders"]
+    assert run("changes", *DEMO, *saved).status == 0
+    assert (run("changes", *DEMO, *saved)).status == 0
+
+
+def test_events_of_chosen_tables(run: Callable[..., Any]) -> None:
+    """Table maps and rows of other tables are left out; all other events stay, in order."""
+    whole = run("events", "--json", *DEMO).records
+
+    def of_table(fields: dict[str, Any]) -> str:
+        return f"{fields.get('schema')}.{fields.get('table')}"
+
+    ids = {
+        (one["file"], one["fields"]["table_id"]): of_table(one["fields"])
+        for one in whole
+        if one["type"] == "TABLE_MAP_EVENT"
+    }
+    assert {"shop.orders", "shop.customers"} <= set(ids.values())
+
+    def table_of(one: dict[str, Any]) -> str | None:
+        if one["type"] == "TABLE_MAP_EVENT" or "ROWS_EVENT" in one["type"]:
+            return ids[one["file"], one["fields"]["table_id"]]
+        return None
+
+    for given, kept in (
+        (["--tables", "shop.orders"], {None, "shop.orders"}),
+        (["--exclude", "shop.orders"], {None, *ids.values()} - {"shop.orders"}),
+        (["--tables", "shop.*", "--exclude", "shop.c*"], {None, "shop.orders", "shop.products"}),
+    ):
+        expected = [one for one in whole if table_of(one) in kept]
+        assert run("events", "--json", *DEMO, *given).records == expected

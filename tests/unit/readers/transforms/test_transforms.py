@@ -289,6 +289,8 @@ def test_wrong_declarations_are_refused(tables: list[dict[str, Any]], text: str)
         ({"keep": ["*"], "drop": ["no_such"]}, "there is no column no_such"),
         ({"keep": ["*"], "drop": ["email"], "mask": {"e*": ""}}, "has two rules"),
         ({"rename": {"name": "EMAIL"}}, "one name"),
+        ({"where": "nowhere = 1"}, "no column 'nowhere'"),
+        ({"where": "contry = 'fr' OR id > 0"}, "no column 'contry'; did you mean country?"),
     ],
 )
 def test_what_does_not_fit_a_table_stops(keys: dict[str, Any], text: str) -> None:

@@ -274,3 +274,25 @@ def test_a_generated_primary_key_stays_first() -> None:
 def test_a_name_that_occurs_twice_is_not_understood() -> None:
     history = history_of(CREATE, "ALTER TABLE t RENAME COLUMN a TO b")
     assert isinstance(history.table(("d", "t")), Unverified)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_gone"),
+    [
+        ("ALTER TABLE t DROP PRIMARY KEY", True),
+        ("ALTER TABLE t DROP INDEX `PRIMARY`", True),
+        ("ALTER TABLE t DROP KEY IF EXISTS `primary`", True),
+        ("ALTER TABLE t DROP CONSTRAINT `PRIMARY`", True),
+        ("DROP INDEX `primary` ON t", True),
+        ("DROP INDEX IF EXISTS `Primary` ON d.t", True),
+        ("DROP ONLINE INDEX `PRIMARY` ON t", True),
+        ("ALTER TABLE t DROP INDEX `primary2`", False),
+        ("DROP INDEX i ON t", False),
+        ("DROP INDEX `PRIMARY` ON u", False),
+        ("ALTER TABLE t DROP FOREIGN KEY `PRIMARY`", False),
+    ],
+)
+def test_the_primary_key_is_dropped_by_the_name_of_its_index(statement: str, is_gone: bool) -> None:
+    """So does the schema migration of TiDB's tests: DROP INDEX `primary`."""
+    history = history_of("CREATE TABLE t (a INT PRIMARY KEY, b INT)", statement)
+    assert history.table(("d", "t")).primary_key == (() if is_gone else (("a", 0),))
