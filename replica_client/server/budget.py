@@ -149,15 +149,18 @@ class SessionBudget:
             self._slice = time.perf_counter()
 
     def timed(self, work: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return what a function gives; its time is charged to the account."""
-        begun = time.perf_counter()
+        """Return what a function gives; its processor time is charged to the account."""
+        begun = time.thread_time()
         try:
             return work(*arguments)
         finally:
-            self.account.charge(time.perf_counter() - begun)
+            self.account.charge(time.thread_time() - begun)
 
     async def metered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Await work, and charge the time of its steps to the account."""
+        """Await work, and charge the processor time of its steps to the account.
+
+        The time on the clock would charge an account with what other processes of the machine do.
+        """
         return await _metered(work, self.account.charge)
 
 
@@ -196,14 +199,14 @@ def _metered(
     """Drive a coroutine step by step: the time between two waits is its own."""
     step: Callable[[], Any] = lambda: work.send(None)  # noqa: E731
     while True:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         try:
             waited_for = step()
         except StopIteration as end:
             result: _Result = end.value
             return result
         finally:
-            charge(time.perf_counter() - begun)
+            charge(time.thread_time() - begun)
         try:
             yield waited_for
             step = lambda: work.send(None)  # noqa: E731

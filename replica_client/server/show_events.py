@@ -90,8 +90,8 @@ async def _pieces(
             piece: list[Row] = []
             size = 0
             async with budget.working():
-                begun = time.perf_counter()
-                while size < PIECE_SIZE and time.perf_counter() - begun < SLICE_SECONDS:
+                begun, end = time.thread_time(), time.perf_counter() + SLICE_SECONDS
+                while size < PIECE_SIZE and time.perf_counter() < end:
                     row = None if sent == count else next(rows, None)
                     if row is None:
                         over = True
@@ -102,7 +102,7 @@ async def _pieces(
                     piece.append(row)
                     size += _ROW_SIZE + len(str(row[-1]))
                     sent += 1
-                budget.account.charge(time.perf_counter() - begun)
+                budget.account.charge(time.thread_time() - begun)
             if piece:
                 yield piece
 
