@@ -10,7 +10,7 @@ from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.interruption import run_async
 from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, ServerError
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
@@ -84,6 +84,9 @@ async def _from_source(stream: SourceStream, chosen: ChosenChanges, url: str) ->
 
 
 async def _tables_of(url: str) -> list[tuple[str, str]]:
-    """Return the names of the tables that a source shows."""
-    async with await SourceConnection.open(parse_url(url)) as connection:
-        return [(str(one), str(two)) for one, two in await connection.query(_TABLES, columns=2)]
+    """Return the names of the tables that a source shows; none where it does not answer, as a relay."""
+    try:
+        async with await SourceConnection.open(parse_url(url)) as connection:
+            return [(str(one), str(two)) for one, two in await connection.query(_TABLES, columns=2)]
+    except ServerError:
+        return []

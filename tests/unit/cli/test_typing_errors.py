@@ -223,3 +223,16 @@ def test_events_of_chosen_tables(run: Callable[..., Any]) -> None:
     ):
         expected = [one for one in whole if table_of(one) in kept]
         assert run("events", "--json", *DEMO, *given).records == expected
+
+
+def test_an_unknown_table_of_a_live_source(
+    run: Callable[..., Any], start: Callable[..., Any], shop: list[str]
+) -> None:
+    """A run that ends says so at the end; names that were read are among the hints."""
+    source_url = start("serve", *shop).stdout.readline().strip()
+    given = [source_url, "--stop-at-end", "--start", "earliest"]
+    result = run("changes", *given, "--tables", "shop.ordres")
+    assert (result.status, result.out, len(result.err.splitlines())) == (2, "", 1)
+    assert "no table shop.ordres was read; did you mean shop.orders?" in result.err
+    assert run("changes", *given, "--tables", "shop.ordres", "--allow-empty").status == 0
+    assert run("changes", *given, "--tables", "shop.orders").status == 0
