@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import duckdb
+
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.duckdb_file import DuckdbFile
 from replica_client.sinks.mirror.duckdb_rows import DuckdbRows, quoted
@@ -148,7 +150,7 @@ class DuckdbDatabase(DuckdbRows):
         self.change(f"DROP TABLE {rebuilt}")
 
     def objects(self, model: TableModel) -> list[str]:
-        """See the base: indexes and comments. Views have the table's name only, and stay."""
+        """See the base: columns, indexes and comments. Views have the table's name only, and stay."""
         name = (model.database, model.name)
         where = "schema_name = ? AND table_name = ? AND database_name = current_database()"
         values = (self._stored_schema(name[0]), self.names.name(name))
@@ -156,6 +158,15 @@ class DuckdbDatabase(DuckdbRows):
             f"SELECT sql FROM duckdb_indexes() WHERE {where} ORDER BY index_name", values
         )
         statements = [str(text) for (text,) in found if text]
+        known = {one.lower() for one in model.column_names}
+        for column, kind, default in list(
+            self.rows(
+                f"SELECT column_name, data_type, column_default FROM duckdb_columns() WHERE {where}",
+                values,
+            )
+        ):
+            if str(column).lower() not in known:
+                statements.insert(0, self.extra_column(model, str(column), str(kind), default))
         table = self.table(name)
         for (text,) in self.rows(f"SELECT comment FROM duckdb_tables() WHERE {where}", values):
             if text is not None:
@@ -168,8 +179,11 @@ class DuckdbDatabase(DuckdbRows):
         return statements
 
     def attempt(self, statement: str) -> str:
-        """See the base; an error in DuckDB ends the transaction, so that only what fits is tried."""
-        self._file.connection.execute(statement)
+        """See the base; only an error of names, such as that of a column that is gone, leaves the transaction alive."""
+        try:
+            self._file.connection.execute(statement)
+        except (duckdb.BinderException, duckdb.CatalogException) as error:
+            return str(error).splitlines()[0]
         return ""
 
     def has(self, stored: str) -> bool:

@@ -237,6 +237,18 @@ class MirrorDatabase(ABC):
         """Return SQL for what users put on a table and goes with it, such as indexes."""
         return []
 
+    def extra_column(self, model: TableModel, name: str, kind: str, default: Any) -> str:
+        """Return SQL that adds a column of users to a table that was made again, and log that its values go."""
+        _LOG.warning(
+            "%s: %s.%s is made again: its column %s, which is not the source's, gets its default in all rows",
+            self.where,
+            model.database,
+            model.name,
+            name,
+        )
+        text = f"ALTER TABLE {self.table((model.database, model.name))} ADD COLUMN {self.quoted(name)} {kind}"
+        return text if default is None else f"{text} DEFAULT {default}"
+
     def make_objects(self, name: TableName, statements: Sequence[str]) -> None:
         """Make what users put on a table that was replaced; what is refused is logged with its SQL."""
         for statement in statements:

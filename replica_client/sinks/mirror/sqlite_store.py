@@ -261,14 +261,22 @@ class SqliteDatabase(StatementDatabase):
         return MirrorDatabase.change_rows(self, model, key, removed, added, strict=strict)
 
     def objects(self, model: TableModel) -> list[str]:
-        """See the base: indexes and triggers. Views have the table's name only, and stay."""
+        """See the base: columns, indexes and triggers. Views have the table's name only, and stay."""
         stored = self._stored(model)
+        known = {name.lower() for name in model.column_names}
+        added = [
+            self.extra_column(model, str(name), str(kind), default)
+            for name, kind, default in self.rows(
+                "SELECT name, type, dflt_value FROM pragma_table_info(?)", (stored,)
+            )
+            if str(name).lower() not in known
+        ]
         found = self.rows(
             "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type IN ('index', 'trigger') "
             "AND sql IS NOT NULL ORDER BY type, name",
             (stored,),
         )
-        return [str(text) for (text,) in found]
+        return added + [str(text) for (text,) in found]
 
     def attempt(self, statement: str) -> str:
         """See the base."""

@@ -1,0 +1,36 @@
+"""Services that share sources and destinations stay right (a short run of scripts/prove_composition)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psycopg", reason="the package psycopg is not installed")
+
+from tests.integration.composition import Composition
+from tests.integration.postgres_server import PostgresServer
+from tests.servers.local import LocalServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+
+def test_random_operations_on_services_that_share_destinations(
+    fresh_server: Callable[..., LocalServer], tmp_path: Path
+) -> None:
+    options = ["binlog-row-metadata=FULL"]
+    sources = fresh_server("mysql-9.7", options), fresh_server("mariadb-11.8", options)
+    target = fresh_server("mysql-9.7", ["skip-log-bin"])
+    with tempfile.TemporaryDirectory() as data:
+        postgres = PostgresServer(Path(data))
+        try:
+            proof = Composition(sources, target, postgres, tmp_path, 7, print)
+            with proof.running():
+                for _ in range(8):
+                    proof.step()
+                proof.compare()
+        finally:
+            postgres.stop()
+    assert proof.compared

@@ -1,0 +1,262 @@
+"""What becomes of everything that users put on a mirrored table, by database and by what the source does.
+
+The page on sinks has the tables; this test makes it again, and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("psycopg", reason="the package psycopg is not installed")
+pytest.importorskip("duckdb", reason="the package duckdb is not installed")
+
+import duckdb
+import psycopg
+
+from replica_client import open_binlog
+from replica_client.position.stores.base import Checkpoint
+from replica_client.sinks.registry import make_sink
+from tests.integration.postgres_server import PostgresServer
+from tests.servers.local import LocalServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+PAGE = Path(__file__).parents[2] / "docs/content/how-to/sinks.md"
+CHANGES = {
+    "ADD COLUMN": "ALTER TABLE {t} ADD c INT NULL",
+    "ADD … FIRST": "ALTER TABLE {t} ADD c VARCHAR(9) NOT NULL DEFAULT '50%' FIRST",
+    "DROP COLUMN": "ALTER TABLE {t} DROP d",
+    "wider type": "ALTER TABLE {t} MODIFY b BIGINT",
+    "other type": "ALTER TABLE {t} MODIFY b VARCHAR(30)",
+    "NOT NULL": "ALTER TABLE {t} MODIFY b INT NOT NULL",
+    "other key": "ALTER TABLE {t} DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)",
+    "RENAME COLUMN": "ALTER TABLE {t} CHANGE b bb INT",
+    "TRUNCATE": "TRUNCATE TABLE {t}",
+}
+# What is made on a mirror, and a query that has a row while it is there and works.
+VIEW = (
+    "CREATE VIEW {s}v1 AS SELECT id, d FROM {t}",
+    "SELECT 1 FROM (SELECT COUNT(*) AS n FROM {s}v1) q",
+)
+OBJECTS: dict[str, dict[str, tuple[str, str]]] = {
+    "sqlite": {
+        "view": VIEW,
+        "index": (
+            "CREATE INDEX x1 ON {t} (id, b)",
+            "SELECT 1 FROM sqlite_master WHERE name = 'x1'",
+        ),
+        "unique index": (
+            "CREATE UNIQUE INDEX x2 ON {t} (b)",
+            "SELECT 1 FROM sqlite_master WHERE name = 'x2'",
+        ),
+        "trigger": (
+            "CREATE TRIGGER g1 AFTER INSERT ON {t} BEGIN SELECT 1; END",
+            "SELECT 1 FROM sqlite_master WHERE name = 'g1'",
+        ),
+        "extra column": (
+            "ALTER TABLE {t} ADD COLUMN note TEXT DEFAULT 'mine'",
+            "SELECT 1 FROM pragma_table_info('{n}') WHERE name = 'note'",
+        ),
+    },
+    "duckdb": {
+        "view": VIEW,
+        "index": (
+            "CREATE INDEX x1 ON {t} (b)",
+            "SELECT 1 FROM duckdb_indexes() WHERE index_name = 'x1'",
+        ),
+        "comment": (
+            "COMMENT ON TABLE {t} IS 'mine'",
+            "SELECT 1 FROM duckdb_tables() WHERE comment = 'mine'",
+        ),
+        "extra column": (
+            "ALTER TABLE {t} ADD COLUMN note VARCHAR DEFAULT 'mine'",
+            "SELECT 1 FROM duckdb_columns() WHERE column_name = 'note'",
+        ),
+    },
+    "mysql": {
+        "view": VIEW,
+        "index": (
+            "CREATE INDEX x1 ON {t} (b)",
+            "SELECT 1 FROM information_schema.statistics WHERE index_name = 'x1' AND table_schema = '{n}'",
+        ),
+        "unique index": (
+            "CREATE UNIQUE INDEX x2 ON {t} (b)",
+            "SELECT 1 FROM information_schema.statistics WHERE index_name = 'x2' AND table_schema = '{n}'",
+        ),
+        "trigger": (
+            "CREATE TRIGGER {s}g1 AFTER INSERT ON {t} FOR EACH ROW SET @mine = 1",
+            "SELECT 1 FROM information_schema.triggers WHERE trigger_name = 'g1' AND trigger_schema = '{n}'",
+        ),
+        "extra column": (
+            "ALTER TABLE {t} ADD COLUMN note VARCHAR(9) DEFAULT 'mine'",
+            "SELECT 1 FROM information_schema.columns WHERE column_name = 'note' AND table_schema = '{n}'",
+        ),
+        "generated column": (
+            "ALTER TABLE {t} ADD COLUMN made INT AS (id + 1) VIRTUAL",
+            "SELECT 1 FROM information_schema.columns WHERE column_name = 'made' AND table_schema = '{n}'",
+        ),
+        "comment": (
+            "ALTER TABLE {t} COMMENT = 'mine'",
+            "SELECT 1 FROM information_schema.tables WHERE table_comment = 'mine' AND table_schema = '{n}'",
+        ),
+    },
+    "postgres": {
+        "view": VIEW,
+        "materialized view": (
+            "CREATE MATERIALIZED VIEW {s}m1 AS SELECT id, d FROM {t}",
+            "SELECT 1 FROM (SELECT COUNT(*) AS n FROM {s}m1) q",
+        ),
+        "index": ("CREATE INDEX x1 ON {t} (b)", "SELECT 1 FROM pg_indexes WHERE indexname = 'x1'"),
+        "unique index": (
+            "CREATE UNIQUE INDEX x2 ON {t} (b)",
+            "SELECT 1 FROM pg_indexes WHERE indexname = 'x2'",
+        ),
+        "trigger": (
+            "CREATE TRIGGER g1 BEFORE UPDATE ON {t} FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "SELECT 1 FROM pg_trigger WHERE tgname = 'g1'",
+        ),
+        "comment": (
+            "COMMENT ON TABLE {t} IS 'mine'",
+            "SELECT 1 WHERE obj_description('{t}'::regclass) = 'mine'",
+        ),
+        "extra column": (
+            "ALTER TABLE {t} ADD COLUMN note text DEFAULT 'mine'",
+            "SELECT 1 FROM information_schema.columns WHERE column_name = 'note'",
+        ),
+        "generated column": (
+            "ALTER TABLE {t} ADD COLUMN made int GENERATED ALWAYS AS (id + 1) STORED",
+            "SELECT 1 FROM information_schema.columns WHERE column_name = 'made'",
+        ),
+        "publication": (
+            "CREATE PUBLICATION p1 FOR TABLE {t}",
+            "SELECT 1 FROM pg_publication_tables WHERE pubname = 'p1'",
+        ),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with tempfile.TemporaryDirectory() as directory:
+        server = PostgresServer(Path(directory))
+        yield server
+        server.stop()
+
+
+async def becomes(
+    kind: str,
+    change: str,
+    source: LocalServer,
+    target: LocalServer,
+    postgres: PostgresServer,
+    directory: Path,
+    database: str,
+) -> dict[str, str]:
+    """Return what becomes of each object: kept, gone (told in the log), or the change is refused with it there."""
+    source.rotate()
+    start, table = f"{source.binlog_files()[-1]}:4", f"{database}.t"
+    mirrored, name, schema = table, database, f"{database}."
+    if kind == "sqlite":
+        options: dict[str, Any] = {"path": str(directory / f"{database}.db")}
+        mirrored, name, schema = f'"{table}"', table, ""
+    elif kind == "duckdb":
+        options = {"path": str(directory / f"file_{database}.duckdb")}
+    elif kind == "mysql":
+        options = {
+            "url": target.url("root"),
+            "database_prefix": "u_",
+            "state_database": f"s_{database}",
+        }
+        mirrored, name, schema = f"u_{table}", f"u_{database}", f"u_{database}."
+    else:
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {database}".encode())
+        options = {"url": f"{postgres.url.rpartition('/')[0]}/{database}"}
+
+    @contextlib.contextmanager
+    def connected() -> Iterator[Callable[[str], list[Any]]]:
+        if kind == "mysql":
+            yield lambda sql: [*target.query(sql)]
+        elif kind == "sqlite":
+            with contextlib.closing(sqlite3.connect(options["path"], isolation_level=None)) as one:
+                yield lambda sql: one.execute(sql).fetchall()
+        elif kind == "duckdb":
+            with duckdb.connect(options["path"]) as two:
+                yield lambda sql: two.execute(sql).fetchall()
+        else:
+            with psycopg.connect(options["url"], autocommit=True) as three:
+
+                def run(sql: str) -> list[Any]:
+                    cursor = three.execute(sql.encode())
+                    return cursor.fetchall() if cursor.description else []
+
+                yield run
+
+    async def follow() -> None:
+        sink = make_sink(kind, options)
+        try:
+            done = await sink.open()
+            paths = [source.binlog_path(one) for one in source.binlog_files()]
+            for transaction in open_binlog(
+                paths, tables=[f"{database}.*"], start=start
+            ).transactions():
+                # Read from the beginning, where the table is made, each time.
+                if done is None or transaction.start >= done.position:
+                    await sink.write(transaction)
+                    await sink.commit(Checkpoint(transaction.position))
+        finally:
+            await sink.close()
+
+    def filled(sql: str) -> str:
+        return sql.format(t=mirrored, n=name, s=schema)
+
+    source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, b INT, d INT, e INT)")
+    source.execute(f"INSERT INTO {table} VALUES (1, 5, 7, 1), (2, 6, 8, 1)")
+    await follow()
+    with connected() as run:
+        for made, _ in OBJECTS[kind].values():
+            run(filled(made))
+    source.execute(CHANGES[change].format(t=table))
+    source.execute(
+        f"INSERT INTO {table} (id, {'bb' if 'bb' in CHANGES[change] else 'b'}) VALUES (3, 9)"
+    )
+    await follow()
+    found = {}
+    with connected() as run:
+        for what, (_, query) in OBJECTS[kind].items():
+            try:
+                found[what] = "kept" if run(filled(query)) else "told"
+            except Exception as error:
+                assert "d" in str(error)
+                found[what] = "fails"
+    if kind == "mysql":
+        for one in (f"u_{database}", f"s_{database}"):
+            target.execute(f"DROP DATABASE IF EXISTS {one}")
+    return found
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+async def test_what_becomes_of_objects_is_what_the_page_says(
+    kind: str,
+    server: Callable[[str], LocalServer],
+    new_database: Callable[..., str],
+    postgres: PostgresServer,
+    tmp_path: Path,
+) -> None:
+    source = server("mysql-9.7")
+    cells: dict[str, dict[str, str]] = {}
+    for change in CHANGES:
+        database = new_database(source)
+        cells[change] = await becomes(kind, change, source, source, postgres, tmp_path, database)
+    lines = ["| on the mirror | " + " | ".join(CHANGES) + " |", "|---" * (len(CHANGES) + 1) + "|"]
+    for what in OBJECTS[kind]:
+        lines.append("| " + " | ".join([what, *(cells[change][what] for change in CHANGES)]) + " |")
+    print("\n".join([f"## {kind}", *lines]))
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    assert "\n".join(lines) in text
