@@ -7,6 +7,7 @@ two things need more: a view keeps the type of a column from changing, and a ren
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ SELECT pg_get_ruledef(oid) FROM pg_rewrite WHERE ev_class = %s AND rulename <> '
 """
 
 
+_LOG = logging.getLogger("replica_client.sinks")
+
+
 @dataclass(frozen=True)
 class SavedView:
     """A view or materialized view as SQL.
@@ -97,11 +101,18 @@ class PostgresObjects:
             self._run(f"DROP {view.kind} {view.name}")
 
     def make_views(self, views: Sequence[SavedView]) -> None:
-        """Make views that were dropped."""
+        """Make views that were dropped; one that reads a column that is gone is logged with its SQL."""
         for view in views:
-            self._run(f"CREATE {view.create}")
-            for statement in view.others:
-                self._run(statement)
+            try:
+                with self._savepoint():
+                    self._run(f"CREATE {view.create}")
+                    for statement in view.others:
+                        self._run(statement)
+            except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable) as error:
+                text = str(error).splitlines()[0]
+                _LOG.warning(
+                    "a view was dropped, not made again: %s (CREATE %s)", text, view.create
+                )
 
     def point_views(self, views: Sequence[SavedView]) -> None:
         """Let views read the tables that have the names of their text now.
