@@ -166,3 +166,26 @@ def test_mirrors_leave_them_out_by_name(
     finally:
         for made in (state, f"m_{x}"):
             target.execute(f"DROP DATABASE IF EXISTS `{made}`")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("metadata", ["MINIMAL", "FULL"])
+def test_alter_sequence_as_changes_its_columns(
+    fresh_server: Callable[..., LocalServer], metadata: str
+) -> None:
+    source = fresh_server("mariadb-11.8", [f"binlog-row-metadata={metadata}"])
+    start = rc.Position(*source.binlog_position())
+    expected = []
+    source.execute("CREATE DATABASE x")
+    source.execute("CREATE SEQUENCE x.s AS INT")
+    for statement in (
+        "ALTER SEQUENCE x.s AS BIGINT UNSIGNED",
+        "ALTER SEQUENCE x.s RESTART 18000000000000000000 MAXVALUE 18446744073709551614",
+        "DO 1",
+    ):
+        source.execute("DO NEXTVAL(x.s)")
+        expected.append(source.query("SELECT * FROM x.s")[0])
+        source.execute(statement)
+    path = source.binlog_path(source.binlog_files()[-1])
+    changes = rc.open_binlog(path, tables="x.*", start=start).changes()
+    assert [tuple(change.after) for change in changes] == expected

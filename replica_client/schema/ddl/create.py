@@ -30,13 +30,16 @@ from replica_client.schema.ddl.lexer import (
 )
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import (
+    AlterTable,
+    ChangeColumn,
     CreateLike,
     CreateSequence,
     CreateTable,
     Meaning,
+    Step,
     TableName,
 )
-from replica_client.schema.ddl.type_clause import known_charset, read_type
+from replica_client.schema.ddl.type_clause import TypeText, known_charset, read_type
 from replica_client.schema.model import ColumnModel
 
 _KEY_WORDS = frozenset(
@@ -154,14 +157,34 @@ def read_create_sequence(
     found = CreateSequence(table, if_not_exists, or_replace, temporary)
     while not cursor.done:
         if cursor.take("AS"):
-            kind = read_type(cursor, context).kind
-            unsigned = False
-            while word := cursor.take_one("UNSIGNED", "SIGNED", "ZEROFILL"):
-                unsigned = unsigned or word != "SIGNED"
-            found = replace(found, kind=kind, unsigned=unsigned)
+            made = _sequence_type(cursor, context)
+            found = replace(found, kind=made.kind, unsigned=made.unsigned)
         else:
             cursor.step()
     return found
+
+
+def read_alter_sequence(cursor: Cursor, context: StatementContext) -> AlterTable | None:
+    """Read what follows ALTER SEQUENCE; None where its columns stay as they are."""
+    if_exists = cursor.take("IF", "EXISTS")
+    table = cursor.table_name(context.database)
+    steps: list[Step] = []
+    while not cursor.done:
+        if cursor.take("AS"):
+            made = _sequence_type(cursor, context)
+            for column in _SEQUENCE_COLUMNS[:4]:
+                text = ColumnText(column.name, replace(made), nullable=False)
+                steps.append(ChangeColumn(column.name, text))
+        else:
+            cursor.step()
+    return AlterTable(table, tuple(steps), if_exists=if_exists) if steps else None
+
+
+def _sequence_type(cursor: Cursor, context: StatementContext) -> TypeText:
+    found, unsigned = read_type(cursor, context), False
+    while word := cursor.take_one("UNSIGNED", "SIGNED", "ZEROFILL"):
+        unsigned = unsigned or word != "SIGNED"
+    return replace(found, unsigned=unsigned)
 
 
 _BIG = ColumnModel("", "bigint", nullable=False)

@@ -10,6 +10,7 @@ from typing import Final
 from replica_client.schema.ddl.alter import drops_primary_key, read_alter_table
 from replica_client.schema.ddl.create import (
     read_alike,
+    read_alter_sequence,
     read_charset_option,
     read_create_sequence,
     read_create_table,
@@ -150,6 +151,8 @@ def _alter(cursor: Cursor, context: StatementContext) -> Meaning:
     ignore = cursor.take("IGNORE")
     if cursor.take("TABLE"):
         return read_alter_table(cursor, context, ignore=ignore)
+    if cursor.take("SEQUENCE"):
+        return read_alter_sequence(cursor, context) or _UNRELATED
     if cursor.take_one(*_DATABASE_WORDS):
         named = cursor.at_name and not _is_database_option(cursor)
         name = cursor.name() if named else context.database
