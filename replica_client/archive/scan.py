@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from typing import Literal
 
 from replica_client._compiled import tell_plain
 from replica_client.archive.arrow_tables import BinlogTables, TableSource
+from replica_client.argument_types import checked_arguments
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
 from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
+from replica_client.readers.arguments import assembly_of, decode_of
 from replica_client.readers.files.file_bytes import FileSource, binlog_files
 from replica_client.readers.files.file_order import check_files, check_position
 from replica_client.readers.start_position import parse_start, stop_of
-from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 
 _URLS = ("mysql://", "mariadb://")
 
 
+@checked_arguments(
+    options=(DecodeOptions, "rc.DecodeOptions(…)"),
+    schema=(SchemaHistory, "a rc.SchemaHistory, as stream.history is"),
+)
 def scan_binlog(
     source: FileSource,
     *,
@@ -36,6 +40,10 @@ def scan_binlog(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    on_statement: Literal["error", "deliver"] | None = None,
+    on_unknown_table: Literal["error", "positional"] | None = None,
+    invalid_text: Literal["strict", "replace", "bytes"] | None = None,
+    temporals: Literal["lossless", "python"] | None = None,
     lower_case_table_names: int | None = None,
     threads: int = 1,
     max_rows: int = 16384,
@@ -61,6 +69,15 @@ def scan_binlog(
         full_rows: refuse row images that lack wanted columns.
         record_losses: kinds of losses that do not stop the reading; see
             :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
+            as a statement of its transaction; None: ``error``.
+        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
+            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``error`` for a live source,
+            ``positional`` for files.
+        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
+            ``bytes`` gives the bytes; None: ``strict``.
+        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
+            :mod:`datetime`, which have no zero dates; None: ``lossless``.
         lower_case_table_names: the setting of the server that wrote the files; None: not known.
         threads: that decode files at the same time; the order of the rows stays.
         max_rows: rows that a batch has at most.
@@ -68,11 +85,7 @@ def scan_binlog(
     Raises:
         ConfigError: no such file, an option is wrong, or pyarrow is not installed.
     """
-    decode = options or DecodeOptions()
-    if keys:
-        decode = replace(decode, keys=dict(keys))
-    if threads < 1:
-        raise ConfigError(f"threads {threads}: at least 1 is wanted")
+    decode = decode_of(options, keys=keys, invalid_text=invalid_text, temporals=temporals)
     if max_rows < 2:
         raise ConfigError("max_rows must be at least 2: an update has two rows")
     if lower_case_table_names not in (None, 0, 1, 2):
@@ -81,8 +94,15 @@ def scan_binlog(
     end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("a scan goes from a position or a time to a position or a time")
-    selection = Selection(tables, exclude)
-    assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
+    assembly = assembly_of(
+        None,
+        tables=tables,
+        exclude=exclude,
+        full_rows=full_rows,
+        record_losses=record_losses,
+        on_statement=on_statement,
+        on_unknown_table=on_unknown_table,
+    )
     import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
 
     found: TableSource

@@ -28,6 +28,15 @@ _TYPE_AND_SIZE = Struct("<4xB4xI")
 _START_V3_SIZE_V1 = HEADER_SIZE_V1 + 56
 
 
+_COMPRESSED = {
+    b"\x1f\x8b": "unpack it with gunzip first",
+    b"\x28\xb5\x2f\xfd": "unpack it with unzstd first",
+    b"\xfd7zX": "unpack it with unxz first",
+    b"BZh": "unpack it with bunzip2 first",
+    b"PK\x03\x04": "unpack it with unzip first",
+}
+
+
 class FileKind(Enum):
     """What the first four bytes of a file say."""
 
@@ -48,8 +57,11 @@ def file_kind(data: bytes | memoryview) -> FileKind:
     try:
         return FileKind(magic)
     except ValueError:
+        packed = next((one for one in _COMPRESSED if magic.startswith(one)), None)
+        advice = f": it is compressed, {_COMPRESSED[packed]}" if packed else ""
         raise BinlogFormatError(
-            f"not a binlog: the file begins with {magic.hex(' ')}, not {MAGIC.hex(' ')}", position=0
+            f"not a binlog: the file begins with {magic.hex(' ')}, not {MAGIC.hex(' ')}{advice}",
+            position=0,
         ) from None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
+from replica_client.argument_types import check_argument
 from replica_client.codec.quick_dataclass import dataclass
 
 MIB = 1 << 20
@@ -39,3 +40,9 @@ class DecodeOptions:
     invalid_text: Literal["strict", "replace", "bytes"] = "strict"
     temporals: Literal["lossless", "python"] = "lossless"
     keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("verify_checksum", "max_event_size", "max_uncompressed_size"):
+            check_argument(name, getattr(self, name))
+        for name in ("invalid_text", "temporals", "keys"):
+            check_argument(name, getattr(self, name))

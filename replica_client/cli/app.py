@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
@@ -45,38 +46,60 @@ def _common(
     """Options before the subcommand."""
 
 
-# Each is a module of this package of the same name (`as_of` for `as-of`), with a function of that name and an EXAMPLE.
-_COMMANDS = {
-    "events": "Print every event.",
-    "changes": "Print row changes.",
-    "sql": "Ask row changes in SQL.",
-    "find": "Find the changes of a row, a column, a table.",
-    "history": "Show the life of one row.",
-    "undo": "Print SQL that takes changes back.",
-    "redo": "Print SQL that makes changes again.",
-    "as-of": "Print a table as it was.",
-    "stats": "Show where the volume comes from.",
-    "index": "Make the indexes that find, history and stats use.",
-    "check": "Check that files are whole.",
-    "annotate": "Explain each byte of an event.",
-    "backup": "Copy a source's binlog files, byte for byte.",
-    "doctor": "Check whether a source can be followed.",
-    "migrate": "Take over the configuration of Debezium, Maxwell or Canal.",
-    "init": "Write a commented configuration from a URL that it checks.",
-    "serve": "Serve binlog files over the replication protocol.",
-    "run": "Run the position-resume daemon.",
-    "snapshot": "Ask the daemon for the rows of tables.",
-    "relay": "Read a source's binlog once and serve it to replicas.",
-    "pipeline": "Run the Spark pipeline.",
-    "verify": "Compare the lake with its source.",
-    "demo": "See it at work: no server needed.",
+# Each is a module of this package of the same name (`as_of` for `as-of`), with a function of that name and an EXAMPLE,
+# or, with the mark, with commands of its own.
+_WITH_COMMANDS = frozenset(("schema", "position", "lake"))
+_SECTIONS = {
+    "Set up": {
+        "doctor": "Check whether a source can be followed.",
+        "init": "Write a commented configuration from a URL that it checks.",
+        "migrate": "Take over the configuration of Debezium, Maxwell or Canal.",
+        "demo": "See it at work: no server needed.",
+    },
+    "Follow": {
+        "changes": "Print row changes.",
+        "events": "Print every event.",
+        "position": "Show, compare and set saved positions.",
+    },
+    "Files": {
+        "sql": "Ask row changes in SQL.",
+        "check": "Check that files are whole.",
+        "annotate": "Explain each byte of an event.",
+        "schema": "Show what tables looked like, by position.",
+        "index": "Make the indexes that find, history and stats use.",
+    },
+    "Recover": {
+        "backup": "Copy a source's binlog files, byte for byte.",
+        "find": "Find the changes of a row, a column, a table.",
+        "history": "Show the life of one row.",
+        "stats": "Show where the volume comes from.",
+        "as-of": "Print a table as it was.",
+        "undo": "Print SQL that takes changes back.",
+        "redo": "Print SQL that makes changes again.",
+    },
+    "Serve": {
+        "run": "Run the position-resume daemon.",
+        "snapshot": "Ask the daemon for the rows of tables.",
+        "relay": "Read a source's binlog once and serve it to replicas.",
+        "serve": "Serve binlog files over the replication protocol.",
+    },
+    "Lake": {
+        "pipeline": "Run the Spark pipeline.",
+        "lake": "Look after the tables of a pipeline's lake.",
+        "verify": "Compare the lake with its source.",
+    },
 }
-# Each is a module with commands of its own.
-_GROUPS = {
-    "schema": "Show what tables looked like, by position.",
-    "position": "Show, compare and set saved positions.",
-    "lake": "Look after the tables of a pipeline's lake.",
-}
+_SHORT = {name: short for commands in _SECTIONS.values() for name, short in commands.items()}
+
+
+class _Sections(TyperGroup):
+    """The command's help, with the subcommands by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each section."""
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
 def make_app(only: str = "") -> typer.Typer:
@@ -88,26 +111,24 @@ def make_app(only: str = "") -> typer.Typer:
     """
     app = typer.Typer(
         name=PROGRAM,
+        cls=_Sections,
         help="Reads binlog files and live MySQL and MariaDB sources over the replication protocol.",
         epilog="SOURCE is a binlog path (or several), or a mysql:// or mariadb:// URL.",
-        no_args_is_help=False,
+        no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_common)
-    for name, short in _COMMANDS.items():
-        if name == only:
+    for name, short in _SHORT.items():
+        if name != only:
+            app.command(name, short_help=short)(_not_imported)
+        elif name in _WITH_COMMANDS:
+            app.add_typer(_module(name).app, name=name, short_help=short)
+        else:
             module = _module(name)
             add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
             add(getattr(module, name.replace("-", "_")))
-        else:
-            app.command(name, short_help=short)(_not_imported)
-    for name, short in _GROUPS.items():
-        if name == only:
-            app.add_typer(_module(name).app, name=name, short_help=short)
-        else:
-            app.command(name, short_help=short)(_not_imported)
     return app
 
 
@@ -137,6 +158,10 @@ def run_words(words: Sequence[str]) -> int:
             raise ended.__context__ from None
         raise
     except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+            message(context.get_help())
+            return WRONG_USAGE
         message(_usage_line(error))
         return WRONG_USAGE
     return status if isinstance(status, int) else DONE

@@ -106,6 +106,8 @@ class MariadbGtidSet:
             GtidFormatError: the text is no list of MariaDB GTIDs, or lists a server of a domain
                 twice.
         """
+        if not isinstance(text, str):
+            raise GtidFormatError(f"a GTID list is parsed from text, not {type(text).__name__}")
         if not text.strip():
             return cls()
         gtids = [MariadbGtid.parse(part) for part in text.split(",")]

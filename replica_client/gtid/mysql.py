@@ -184,6 +184,8 @@ class GtidSet:
         Raises:
             GtidFormatError: the server would refuse the text; the message quotes the part at fault.
         """
+        if not isinstance(text, str):
+            raise GtidFormatError(f"a GTID set is parsed from text, not {type(text).__name__}")
         builders: dict[Tsid, IntervalsBuilder] = {}
         for group in text.split(","):
             uuid, *items = (item.strip(_SPACE) for item in group.split(":"))

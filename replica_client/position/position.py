@@ -72,6 +72,11 @@ class Position:
     row_index: int = 0
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.file, str) and isinstance(self.offset, int)):
+            raise PositionFormatError(
+                f"Position({self.file!r}, {self.offset!r}): give the name of a binlog file and an offset, for example"
+                ' Position("binlog.000024", 1472)'
+            )
         if not 0 <= self.offset < 1 << 64:
             raise PositionFormatError(f"offset {self.offset} is out of range")
         if not (0 <= self.event_index < _INDEX_LIMIT and 0 <= self.row_index < _INDEX_LIMIT):
@@ -91,6 +96,8 @@ class Position:
         Raises:
             PositionFormatError: the text is no position; the message shows the form.
         """
+        if not isinstance(text, str):
+            raise PositionFormatError(f"a position is parsed from text, not {type(text).__name__}")
         # Of other blanks a file's name may begin with one; it is not escaped.
         match = _TEXT.fullmatch(text.strip(" \t\r\n"))
         if match is None or not match[0]:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Literal
 
+from replica_client.argument_types import check_argument
 from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.events.mariadb_gtid import MariadbGtidFlag
@@ -130,9 +131,15 @@ class AssemblyOptions:
         return not self.withholds_texts and not self.selection.chooses_columns
 
     def __post_init__(self) -> None:
+        if not isinstance(self.selection, Selection):
+            raise ConfigError(
+                f"AssemblyOptions({self.selection!r}): give rc.Selection(tables) first"
+            )
+        names = ("part_size", "on_statement", "on_unknown_table", "on_schema_mismatch")
+        for name in (*names, "full_rows", "record_losses"):
+            if (value := getattr(self, name)) is not None:
+                check_argument(name, value)
         object.__setattr__(self, "record_losses", loss_kinds(self.record_losses))
-        if self.part_size < 1:
-            raise ConfigError("part_size must be at least 1 byte")
 
 
 class TransactionAssembler:

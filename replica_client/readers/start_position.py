@@ -39,6 +39,11 @@ def parse_start(
         return Position("", 0, value)
     if isinstance(value, (Position, datetime.datetime)):
         return value
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{option}={value!r}: give a position (rc.Position), a GTID set, a datetime, or text such as"
+            ' "binlog.000024:1472"'
+        )
     text = value.strip()
     if text == "earliest":
         return "earliest"

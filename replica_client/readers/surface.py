@@ -17,7 +17,7 @@ Surface = Literal["python", "command line", "toml", "spark"]
 _CURRENT: Final[ContextVar[Surface]] = ContextVar("replica_client.surface", default="python")
 _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
     "deliver statements": {
-        "python": "take such statements with AssemblyOptions(on_statement='deliver')",
+        "python": "take such statements with on_statement='deliver'",
         "toml": 'take such statements with on_statement = "deliver"',
     },
     "record statement": {
@@ -39,7 +39,7 @@ _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
         "spark": "take incomplete rows without fullRows",
     },
     "positional names": {
-        "python": "take names by position with AssemblyOptions(on_unknown_table='positional')",
+        "python": "take names by position with on_unknown_table='positional'",
         "command line": "count its rows as lost with --record-losses unknown_table",
         "toml": 'take names by position with on_unknown_table = "positional"',
         "spark": "take names by position with onUnknownTable=positional",
@@ -59,6 +59,17 @@ def options_of(surface: Surface) -> Iterator[None]:
             _CURRENT.reset(token)
 
 
+def only_tables(pattern: str) -> str:
+    """Return how the user follows some tables only."""
+    written = {
+        "python": f"write tables=[{pattern!r}]",
+        "command line": f"write --tables '{pattern}'",
+        "toml": f'write tables = ["{pattern}"]',
+        "spark": f"set the option tables={pattern}",
+    }
+    return written[_CURRENT.get()]
+
+
 def remedies(*names: str) -> str:
     """What a message says the user can do here, with ``or`` between; what does not exist here is left out."""
     surface = _CURRENT.get()
@@ -66,4 +77,4 @@ def remedies(*names: str) -> str:
     return ", or ".join(found)
 
 
-__all__ = ["Surface", "options_of", "remedies"]
+__all__ = ["Surface", "only_tables", "options_of", "remedies"]

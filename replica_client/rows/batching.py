@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
+from replica_client.argument_types import check_argument
 from replica_client.codec.turns import Turn
 from replica_client.errors import ConfigError
 
@@ -52,6 +53,7 @@ class BatchAssembler:
         sizes: BatchSizes | None = None,
         turn: Turn | None = None,
     ) -> None:
+        check_argument("max_rows", max_rows)
         if max_rows < 2:
             raise ConfigError("max_rows must be at least 2: an update has two rows")
         self._max_rows = max_rows

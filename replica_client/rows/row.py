@@ -105,7 +105,11 @@ class Row(tuple[Any, ...]):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            key = self._layout.index[key]
+            try:
+                key = self._layout.index[key]
+            except KeyError:
+                names = ", ".join(self._layout.names)
+                raise KeyError(f"{key}: no such column; there are {names}") from None
         return tuple.__getitem__(self, key)
 
     def __contains__(self, name: object) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
+from replica_client.argument_types import check_argument
 from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError
 from replica_client.schema.history import SchemaHistory
@@ -120,6 +121,9 @@ class Selection:
         exclude: Sequence[str] | str | None = None,
         columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        for name, value in (("tables", tables), ("exclude", exclude), ("columns", columns)):
+            if value is not None:
+                check_argument(name, value)
         self._wanted = _compile(tables, "tables")
         self._unwanted = _compile(exclude, "exclude")
         self._columns: list[tuple[Pattern | None, frozenset[str]]] = []

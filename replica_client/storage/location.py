@@ -133,8 +133,10 @@ def local_path(where: str | os.PathLike[str] | ObjectUrl, what: str) -> Path:
         what: it is for, for the message.
 
     Raises:
-        ConfigError: it is a URL of something else.
+        ConfigError: it is a URL of something else, or no path.
     """
+    if not isinstance(where, (str, os.PathLike, ObjectUrl)):
+        raise ConfigError(f"{what}: give a path, not {type(where).__name__}")
     match = None if isinstance(where, ObjectUrl) else _URL.fullmatch(str(where))
     scheme = where.scheme if isinstance(where, ObjectUrl) else match and match[1].lower()
     if scheme and scheme != "file":

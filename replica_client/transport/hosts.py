@@ -39,6 +39,10 @@ def parse_hosts(
         return [source]
     if isinstance(source, str):
         return [parse_url(url, environment) for url in split_hosts(source)]
+    if not isinstance(source, Sequence):
+        raise ConfigError(
+            f"a source is a URL such as mysql://user@host/, or a list of them, not {type(source).__name__}"
+        )
     hosts = [host for one in source for host in parse_hosts(one, environment)]
     if not hosts:
         raise ConfigError("no source is given: the list of hosts is empty")

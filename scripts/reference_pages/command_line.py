@@ -17,7 +17,7 @@ _EXAMPLE = re.compile(r"Example:\s+(.*)", re.DOTALL)
 
 def commands() -> str:
     """Every command with its options."""
-    names = [*app._COMMANDS, *app._GROUPS]
+    names = list(app._SHORT)
     parts = []
     for name in names:
         group: Any = typer.main.get_command(app.make_app(name))

@@ -27,6 +27,7 @@ LAYERS = [
     ["gtid"],
     ["codec"],
     ["constants"],
+    ["argument_types"],
     ["errors"],
 ]
 PACKAGES = [package for layer in LAYERS for package in layer]

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
+from replica_client.argument_types import checked_arguments
 from replica_client.binlog.event import BinlogEvent
 from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.binlog.options import DecodeOptions
@@ -23,6 +24,7 @@ from replica_client.position.position import Position
 from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.position.tracker import PositionTracker
 from replica_client.readers import inside
+from replica_client.readers.arguments import assembly_of, decode_of
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.fast.event_fast_path import EventFastPath
@@ -52,7 +54,6 @@ from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.start_position import Start, micros_of, parse_start, stop_of
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
-from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 
 if TYPE_CHECKING:
@@ -519,6 +520,13 @@ class BinlogFileReader:
         return self._files[names.index(start.file) :]
 
 
+@checked_arguments(
+    options=(DecodeOptions, "rc.DecodeOptions(…)"),
+    assembly=(AssemblyOptions, "rc.AssemblyOptions(…)"),
+    schema=(SchemaHistory, "a rc.SchemaHistory, as stream.history is"),
+    losses=(LossLedger, "a rc.LossLedger, as reader.losses is"),
+    prepared=(PreparedLedger, "what was saved with the position"),
+)
 def open_binlog(
     source: FileSource,
     *,
@@ -533,6 +541,10 @@ def open_binlog(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    on_statement: Literal["error", "deliver"] | None = None,
+    on_unknown_table: Literal["error", "positional"] | None = None,
+    invalid_text: Literal["strict", "replace", "bytes"] | None = None,
+    temporals: Literal["lossless", "python"] | None = None,
     losses: LossLedger | None = None,
     prepared: PreparedLedger | None = None,
     memory_map: bool = False,
@@ -558,6 +570,14 @@ def open_binlog(
         record_losses: kinds of losses that are counted instead of stopping the reading
             (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
+            as a statement of its transaction; None: ``error``.
+        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
+            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``positional``.
+        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
+            ``bytes`` gives the bytes; None: ``strict``.
+        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
+            :mod:`datetime`, which have no zero dates; None: ``lossless``.
         losses: what was lost before the start; a copy of it counts on.
         lower_case_table_names: the setting of the server that wrote the files, which they do not tell. None:
             what ``schema`` knows of it, else a statement on ``Orders`` leaves ``orders`` unproven, so that its
@@ -572,20 +592,23 @@ def open_binlog(
     Raises:
         ConfigError: no such file, or an option is wrong.
     """
-    decode = options or DecodeOptions()
-    if keys:
-        decode = replace(decode, keys=dict(keys))
-    if assembly is None:
-        selection = Selection(tables, exclude, columns)
-        assembly = AssemblyOptions(selection, full_rows=full_rows, record_losses=record_losses)
+    decode = decode_of(options, keys=keys, invalid_text=invalid_text, temporals=temporals)
+    assembly = assembly_of(
+        assembly,
+        tables=tables,
+        exclude=exclude,
+        columns=columns,
+        full_rows=full_rows,
+        record_losses=record_losses,
+        on_statement=on_statement,
+        on_unknown_table=on_unknown_table,
+    )
     begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
     end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("files are read from a position or a time to a position or a time")
     if lower_case_table_names not in (None, 0, 1, 2):
         raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
-    if threads < 1:
-        raise ConfigError(f"threads {threads}: at least 1 is wanted")
     files = binlog_files(source, memory_map)
     check_files(files, decode, gaps="gtid_gap" in assembly.record_losses)
     for option, one in (("start", begin), ("stop", end)):

@@ -31,6 +31,7 @@ from replica_client.errors import (
     ConfigError,
     LimitExceededError,
     TruncatedEventError,
+    without_secrets,
 )
 from replica_client.readers.files.in_memory_bytes import InMemoryBytes
 from replica_client.readers.files.read_at import read_at
@@ -145,6 +146,11 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         ConfigError: nothing is there, or a URL of another kind.
         StorageError: an object store refuses, or cannot be reached.
     """
+    if isinstance(source, str) and source.startswith(("mysql://", "mariadb://")):
+        raise ConfigError(
+            f"{without_secrets(source)}: it is the URL of a live source: follow it with rc.follow(url), or"
+            " rc.connect(url) in asyncio"
+        )
     if isinstance(source, (str, Path, ObjectUrl)):
         return [
             BinlogFile(one.where.name, one.where, is_mapped=memory_map)
@@ -159,6 +165,10 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         found = [file for path in paths for file in binlog_files(path, memory_map)]
         beside = index_files({file.name for file in found})
         return in_order((file for file in found if file.name not in beside), attrgetter("name"))
+    if not hasattr(source, "read"):
+        raise ConfigError(
+            f"a binlog is a path, a list of paths, a binary file object or bytes, not {type(source).__name__}"
+        )
     name = getattr(source, "name", "")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
 

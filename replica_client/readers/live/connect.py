@@ -6,8 +6,9 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from replica_client.argument_types import checked_arguments
 from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet, MariadbGtidSet
@@ -15,19 +16,26 @@ from replica_client.position.position import Position
 from replica_client.position.stores.base import PositionStore
 from replica_client.position.stores.object import position_file
 from replica_client.position.stores.saving import SAVE_INTERVAL
+from replica_client.readers.arguments import assembly_of, decode_of
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.source_stream import SourceStream
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.start_position import parse_start
+from replica_client.readers.surface import only_tables
 from replica_client.readers.transforms.transformer import Transformer
-from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
 from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.transport.hosts import parse_hosts
 
 
+@checked_arguments(
+    options=(DecodeOptions, "rc.DecodeOptions(…)"),
+    assembly=(AssemblyOptions, "rc.AssemblyOptions(…)"),
+    schema=(SchemaHistory, "a rc.SchemaHistory, as stream.history is"),
+    tls=((str, TlsOptions), 'a mode such as "verify-identity", or TlsOptions(…)'),
+)
 def connect(
     url: str | ConnectOptions | Sequence[str | ConnectOptions],
     *,
@@ -51,6 +59,10 @@ def connect(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    on_statement: Literal["error", "deliver"] | None = None,
+    on_unknown_table: Literal["error", "positional"] | None = None,
+    invalid_text: Literal["strict", "replace", "bytes"] | None = None,
+    temporals: Literal["lossless", "python"] | None = None,
     transform: Sequence[Mapping[str, Any]] = (),
 ) -> SourceStream:
     """Follow a live source; use the result in an ``async with`` block.
@@ -88,6 +100,14 @@ def connect(
         record_losses: kinds of losses that are counted with the position instead of stopping the
             stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
+            as a statement of its transaction; None: ``error``.
+        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
+            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``error``.
+        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
+            ``bytes`` gives the bytes; None: ``strict``.
+        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
+            :mod:`datetime`, which have no zero dates; None: ``lossless``.
         transform: what is done to rows, definitions and statements before they are given: columns hidden, rows
             chosen, tables renamed; each a mapping with the keys of ``[[source.transform]]``.
 
@@ -98,6 +118,11 @@ def connect(
         raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
     hosts = []
     for host in parse_hosts(url):
+        if host.database and tables is None and assembly is None:
+            raise ConfigError(
+                f"the URL names the database {host.database!r}, and a stream has all of them: "
+                + only_tables(f"{host.database}.*")
+            )
         if tls is not None:
             given = replace(host.tls, mode=TlsMode(tls)) if isinstance(tls, str) else tls
             host = replace(host, tls=given)
@@ -112,16 +137,20 @@ def connect(
         read_timeout,
         semi_sync,
         _policy(reconnect, attempts),
-        assembly
-        or AssemblyOptions(
-            Selection(tables, exclude, columns), full_rows=full_rows, record_losses=record_losses
+        assembly_of(
+            assembly,
+            tables=tables,
+            exclude=exclude,
+            columns=columns,
+            full_rows=full_rows,
+            record_losses=record_losses,
+            on_statement=on_statement,
+            on_unknown_table=on_unknown_table,
         ),
-        options or DecodeOptions(),
+        decode_of(options, invalid_text=invalid_text, temporals=temporals),
         schema,
         _transformer(transform),
     )
-    if not 0 <= save_interval < float("inf"):
-        raise ConfigError(f"save_interval {save_interval}: seconds, 0 or more, are wanted")
     return SourceStream(hosts, stream_options, position_store, save_interval)
 
 

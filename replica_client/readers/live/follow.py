@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -16,6 +17,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
+from replica_client.argument_types import check_names
 from replica_client.binlog.event import BinlogEvent
 from replica_client.errors import ConfigError, PositionStoreError, StreamStateError
 from replica_client.position.losses import LossLedger
@@ -605,8 +607,11 @@ class _Pump:
 def _without_asyncio(
     connect: Callable[_P, SourceStream],
 ) -> Callable[_P, FollowedSource]:
+    names = inspect.signature(connect).parameters
+
     @wraps(connect)
     def follow(*args: _P.args, **kwargs: _P.kwargs) -> FollowedSource:
+        check_names("follow", names, kwargs)
         return FollowedSource(connect(*args, **kwargs))
 
     follow.__name__ = follow.__qualname__ = "follow"

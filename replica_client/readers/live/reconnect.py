@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import Final, TypeVar
 
+from replica_client.argument_types import check_argument
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     AccessDeniedError,
@@ -54,10 +55,11 @@ class ReconnectPolicy:
     first_attempts: int | None = None
 
     def __post_init__(self) -> None:
-        if self.first_delay < 0 or self.max_delay < self.first_delay:
-            raise ConfigError(
-                "reconnect: delays must be 0 or more, max_delay not below first_delay"
-            )
+        for name in ("first_delay", "max_delay", "attempts", "first_attempts"):
+            if (value := getattr(self, name)) is not None:
+                check_argument(name, value)
+        if self.max_delay < self.first_delay:
+            raise ConfigError("reconnect: max_delay must not be below first_delay")
         if self.attempts is not None and self.attempts < 0:
             raise ConfigError(f"reconnect: attempts {self.attempts}: 0 or more, or None for no end")
         if self.first_attempts is not None and self.first_attempts < 1:

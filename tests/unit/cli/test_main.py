@@ -53,10 +53,15 @@ def test_the_version_tells_the_implementation(run):
     assert result.out.startswith(f"replica-client {replica_client.__version__} ({form}, Python ")
 
 
+def test_without_a_command_the_help_is_shown(run):
+    result = run()
+    assert (result.status, result.out) == (2, "")
+    assert "Follow:\n  changes   Print row changes." in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ((), "Missing command"),
         (("chnages",), "No such command 'chnages'"),
         (("changes",), "Missing argument 'SOURCE'"),
         (("changes", "--bogus", "x"), "No such option: --bogus"),

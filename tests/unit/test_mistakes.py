@@ -1,0 +1,224 @@
+"""Mistakes of a first day: each is one line with the value, where it was given, and what to give instead."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import replica_client as rc
+from replica_client.argument_types import ARGUMENTS
+
+DATA = Path(rc.__file__).parent / "testing" / "data"
+F = str(DATA / "shop-bin.000001")
+SECRET = "s3cret-of-mistakes"
+U = f"mysql://repl:{SECRET}@127.0.0.1:1/"
+NAMES = {"rc": rc, "F": F, "U": U}
+PATTERNS = 'give a pattern such as "shop.*"'
+START = "give a position (rc.Position)"
+
+CONFIGURATION = {
+    "rc.connect(5)": "a URL such as mysql://user@host/",
+    "rc.connect('')": "a source's URL begins with mysql:// or mariadb://",
+    "rc.connect('db1')": "a source's URL begins with mysql:// or mariadb://",
+    "rc.connect('postgres://db1/')": "a source's URL begins with mysql:// or mariadb://",
+    "rc.connect(F)": "a source's URL begins with mysql:// or mariadb://",
+    "rc.connect([])": "the list of hosts is empty",
+    "rc.connect(U.replace(':1/', ':99999/'))": "percent-encode special characters",
+    "rc.connect(U.replace(':1/', ':x/'))": "percent-encode special characters",
+    "rc.connect(U + 'shop')": "write tables=['shop.*']",
+    "rc.connect(U + '?nosuch=1')": "known are allow_public_key_retrieval",
+    "rc.connect(U, tables=5)": PATTERNS,
+    "rc.connect(U, tables=[5])": PATTERNS,
+    "rc.connect(U, tables={'shop': 'orders'})": PATTERNS,
+    "rc.connect(U, tables=[])": "give patterns, or None for all",
+    "rc.connect(U, tables='orders')": "write database.table, for example orders.*",
+    "rc.connect(U, tables='shop.`a')": "a backquote that is not closed",
+    "rc.connect(U, exclude=5)": PATTERNS,
+    "rc.connect(U, columns=5)": 'give a list of names, or {"shop.orders": ["id", "total"]}',
+    "rc.connect(U, columns='id')": "give a list of names",
+    "rc.connect(U, columns={'shop.orders': 'id'})": "give a list of names",
+    "rc.connect(U, start=('f', 4))": START,
+    "rc.connect(U, start=4)": START,
+    "rc.connect(U, start=b'x')": START,
+    "rc.connect(U, start='yesterday')": "give earliest, latest, FILE:OFFSET",
+    "rc.connect(U, start='binlog.000001')": "give earliest, latest, FILE:OFFSET",
+    "rc.connect(U, stop_at_end='yes')": "give True or False",
+    "rc.connect(U, server_id='x')": "a number from 1 to 4294967295",
+    "rc.connect(U, server_id=True)": "a number from 1 to 4294967295",
+    "rc.connect(U, server_id=0)": "between 1 and 4294967295",
+    "rc.connect(U, server_id=2**32)": "between 1 and 4294967295",
+    "rc.connect(U, heartbeat_period=0)": "give seconds, more than 0",
+    "rc.connect(U, heartbeat_period=-1)": "give seconds, more than 0",
+    "rc.connect(U, heartbeat_period='10')": "give seconds, more than 0",
+    "rc.connect(U, heartbeat_period=float('nan'))": "give seconds, more than 0",
+    "rc.connect(U, read_timeout=0)": "or None for three heartbeats",
+    "rc.connect(U, read_timeout='x')": "or None for three heartbeats",
+    "rc.connect(U, tls=True)": 'a mode such as "verify-identity"',
+    "rc.connect(U, tls='yes')": "none of disabled, preferred, required",
+    "rc.connect(U, compression='lz4')": "give zlib, zstd or nothing",
+    "rc.connect(U, compression=True)": "give zlib, zstd or nothing",
+    "rc.connect(U, semi_sync='on')": "give True or False",
+    "rc.connect(U, position_store=5)": "the path of a file, or a position store",
+    "rc.connect(U, save_interval='x')": "give seconds, 0 or more",
+    "rc.connect(U, save_interval=-1)": "give seconds, 0 or more",
+    "rc.connect(U, reconnect=5)": "give rc.ReconnectPolicy(…), or attempts=N",
+    "rc.connect(U, attempts=-1)": "0 or more, or None for no end",
+    "rc.connect(U, attempts='3')": "a number of tries",
+    "rc.connect(U, attempts=1.5)": "a number of tries",
+    "rc.connect(U, options={'temporals': 'python'})": "give rc.DecodeOptions(…)",
+    "rc.connect(U, assembly={})": "give rc.AssemblyOptions(…)",
+    "rc.connect(U, assembly=rc.AssemblyOptions(rc.Selection()), tables='a.*')": "give one of both",
+    "rc.connect(U, schema={})": "rc.SchemaHistory",
+    "rc.connect(U, full_rows='x')": "give True or False",
+    "rc.connect(U, record_losses='nosuch')": "none of all, statement",
+    "rc.connect(U, record_losses=5)": "give a list of kinds",
+    "rc.connect(U, on_statement='skip')": 'give "error" or "deliver"',
+    "rc.connect(U, on_unknown_table=True)": 'give "error" or "positional"',
+    "rc.connect(U, invalid_text='ignore')": 'give "strict", "replace" or "bytes"',
+    "rc.connect(U, temporals=True)": 'give "lossless" or "python"',
+    "rc.connect(U, transform='x')": "a table of keys is wanted",
+    "rc.connect(U, transform=[{'nosuch': 1}])": "there are tables, keep, drop",
+    "rc.follow(U, heartbeat_period=0)": "give seconds, more than 0",
+    "rc.follow(U).acknowledge(5)": "takes a position, a transaction, a change or nothing",
+    "rc.follow(U).changes(timeout='x')": "give seconds, 0 or more",
+    "rc.open_binlog(U)": "follow it with rc.follow(url)",
+    "rc.open_binlog('nosuch')": "no such file; give the path of a binlog",
+    "rc.open_binlog(5)": "a binlog is a path, a list of paths",
+    "rc.open_binlog(None)": "a binlog is a path, a list of paths",
+    "rc.open_binlog([])": "no binlog file was given",
+    "rc.open_binlog(F, tables=5)": PATTERNS,
+    "rc.open_binlog(F, start='latest')": "from a position or a time",
+    "rc.open_binlog(F, start=('f', 4))": START,
+    "rc.open_binlog(F, start='nosuch.000001:4')": "give a position of these files",
+    "rc.open_binlog(F, keys='x')": "a dict of bytes by key id",
+    "rc.open_binlog(F, threads=0)": "a whole number, at least 1",
+    "rc.open_binlog(F, threads='2')": "a whole number, at least 1",
+    "rc.open_binlog(F, lower_case_table_names=5)": "it is 0, 1 or 2",
+    "rc.open_binlog(F, options=5)": "give rc.DecodeOptions(…)",
+    "rc.open_binlog(F, assembly=5)": "give rc.AssemblyOptions(…)",
+    "rc.open_binlog(F, schema=5)": "rc.SchemaHistory",
+    "rc.open_binlog(F, losses=5)": "rc.LossLedger",
+    "rc.open_binlog(F, full_rows=5)": "give True or False",
+    "rc.scan_binlog(5)": "a binlog is a path, a list of paths",
+    "rc.scan_binlog(F, where=5)": "a condition as text",
+    "rc.scan_binlog(F, where='id ==')": "character 5: expected",
+    "rc.scan_binlog(F, max_rows=1)": "at least 2",
+    "rc.scan_binlog(F, since=('f', 4))": START,
+    "rc.open_archive('nosuch')": "no such file; give the path of a binlog",
+    "rc.FilePositionStore(5)": "give a path, not int",
+    "rc.FilePositionStore('/nosuch/p').load()": "its directory does not exist: create it",
+    "rc.FilePositionStore('/tmp').load()": "choose the path of a file",
+    "rc.Position(5, 5)": 'for example Position("binlog.000024", 1472)',
+    "rc.Position('f', 'x')": 'for example Position("binlog.000024", 1472)',
+    "rc.Position('f', -1)": "out of range",
+    "rc.Position.parse('x')": "expected FILE:OFFSET, e.g. binlog.000024:1472",
+    "rc.Position.parse(5)": "from text, not int",
+    "rc.GtidSet.parse(5)": "from text, not int",
+    "rc.MariadbGtidSet.parse('x')": "not a MariaDB GTID",
+    "rc.ReconnectPolicy(attempts='x')": "a number of tries",
+    "rc.ReconnectPolicy(first_delay='x')": "give seconds, 0 or more",
+    "rc.DecodeOptions(invalid_text='x')": 'give "strict", "replace" or "bytes"',
+    "rc.AssemblyOptions(5)": "give rc.Selection(tables) first",
+    "rc.Selection(5)": PATTERNS,
+}
+MISUSE = {
+    "rc.connect(U, table='shop.*')": (TypeError, "connect() has no argument 'table': did you mean tables=?"),
+    "rc.follow(U, table='shop.*')": (TypeError, "follow() has no argument 'table': did you mean tables=?"),
+    "rc.open_binlog(F, table='a.*')": (TypeError, "open_binlog() has no argument 'table'"),
+    "rc.follow(U).get()": (RuntimeError, "use `with follow(…) as stream:`"),
+    "rc.connect(U).__enter__()": (TypeError, "write `async with rc.connect(…) as stream:`"),
+    "next(rc.open_binlog(F).changes()).after['nosuch']": (KeyError, "there are id, name, email"),
+    "rc.scan_binlog(F)['nosuch.t']": (KeyError, "there is shop.customers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CONFIGURATION)
+def test_a_wrong_value_is_refused_where_it_is_given(code: str) -> None:
+    if "scan_binlog" in code:
+        pytest.importorskip("pyarrow")
+    with pytest.raises(rc.ReplicaClientError) as caught:
+        eval(code, NAMES)
+    said = str(caught.value)
+    assert CONFIGURATION[code] in said
+    assert "\n" not in said
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize("code", MISUSE)
+def test_misuse_says_what_to_write(code: str) -> None:
+    if "scan_binlog" in code:
+        pytest.importorskip("pyarrow")
+    kind, words = MISUSE[code]
+    with pytest.raises(kind) as caught:
+        eval(code, NAMES)
+    assert words in str(caught.value)
+
+
+def test_keys_are_in_no_message() -> None:
+    with pytest.raises(rc.ReplicaClientError) as caught:
+        rc.open_binlog(F, keys={"1": SECRET})  # type: ignore[dict-item]
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_no_argument_takes_an_object_of_no_type(name: str) -> None:
+    fits, wanted = ARGUMENTS[name]
+    assert not fits(object())
+    assert wanted
+
+
+def test_a_compressed_file_is_named(tmp_path: Path) -> None:
+    packed = tmp_path / "shop-bin.000001"
+    packed.write_bytes(gzip.compress(Path(F).read_bytes()))
+    with pytest.raises(rc.BinlogDecodeError, match="it is compressed, unpack it with gunzip first"):
+        list(rc.open_binlog(packed).changes())
+
+
+def test_what_messages_advise_is_taken() -> None:
+    """The keywords that messages name are arguments of all three functions."""
+    advised = {"on_statement": "deliver", "on_unknown_table": "positional"}
+    rc.connect(U, **advised, invalid_text="replace", temporals="python")
+    reader = rc.open_binlog(F, **advised, invalid_text="replace", temporals="python")
+    assert len(list(reader.changes())) == 36
+
+
+COMMANDS = {
+    "": (2, "Follow:"),
+    "nosuch": (2, "No such command"),
+    "changes": (2, "Missing argument 'SOURCE'"),
+    "changes nosuch": (1, "nosuch: No such file or directory; check the path"),
+    "changes F --nosuch": (2, "No such option"),
+    "changes F --tables orders": (2, "write database.table, for example orders.*"),
+    "changes F --start yesterday": (2, "give earliest, latest, FILE:OFFSET"),
+    "changes F --json --csv": (2, "give one of --json and --csv"),
+    "changes F U": (2, "give one URL, or one or more paths"),
+    "changes Ushop": (2, "write --tables 'shop.*'"),
+    "changes U": (1, "is the server up, and are host and port right?"),
+    "changes F --position-file /nosuch/p": (1, "its directory does not exist: create it"),
+    "doctor nosuch": (2, "give a mysql:// or mariadb:// URL"),
+    "run nosuch.toml": (1, "check the path"),
+    "annotate F --position 5": (1, "one begins at"),
+    "lake": (2, "compact"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_wrong_command_is_one_message(words: str) -> None:
+    status, said = COMMANDS[words]
+    given = [word.replace("F", F) if word == "F" else word for word in words.split()]
+    given = [word.replace("U", U, 1) if word.startswith("U") else word for word in given]
+    done = subprocess.run(
+        [sys.executable, "-m", "replica_client", *given],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert SECRET not in done.stderr
