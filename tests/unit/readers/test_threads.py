@@ -146,7 +146,7 @@ def test_an_iterator_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_how_many_threads() -> None:
-    with pytest.raises(ConfigError, match="threads 0: at least 1"):
+    with pytest.raises(ConfigError, match="threads=0: give a whole number, at least 1"):
         rc.open_binlog(DATA, threads=0)
 
 
