@@ -9,14 +9,16 @@ import pytest
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.errors import AccessDeniedError, ServerError, TlsError, TransportError
 from replica_client.readers.live import binlog_scan
 from replica_client.readers.live.live_labels import _texts
 from replica_client.readers.live.live_schema import SchemaProver, _Reading
-from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.query_text import _is_before_8
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 from tests.unit.schema.tables import history_of
 
 
@@ -85,3 +87,73 @@ def test_what_was_read_is_known_afterwards(create: str, expected: bool) -> None:
     position = LogPosition.of("b.000001", 4)
     assert prover._adopt(history, table, position, reading) is expected
     assert isinstance(history.table(table), TableModel) is expected
+
+
+NOW = ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=20)
+LIMIT, DENIED = ServerError(3024, "HY000", "interrupted"), AccessDeniedError(1142, "42000", "no")
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (LIMIT, 3),
+        (ServerError(1969, "70100", "interrupted"), 3),
+        (ServerError(1040, "08004", "too many connections"), 3),
+        (TransportError("lost"), 3),
+        (DENIED, 1),
+        (TlsError("no certificate"), 1),
+        *(
+            (ServerError(errno, "HY000", "cannot be known"), 1)
+            for errno in sorted(UNKNOWABLE_ERRORS)
+        ),
+    ],
+    ids=str,
+)
+async def test_a_question_that_failed_is_no_answer(error: Exception, tries: int) -> None:
+    """All but what another try does not change is asked again, and the answer is believed."""
+    made = 0
+
+    async def question() -> int:
+        nonlocal made
+        made += 1
+        if made < 3:
+            raise error
+        return made
+
+    if tries == 1:
+        with pytest.raises(type(error)):
+            await asked(question, "tables", NOW)
+    else:
+        assert await asked(question, "tables", NOW) == 3
+    assert made == tries
+
+
+async def test_a_question_is_given_up() -> None:
+    """Refusals that may last are few tries; an answer that is no longer wanted is none."""
+    made = 0
+
+    async def question() -> None:
+        nonlocal made
+        made += 1
+        raise ServerError(9999, "HY000", "unknown")
+
+    with pytest.raises(ServerError):
+        await asked(question, "tables", NOW)
+    assert made == 5
+    made = 0
+    with pytest.raises(ServerError):
+        await asked(question, "tables", NOW, is_wanted=lambda: False)
+    assert made == 1
+
+
+async def test_an_error_that_passes_here_is_asked_again() -> None:
+    made = 0
+
+    async def question() -> int:
+        nonlocal made
+        made += 1
+        if made == 1:
+            raise DENIED
+        return made
+
+    assert await asked(question, "tables", NOW, goes_on=lambda error: error is DENIED) == 2
