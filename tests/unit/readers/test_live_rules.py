@@ -9,7 +9,13 @@ import pytest
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import AccessDeniedError, ServerError, TlsError, TransportError
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogReadError,
+    ServerError,
+    TlsError,
+    TransportError,
+)
 from replica_client.readers.live import binlog_scan
 from replica_client.readers.live.live_labels import _texts
 from replica_client.readers.live.live_schema import SchemaProver, _Reading
@@ -102,6 +108,7 @@ LIMIT, DENIED = ServerError(3024, "HY000", "interrupted"), AccessDeniedError(114
         (TransportError("lost"), 3),
         (DENIED, 1),
         (TlsError("no certificate"), 1),
+        (BinlogReadError(1236, "HY000", "purged"), 1),
         *(
             (ServerError(errno, "HY000", "cannot be known"), 1)
             for errno in sorted(UNKNOWABLE_ERRORS)
