@@ -1,4 +1,4 @@
-"""Which rows of a table the stream changed while a chunk of it was read."""
+"""The rows of a table that the stream changed while a chunk of the table was read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Key = tuple[Any, ...]
 
 
 class ChangedKeys:
-    """Collects what the stream delivers of a table: statements that alter it, and rows from :meth:`begin` on.
+    """Changes that the stream delivers for a table: its DDL, and its rows after :meth:`begin`.
 
     Args:
-        table: its name, as the stream has it.
+        table: the table's name in the stream.
     """
 
     def __init__(self, table: TableName) -> None:
@@ -33,15 +33,15 @@ class ChangedKeys:
         self._altered: LogPosition | None = None
 
     def begin(self, key: Sequence[str] | None) -> None:
-        """Collect rows, too; a reading that begins now has all that was delivered before.
+        """Begin to collect rows: a chunk is read from now on.
 
         Args:
-            key: columns that tell rows apart; None: nothing does.
+            key: columns that identify a row; None: there are none.
         """
         self._key, self._begun = key, True
 
     def see(self, transaction: Transaction) -> None:
-        """A transaction was delivered, or a part of one."""
+        """Record the changes of a delivered transaction, or of a part of one."""
         start = LogPosition.of(transaction.start.file, transaction.start.offset)
         for rows in transaction.rows:
             if self._begun and (rows.shape.database, rows.shape.table) == self._table:
@@ -53,15 +53,15 @@ class ChangedKeys:
             self._unknown = start
 
     def altered(self, since: LogPosition) -> bool:
-        """Whether a statement that begins there or behind changed the definition, or took the table away."""
+        """Return whether DDL in a transaction at or after `since` altered or dropped the table."""
         return self._altered is not None and self._altered >= since
 
     def changed(self, low: LogPosition) -> Container[Key]:
-        """Keys of rows that changed in a transaction that begins there or behind."""
+        """Return the keys of rows changed by transactions that begin at or after `low`."""
         return {key for key, at in self._keys.items() if at >= low}
 
     def is_unknown(self, low: LogPosition, keys: Iterable[Key]) -> bool:
-        """Whether the stream does not give all of some rows as they are since then."""
+        """Return whether the stream may lack the full image of some of these rows since `low`."""
         if self._unknown is not None and self._unknown >= low:
             return True
         return bool(self._partial) and any(
@@ -81,7 +81,7 @@ class ChangedKeys:
             self._unknown = start
             return
         indexes = [names.index(name) for name in self._key]
-        # Documents may come as differences.
+        # JSON documents may come as differences.
         in_part = rows.type_code == EventType.PARTIAL_UPDATE_ROWS_EVENT
         try:
             for change in rows:
@@ -102,5 +102,5 @@ class ChangedKeys:
                 else:
                     self._partial.pop(new, None)
         except BinlogDecodeError:
-            # The sink meets it, too.
+            # The sink reports this error.
             self._unknown = start

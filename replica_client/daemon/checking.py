@@ -1,4 +1,4 @@
-"""``run --check``: whether a configuration would run."""
+"""``run --check``: a check of a configuration before it runs."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _SECONDS = 30
 _DIRECTORIES: Final = ("file", "parquet")
 _FILES: Final = ("sqlite", "duckdb")
 _SHARED: Final = ("postgres", "mysql", "sqlite", "duckdb", "redis")
-"""Sinks of which several owners can write a destination, each its own tables."""
+"""Sink types whose destination several services can share, each with its own tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong: where in the configuration, and what."""
+    """A fault of the configuration: its place, and what is wrong."""
 
     where: str
     what: str
 
 
 def check(config: DaemonConfig) -> list[Fault]:
-    """Everything that can be known without a connection: references, options, patterns, packages."""
+    """Return the faults found without a connection: references, options, patterns, packages."""
     return list(_offline(config))
 
 
@@ -99,7 +99,7 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
 def _files_of(
     config: DaemonConfig, route: RouteConfig, given: Mapping[str, object]
 ) -> dict[str, Path]:
-    """Return the directories that a sink writes to, by the key that says so."""
+    """Return the directories that a sink writes to, by their configuration key."""
     found = {}
     path = given.get("path")
     if route.sink.type in _DIRECTORIES + _FILES and isinstance(path, str):
@@ -120,7 +120,7 @@ def _unwritable(where: str, directories: Mapping[str, Path]) -> Iterator[Fault]:
 
 
 async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
-    """Whether a sink can be used now; one that cannot be asked is passed over."""
+    """Return the faults of a sink that cannot be used now; skip sinks that have no check."""
     sink = make_sink(route.sink.type, resolved(route.options, config.directory))
     try:
         if isinstance(sink, ProbedSink):
@@ -147,7 +147,7 @@ async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
 
 
 async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
-    """Return what is wrong with a start that the source does not have."""
+    """Return a fault if the source does not have the configured start position."""
     sink = make_sink(route.sink.type, resolved(route.options, config.directory))
     start = stream_options(route, mirror=is_mirror(sink)).start
     await sink.close()
@@ -172,7 +172,7 @@ async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
 
 
 async def check_connected(config: DaemonConfig) -> list[Fault]:
-    """What sources, sinks and the store say: whether each can be followed, written and read."""
+    """Return the faults found by connecting to sources, sinks and the store."""
     # What is not needed to run is not imported to run.
     from replica_client.doctor.diagnosis import diagnose
     from replica_client.doctor.finding import Severity

@@ -1,4 +1,4 @@
-"""Reads and checks a configuration file; errors name the file, the line and the key."""
+"""Reading and checking of a configuration file; errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replica_client.position.stores.ownership import selections_meet
 from replica_client.storage.toml_lines import KeyPath
 
 _TABLES = ("daemon", "store", "source")
-# Sinks of these types keep positions and tables by owner: several can share one place.
+# Sinks of these types keep positions and tables by owner, so several can share a destination.
 _SHARED = frozenset(("postgres", "mysql", "sqlite", "duckdb", "redis"))
 _TARGET_KEYS = (
     *("url", "path", "bootstrap_servers", "servers", "name", "stream", "subject", "topic_prefix"),
@@ -46,7 +46,7 @@ def read_config(
 
     Args:
         path: the file.
-        environment: instead of the process's.
+        environment: variables to use instead of the process's.
 
     Raises:
         ConfigError: it is wrong; the message begins with file and line.
@@ -84,7 +84,7 @@ class _Checker(TableChecker):
         return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes))
 
     def _check_targets(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
-        """Refuse two sinks of one place that cannot share it."""
+        """Refuse two sinks with the same destination that cannot share it."""
         seen: dict[tuple[str, ...], list[RouteConfig]] = {}
         for route in routes:
             target = (route.sink.type, *(str(route.options.get(key, "")) for key in _TARGET_KEYS))

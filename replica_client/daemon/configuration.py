@@ -1,4 +1,4 @@
-"""What the daemon's configuration file may hold.
+"""The tables and keys of the daemon's configuration file.
 
 Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.example` shows all.
 """
@@ -24,10 +24,10 @@ Names = list[str] | str
 
 
 def bytes_of(key: str, value: int | str) -> int:
-    """Bytes of a number, or of a text such as ``16m``.
+    """Return a size in bytes, from a number or a text such as ``16m``.
 
     Raises:
-        ConfigError: it is neither, or 0.
+        ConfigError: the value is neither, or less than 1.
     """
     if isinstance(value, str):
         size = size_of(value)
@@ -70,7 +70,7 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """``[store]``: where positions are kept of sinks that do not keep them themselves.
+    """``[store]``: where positions are kept for sinks that do not keep their own.
 
     Attributes:
         type: a file for each sink, one SQLite database, or a table in a MySQL or MariaDB.
@@ -93,7 +93,7 @@ class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """``[[source]]``: a server that is followed.
+    """``[[source]]``: a server to follow.
 
     Attributes:
         name: of our own choice; positions are kept under it.
@@ -210,12 +210,12 @@ COMMON_SINK_KEYS = frozenset(SinkTable.__struct_fields__)
 HOT_SINK_KEYS = frozenset(
     ("batch_rows", "batch_bytes", "batch_seconds", "on_poison", "retry_seconds", "commit_timeout")
 )
-"""What a running sink takes over without being opened anew."""
+"""Keys that a running sink adopts without being opened again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteConfig:
-    """A source, and one sink of it, as they are written in the file; secrets are not resolved.
+    """A source and one of its sinks, as written in the file; secrets are not resolved.
 
     Attributes:
         source: the source.
@@ -235,7 +235,7 @@ class RouteConfig:
         return f"{self.source.name}.{self.sink.name}"
 
     def runs_on_as(self, other: RouteConfig) -> bool:
-        """Whether a running route may go on as another one, which it adopts."""
+        """Return whether a running route can adopt another configuration without a restart."""
         sink = [
             getattr(self.sink, key) == getattr(other.sink, key)
             for key in COMMON_SINK_KEYS - HOT_SINK_KEYS
@@ -251,7 +251,7 @@ class RouteConfig:
 
 @dataclass(frozen=True, slots=True)
 class DaemonConfig:
-    """A configuration file that was checked.
+    """A checked configuration file.
 
     Attributes:
         file: the file.
@@ -269,7 +269,7 @@ class DaemonConfig:
 
     @property
     def directory(self) -> Path:
-        """What relative paths are relative to."""
+        """The directory to which relative paths refer."""
         return self.file.parent
 
     @property

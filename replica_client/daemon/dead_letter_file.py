@@ -33,7 +33,7 @@ from replica_client.storage.durable import DATA_MODE, sync_directory
 
 @dataclass(frozen=True, slots=True)
 class SavedLetter:
-    """What tells a change that was written down.
+    """The identity of a change that was written to the file.
 
     Attributes:
         file: binlog file of its event.
@@ -57,7 +57,7 @@ class SavedLetter:
 def letter_line(
     rows: RowsOfEvent, row_index: int | None, row_number: int, error: str, layout: BinlogFormat
 ) -> str:
-    """The line of a row of an event, or of all its rows."""
+    """Return the line for one row of an event, or for all its rows."""
     event = rows.event
     row = None
     if row_index is not None:
@@ -83,7 +83,7 @@ def letter_line(
 
 
 def append_lines(path: Path, text: str) -> None:
-    """Add lines; they are on disk when this returns, or none of them is there.
+    """Append lines to the file: when this returns they are on disk; on an error none is.
 
     Raises:
         SinkError: they could not be written; retriable.
@@ -108,10 +108,12 @@ def append_lines(path: Path, text: str) -> None:
 
 
 def saved_letters(path: Path) -> Iterator[SavedLetter]:
-    """What the file holds; a line that a crash cut is taken away: its change comes again.
+    """Yield the letters of the file; cut off a line that a crash left incomplete.
+
+    The change of an incomplete line is delivered again.
 
     Raises:
-        SinkError: it cannot be read; retriable.
+        SinkError: the file cannot be read; retriable.
     """
     try:
         data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Changes that can never be written: left out, once they are on disk with their bytes."""
+"""Changes that can never be written: left out after they are saved on disk with their bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GtidKey = tuple[str, str, int]  # GTID, table, number of the row in the transac
 
 @dataclass(slots=True)
 class _Accused:
-    """Rows of an event, by the event's place on this source; None stands for all its rows."""
+    """Poisonous rows of an event, by its place on this source; None stands for all its rows."""
 
     error: str = ""
     rows: dict[int | None, bool] = field(default_factory=dict)  # whether it is written down
@@ -29,27 +29,27 @@ class _Accused:
     gtid: str = ""
 
     def is_of(self, rows: RowsOfEvent) -> bool:
-        """Whether an event at the position is the one that was meant."""
+        """Return whether an event at this position is the one that was meant."""
         same_time = self.timestamp in (None, rows.event.header.timestamp)
         return same_time and self.gtid in ("", rows.gtid)
 
 
 class DeadLetters:
-    """Leaves changes out that were found poisonous, and writes them down first.
+    """Poisonous changes, which are saved and then left out.
 
-    A change that was written down is known by its GTID, its table and its number among the rows of its
+    A saved change is identified by its GTID, its table and its number among the rows of its
     transaction, which are the same on every server; without GTIDs by file, position and time.
 
     Args:
-        path: the file; it is made when the first one comes.
-        count: is told how many were written down.
+        path: the file; created with the first letter.
+        count: called with the number of letters just saved.
     """
 
     def __init__(self, path: Path, count: Callable[[int], None]) -> None:
         self._path = path
         self._count = count
         self._accused: dict[_EventKey, _Accused] = {}
-        # Those of which something is not written down, or is not known by GTID.
+        # Events with letters that are not saved yet, or that are not identified by GTID.
         self._open: set[_EventKey] = set()
         self._whole: set[_GtidKey] = set()
         self._rows: set[_GtidKey] = set()
@@ -67,19 +67,19 @@ class DeadLetters:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file of the dead letters."""
         return self._path
 
     @property
     def leaves_nothing_out(self) -> bool:
-        """Whether no change is known that is to be left out."""
+        """Whether no known change has to be left out."""
         return not self._open and not self._gtids
 
     def accuse(self, error: PoisonChangeError | BinlogDecodeError) -> bool:
-        """A change could not be written: leave it out when it comes again.
+        """Record a change that could not be written, to leave it out when it comes again.
 
         Returns:
-            whether that can help: the change is known by its place, and was not left out already.
+            Whether that can help: the change's place is known, and it was not left out already.
         """
         row = error.row_index if isinstance(error, PoisonChangeError) else None
         if not error.file or error.position is None:
@@ -94,10 +94,10 @@ class DeadLetters:
         return True
 
     async def leave_out(self, transaction: Transaction, layout: BinlogFormat) -> Transaction:
-        """The transaction without its dead letters, which are on disk when this returns.
+        """Return the transaction without its dead letters, after they are saved on disk.
 
         Raises:
-            SinkError: they could not be written down; retriable.
+            SinkError: they could not be saved; retriable.
         """
         if not transaction.part:
             self._next_number = 0
@@ -134,10 +134,10 @@ class DeadLetters:
         try:
             return self._counter.count(rows)
         except BinlogDecodeError:
-            return 1  # how many there are is not known, on no server
+            return 1  # row count unknown on every server: the event cannot be decoded
 
     def _left_out(self, rows: RowsOfEvent, first: int, count: int) -> set[int | None]:
-        """The rows of an event that were written down, by GTID."""
+        """Return the rows of an event that were saved, identified by GTID."""
         if rows.gtid not in self._gtids:
             return set()
         table = f"{rows.shape.database}.{rows.shape.table}"
@@ -150,7 +150,7 @@ class DeadLetters:
         }
 
     def _is_written(self, rows: RowsOfEvent, first: int, accused: _Accused) -> None:
-        """From now on these are known by GTID, or by the time of the event too."""
+        """Record that an event's letters are saved, and identify them by GTID if there is one."""
         accused.rows = dict.fromkeys(accused.rows, True)
         accused.timestamp = rows.event.header.timestamp
         if rows.gtid:
@@ -166,5 +166,5 @@ class DeadLetters:
 
 
 def _number(rows: RowsOfEvent, row_index: int | None, first: int) -> int:
-    """The number in the transaction of a row of an event, or of its first row."""
+    """Return the number in the transaction of a row, or of the event's first row."""
     return first if row_index is None else first + row_index - rows.first_row

@@ -1,4 +1,4 @@
-"""One run of a route: an open stream into an open sink, until it is stopped or something fails."""
+"""One run of a route: from an open stream into an open sink, until it is stopped or fails."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from replica_client.readers.transaction_group import TransactionGroup
 from replica_client.sinks.protocol import AbortableSink, GroupSink, Sink
 
 if TYPE_CHECKING:
-    # Not imported by those that copy nothing: a start is to be quick.
+    # Not imported at run time, to keep the start of services without copies quick.
     from replica_client.daemon.mirror_signals import MirrorSignals
     from replica_client.daemon.running_snapshot import RunningSnapshot
 
 IDLE_SECONDS = 30.0
 EAGER_IDLE_SECONDS = 1.0
-"""How often an idle stream's position is saved where it moved, such as into another file."""
+"""Seconds after which an idle stream's position is saved if it moved, as into another file."""
 _TURN_SECONDS = 0.05
 MOST_SECONDS = 0.5
-"""How long a change waits for its commit at most, where nothing else is said."""
-# How many times as long as a commit takes the time between two is: when all that came is written, and when not.
+"""Default of the longest time that a change waits for its commit."""
+# Time between two commits, in multiples of a commit's duration: when caught up, and when not.
 _PACE, _PACE_BEHIND = 1.0, 20.0
 _POLL_SECONDS = 0.01
 _LOOK_SECONDS = 0.02
@@ -42,15 +42,15 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """When what was written is committed: at the first of these.
+    """The limits that trigger a commit; the first one that is reached does.
 
     Attributes:
         rows: changed rows.
         bytes: of their events.
-        seconds: how long a change waits until it is committed; one that comes later than that behind a commit is
+        seconds: how long a change waits until it is committed; one that comes later than that after a commit is
             committed at once.
         commit_seconds: how long a commit may take.
-        adaptive: commit sooner than that where commits are cheap, so that changes do not wait for nothing.
+        adaptive: commit sooner where commits are cheap, so that changes do not wait needlessly.
     """
 
     rows: int
@@ -61,7 +61,7 @@ class BatchLimits:
 
 
 def limits_of(config: RouteConfig) -> BatchLimits:
-    """When a route commits."""
+    """Return the commit limits of a route."""
     sink = config.sink
     seconds = MOST_SECONDS if sink.batch_seconds is None else sink.batch_seconds
     return BatchLimits(
@@ -74,39 +74,42 @@ def limits_of(config: RouteConfig) -> BatchLimits:
 
 
 def pause_behind(spent: float, seconds: float) -> float:
-    """How long a commit leaves for writing before the next one is due, in seconds.
+    """Return the seconds between the end of a commit and the next one.
 
-    A change that came when one commit began is committed by the next one, so many seconds later. Where commits take
-    long, writing has as long as they, or all of these seconds.
+    A change that arrives when a commit begins is committed by the next one, `seconds` later. If
+    commits
+    are slow, the pause is as long as a commit, but at most `seconds`.
 
     Args:
-        spent: what a commit takes.
+        spent: duration of a commit.
         seconds: of :class:`BatchLimits`.
     """
     return max(seconds - 2 * spent, min(seconds, spent))
 
 
 class Delivery:
-    """Writes transactions to a sink in order, and commits them in batches.
+    """A pipeline that writes transactions to a sink in order and commits them in batches.
 
-    One task reads and writes, one commits when time has passed; they take turns. An error of one
-    ends both, never in the middle of the other's work.
+    One task reads and writes, another commits when time has passed; they take turns. An error of
+    one
+    ends both, but never in the middle of the other's work.
 
     Args:
         stream: open.
         sink: open.
         limits: may be replaced while it runs (:attr:`limits`).
-        observation: is told what happens.
-        letters: leaves out what was found poisonous; None: nothing is.
-        eager: commit as soon as the stream has nothing more at once: a source waits for it.
-        guard: called before each transaction is written; what it raises ends the run.
-        signals: what a mirror is asked for; None: nothing can be.
-        aside: leaves out tables that the sink cannot go on with; None: there are none.
-        snapshot: writes rows of tables between transactions; None: nothing does.
-        fence: called before each commit: raises where another process took over.
-        remember: is told each committed position.
-        whole_log: whether every transaction of the source is given, so that a position between two
-            may be saved before the first one came; not so while a start by time passes over some.
+        observation: records what happens.
+        letters: leaves out poisonous changes; None: there are none.
+        eager: commit as soon as no event is waiting, because the source waits for the commit.
+        guard: called before each transaction is written; an exception that it raises ends the run.
+        signals: requests to a mirror; None: there are none.
+        aside: leaves out tables that the sink cannot continue with; None: there are none.
+        snapshot: writes rows of tables between transactions; None: there is none.
+        fence: called before each commit; raises if another process took over.
+        remember: called with each committed position.
+        whole_log: whether the stream delivers every transaction, so that a position may be saved
+            before
+            the first one came; False while a start by time skips some.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class Delivery:
         self._in_hand = False
         self._parted = False
         self._over = False
-        # A transaction stands for the position behind it, which takes time to make.
+        # The transaction stands for the position after it, which is costly to build.
         self._last: Transaction | None = None
         self._saved: Position | None = None
         self._rows = self._bytes = 0
@@ -154,8 +157,8 @@ class Delivery:
         """Deliver until ``stop`` is set; then commit what was written, and return.
 
         Args:
-            stop: asks to end at the next transaction's end.
-            saved: the position that the sink or the store has already; None: the stream's start is
+            stop: requests the end at the next transaction's end.
+            saved: the position that the sink or the store already has; None: the stream's start is
                 committed first, so that a later run begins there and not at a later "latest".
         """
         self._saved = saved
@@ -181,7 +184,7 @@ class Delivery:
             raise failed.exceptions[0] from None
 
     async def save(self, position: Position) -> None:
-        """Commit what is kept with the position, before anything is delivered."""
+        """Commit a position before any transaction is delivered."""
         await self._commit(position)
 
     # The task that writes.
@@ -202,12 +205,12 @@ class Delivery:
                                 break
                         self._in_hand = at < count
                     if self._loop.time() >= turn_end:
-                        # Others on this loop, the status page among them, have their turn too.
+                        # Let other tasks of this loop run, such as the status page.
                         await asyncio.sleep(0)
-                del group  # its rows are not kept while the next one comes
+                del group  # free its rows while the next group is awaited
 
     async def _take_next(self, group: TransactionGroup, at: int) -> int:
-        """Take the transaction of a number, or some from there on; returns the number of the next one."""
+        """Take transaction `at`, or several from there on; return the number of the next one."""
         if group.ordinary and self._is_at_ease():
             try:
                 tally = GroupTally.of(group, self._counter)
@@ -219,7 +222,7 @@ class Delivery:
         return at + 1
 
     def _is_at_ease(self) -> bool:
-        """Whether nobody wants to see each transaction before it is written."""
+        """Return whether transactions may be written in batches."""
         return (
             self._guard is None
             and self._signals is None
@@ -242,7 +245,7 @@ class Delivery:
                 for transaction in some:
                     await self._sink.write(transaction)
         if self._snapshot is not None and not self._snapshot.rests:
-            # A reading began meanwhile. It is written between two turns at the earliest.
+            # A chunk began to be read meanwhile. It is written between two turns at the earliest.
             for transaction in some:
                 self._snapshot.see(transaction)
         if not at:
@@ -288,7 +291,7 @@ class Delivery:
                 await self._commit(transaction.position)
 
     def _tally(self, transaction: Transaction) -> tuple[int, int]:
-        """Count rows and bytes, by table too."""
+        """Count rows and bytes of a transaction, in total and by table."""
         total = size = 0
         for rows in transaction.rows:
             count = self._counter.count(rows)
@@ -308,13 +311,13 @@ class Delivery:
         )
 
     def _due(self) -> float:
-        """When a commit is due by the time alone."""
+        """Return when a commit is due by time alone."""
         return self._committed_at + pause_behind(self._commit_seconds, self.limits.seconds)
 
     # Rows of a snapshot.
 
     async def _write_snapshot(self, snapshot: RunningSnapshot, reached: Position) -> None:
-        """Write and commit what waits for everything before a position to be written."""
+        """Write and commit a snapshot chunk that is due at the position `reached`."""
         if not snapshot.is_due(reached):
             return
         if self._last is not None:
@@ -326,7 +329,7 @@ class Delivery:
         await self._commit(position)
 
     async def _write_snapshot_at_rest(self, snapshot: RunningSnapshot) -> None:
-        """Write what waits while no transaction comes that would do it."""
+        """Write waiting snapshot chunks while no transaction comes."""
         while True:
             await asyncio.sleep(_POLL_SECONDS if snapshot.waits else _LOOK_SECONDS)
             if not snapshot.waits:
@@ -355,12 +358,12 @@ class Delivery:
                 if position is not None and position != self._saved and not self._parted:
                     await self._commit(position)
                 elif idle and self._eager and position is not None and not self._parted:
-                    # A source waits only for replicas that have acknowledged its last commit, also one
-                    # that this service had before it connected.
+                    # A source waits only for replicas that acknowledged its last commit, even one
+                    # that this service already had before it connected.
                     await self._stream.acknowledge(position)
 
     async def _until_due(self) -> None:
-        """Wait until it is time for a commit."""
+        """Wait until a commit is due."""
         while True:
             now, limits = self._loop.time(), self.limits
             due = self._due()
@@ -375,12 +378,12 @@ class Delivery:
                 due = min(due, late if now >= soon else soon)
             if now >= due:
                 return
-            # What comes is written meanwhile: look again whether that was all.
+            # Transactions are written meanwhile: check again whether the stream has caught up.
             await asyncio.sleep(min(due - now, _POLL_SECONDS) if limits.adaptive else due - now)
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """Show how long the sink takes to answer."""
+        """Record since when the sink is busy, for the status page."""
         self._observation.busy_since = self._loop.time()
         try:
             yield
@@ -423,7 +426,7 @@ class Delivery:
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncGenerator[None, None]:
-        """The one turn; when the other's failed there is none any more."""
+        """Hold the write lock; raise if the other task failed."""
         async with self._turn:
             if self._over:
                 raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""A configuration with every key, that runs as it is where the demo's source runs."""
+"""An example configuration with every key, which runs against the demo's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of the configuration that stand elsewhere: in the environment, or in a file.
+"""Values of the configuration that are kept in the environment or in a file.
 
 ``${NAME}`` is a variable of the environment, ``${NAME:-text}`` one with a default. As a part of a URL
 it is percent-encoded (but : and ,), so that a password may hold any sign; as the whole value it is taken as it is.
@@ -24,7 +24,7 @@ SECRET_KEYS = ("password", "url", "key")
 
 
 def resolve(key: str, text: str, directory: Path, environment: Mapping[str, str]) -> str:
-    """What a text of the configuration means.
+    """Return the value of a text of the configuration, with its references replaced.
 
     Args:
         key: its key.
@@ -48,7 +48,7 @@ def resolve(key: str, text: str, directory: Path, environment: Mapping[str, str]
 
 
 def resolved(values: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """All texts of a table, and of the lists and tables in it, as what they mean now."""
+    """Return a table with all texts resolved, those of nested lists and tables too."""
     return {key: _any(key, value, directory) for key, value in values.items()}
 
 

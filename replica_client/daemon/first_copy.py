@@ -1,4 +1,4 @@
-"""First copies of a source's tables into a sink that can hold them."""
+"""First copies of a source's tables into a sink."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from replica_client.wire.server_errors import CHANGED_ERRORS
 _LOG = logging.getLogger("replica_client.daemon")
 _TRIES = 10
 _MERGED = "merged"
-"""Begins what is saved of a copy of several tables: behind it the one that is copied, and how far it is."""
+"""First item of the saved progress of a merged copy; the table and its progress follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far the copies are.
+    """Progress of the copies.
 
     Attributes:
-        tables: that are left, this one included.
-        table: the one that is copied.
-        rows: that were copied of it.
+        tables: number of tables left, including the current one.
+        table: the current table.
+        rows: number of its rows copied so far.
     """
 
     tables: int
@@ -59,18 +59,19 @@ class CopyProgress:
 
 
 class FirstCopies:
-    """Copies tables into a sink, chunk by chunk; goes on where it was after any end.
+    """Copies of tables into a sink, chunk by chunk; an interrupted copy continues where it was.
 
     Args:
         name: of the route, for messages.
         hosts: of the source; the first that answers is read.
-        selection: the wanted tables; not those that servers have for themselves.
+        selection: the wanted tables; system tables are never copied.
         sink: open.
-        chunk_rows: of a chunk, about.
+        chunk_rows: approximate rows of a chunk.
         locking: see :data:`~replica_client.snapshot.Locking`.
-        tell: is told how far it is, after each chunk.
-        transform: what is done to definitions and rows; copies have the names behind it.
-        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
+        tell: called with the progress after each chunk.
+        transform: applied to definitions and rows; copies have its target names.
+        invalid_text: the policy for bytes that are invalid in their character set, as in the
+            stream.
     """
 
     def __init__(
@@ -95,16 +96,16 @@ class FirstCopies:
         self._invalid_text = invalid_text
         self._tell = tell
         self._transform = transform
-        # The source's names by those behind the transform; several, where they become one table.
+        # Source tables by target name; several if the transform merges them into one table.
         self._sources: dict[TableName, list[TableName]] = {}
 
     async def wanted(self) -> list[TableName]:
-        """The source's tables that are to be copied."""
+        """Return the tables to copy, by their names after the transform."""
         async with await self._connect() as connection:
             return await self._wanted(connection)
 
     def sources(self, name: TableName) -> Sequence[TableName]:
-        """Return the source's tables that become a table; after :meth:`wanted`."""
+        """Return the source's tables that become the table `name`; call :meth:`wanted` first."""
         return self._sources.get(name, [name])
 
     async def _wanted(self, connection: SourceConnection) -> list[TableName]:
@@ -126,7 +127,7 @@ class FirstCopies:
             skipped: tables that are set aside.
 
         Returns:
-            Tables that were copied, and why others cannot be.
+            The tables that were copied, and the reasons why others cannot be.
 
         Raises:
             ReplicaClientError: a server is unavailable, or refuses.
@@ -168,7 +169,7 @@ class FirstCopies:
         return await SourceConnection.open(self._hosts[-1])
 
     async def _copy(self, connection: SourceConnection, copy: TableCopy, left: int) -> int:
-        """Copy a table; again from the beginning while its definition changes."""
+        """Copy a table; start over if its definition changes meanwhile."""
         for _ in range(_TRIES):
             try:
                 copy, models, first = await self._begun(connection, copy)
@@ -191,12 +192,16 @@ class FirstCopies:
     async def _begun(
         self, connection: SourceConnection, copy: TableCopy
     ) -> tuple[TableCopy, list[TableModel], int]:
-        """The copy, with a table that is ready for the rows to come; the source's tables, and which one is next."""
+        """Begin or resume a copy.
+
+        Returns:
+            The copy, whose target table exists; the source's tables; and which of them is next.
+        """
         source = server_name(connection.server)
         if copy.begin is not None and copy.source == source:
             models = await self._definitions(connection, copy.name)
             if self._shown(models) == copy.definition:
-                if copy.done is None:  # the end may have come before the table was made
+                if copy.done is None:  # a crash may have come before the table was created
                     copy = replace(copy, rows=0)
                     await self._sink.begin_copy(copy)
                     return copy, models, 0
@@ -205,7 +210,7 @@ class FirstCopies:
                     return copy, models, first
         begin = await self._mark(connection)
         if self._transform is not None and self._transform.merges:
-            await self._wanted(connection)  # a table may have joined
+            await self._wanted(connection)  # a new source table may belong to this copy
         models = await self._definitions(connection, copy.name)
         for model in models:
             await _check(connection, model)
@@ -214,10 +219,10 @@ class FirstCopies:
         return copy, models, 0
 
     def _shown(self, models: Sequence[TableModel]) -> TableModel | None:
-        """A definition as the sink has it; of several tables that become one.
+        """Return the definition as the sink has it, the same for all merged tables.
 
         Raises:
-            ConfigError: they do not look alike.
+            ConfigError: the merged tables differ.
         """
         if not models:
             return None
@@ -262,9 +267,9 @@ class FirstCopies:
             copied = rows - copy.rows
             low, high = _window(copy, model, chunk.window)
             if merged:
-                # What is in the rows of one table may not yet be in those of the next.
+                # The tables are read at different times: the window spans all their chunks.
                 low, high = copy.low, _later(copy.high, chunk.window.high)
-            # A key that may not be seen is not written down: such a copy begins anew after its end.
+            # A hidden key must not be saved: after a crash such a copy starts over.
             tells = plan is None or plan.shows_key(model)
             upto = part.to_json() if tells else None
             if merged and upto is not None:
@@ -275,7 +280,7 @@ class FirstCopies:
         return copy
 
     async def _definitions(self, connection: SourceConnection, name: TableName) -> list[TableModel]:
-        """The source's tables that a copy is of, as they are now."""
+        """Return the current definitions of the source tables of a copy."""
         found = []
         for one in self._sources.get(name, [name]):
             if self._wants(connection, one):
@@ -285,7 +290,7 @@ class FirstCopies:
         return found
 
     async def _mark(self, connection: SourceConnection) -> Position:
-        """A place before which everything is visible now."""
+        """Return a position before which all changes are visible now."""
         if self._locking == "brief" and not connection.server.is_mariadb:
             window = await begin_between(connection, self._locking)
             await connection.query("ROLLBACK")
@@ -294,7 +299,7 @@ class FirstCopies:
 
 
 def _first_left(models: Sequence[TableModel], done: Sequence[object]) -> int | None:
-    """Which table is copied on with; None where the one that was copied last is not there."""
+    """Return the index of the table to resume with; None if the last copied table is gone."""
     if done[:1] != [_MERGED]:
         return 0 if len(models) == 1 else None
     names = [[model.database, model.name] for model in models]
@@ -302,10 +307,10 @@ def _first_left(models: Sequence[TableModel], done: Sequence[object]) -> int | N
 
 
 async def _check(connection: SourceConnection, model: TableModel) -> None:
-    """Refuse a table that a mirror would not stay equal to.
+    """Refuse a table that a mirror could not keep equal.
 
     Raises:
-        ConfigError: says why.
+        ConfigError: the table cannot be mirrored; the message says why.
     """
     text = f"{model.database}.{model.name}"
     if model.untracked:
@@ -317,12 +322,12 @@ async def _check(connection: SourceConnection, model: TableModel) -> None:
 
 
 def server_name(server: ServerInfo) -> str:
-    """What tells a server whose places are meant."""
+    """Return a name that identifies the server of a binlog position."""
     return server.server_uuid or f"id {server.server_id}"
 
 
 def moved_copies(copies: Collection[TableCopy], server: ServerInfo | None) -> list[TableName]:
-    """Copies whose places are another server's than the one that is followed."""
+    """Return the copies whose positions are of another server than the current one."""
     here = None if server is None else server_name(server)
     return [
         copy.name
@@ -334,7 +339,7 @@ def moved_copies(copies: Collection[TableCopy], server: ServerInfo | None) -> li
 def _window(
     copy: TableCopy, model: TableModel, window: Window
 ) -> tuple[Position | None, Position | None]:
-    """Low and high mark of a copy with one chunk more."""
+    """Return the low and high mark of a copy after one more chunk."""
     if not model.primary_key:
         return window.low, window.high  # it is one chunk
     return copy.low, _later(copy.high, window.high)

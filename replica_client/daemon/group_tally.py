@@ -9,7 +9,7 @@ from replica_client.daemon.row_counts import RowCounter
 from replica_client.readers.transaction_group import TransactionGroup
 
 _MOST: Final = 1024
-"""Transactions that are written together: in between others have their turn, and a commit may be due."""
+"""Transactions written together at most, so that other tasks and commits get their turn."""
 
 
 class GroupTally:
@@ -51,19 +51,19 @@ class GroupTally:
 
     @classmethod
     def of(cls, group: TransactionGroup, counter: RowCounter) -> GroupTally:
-        """The counts of a group, made once."""
+        """Return the counts of a group, computed once."""
         known = group.known
         if not isinstance(known, GroupTally):
             known = group.known = cls(group, counter)
         return known
 
     def end(self, begin: int, rows: int, size: int) -> int:
-        """Where a piece ends that begins at a transaction: with the one that makes a commit due, at the latest.
+        """Return the end of a piece, which is the first transaction that makes a commit due.
 
         Args:
-            begin: number of its first transaction.
+            begin: number of the piece's first transaction.
             rows: changed rows after which a commit is due.
-            size: bytes after which one is due.
+            size: bytes after which a commit is due.
         """
         limit = min(len(self.rows) - 1, begin + _MOST)
         by_rows = bisect_left(self.rows, self.rows[begin] + rows, begin + 1, limit)

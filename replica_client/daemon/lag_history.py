@@ -10,7 +10,7 @@ _KEPT = 720
 
 
 class History:
-    """Samples of one route, the oldest dropped.
+    """A bounded series of samples of one route.
 
     Args:
         observation: of the route.
@@ -22,7 +22,7 @@ class History:
         self._before: tuple[float, int, int] | None = None
 
     def sample(self, now: float, clock: float, lag_bytes: int | None) -> None:
-        """Take one.
+        """Add a sample.
 
         Args:
             now: seconds since 1970.
@@ -40,7 +40,7 @@ class History:
         self._samples.append((now, seen.lag_seconds(), lag_bytes, rows_rate, bytes_rate))
 
     def to_json(self) -> list[list[float | int | None]]:
-        """``[time, lag in seconds, lag in bytes, rows per second, bytes per second]`` each."""
+        """Return ``[time, lag in seconds, lag in bytes, rows/s, bytes/s]`` for each sample."""
         return [
             [round(at, 1), round(lag, 3), behind, round(rows, 1), round(size)]
             for at, lag, behind, rows, size in self._samples

@@ -1,4 +1,4 @@
-"""One daemon at a time in a state directory."""
+"""A lock that allows one daemon at a time in a state directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.errors import ConfigError
 
 
 class StateLock:
-    """Holds a directory for this process; the kernel lets go of it when the process ends.
+    """A lock of a directory for this process; the kernel releases it when the process ends.
 
     Args:
         directory: made when it is not there.
@@ -42,5 +42,5 @@ class StateLock:
             ) from None
 
     def release(self) -> None:
-        """Let another one have it."""
+        """Release the directory."""
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""Messages of the daemon: lines of text, or one JSON object per line."""
+"""Log output of the daemon: lines of text, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from replica_client.errors import without_secrets
 
 LOGGER = "replica_client"
 ROUTE: ContextVar[str] = ContextVar("route", default="")
-"""The route, ``source.sink``, that runs: what is logged for it names it."""
+"""The current route, ``source.sink``, which log messages name."""
 
 
 class _RouteFilter(logging.Filter):
-    """Puts the route before messages that do not begin with it: those of the library's own parts."""
+    """A filter that puts the current route before messages that do not begin with it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         route = ROUTE.get()
@@ -30,10 +30,10 @@ class _RouteFilter(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """``{"time": …, "level": …, "logger": …, "message": …}``, and ``source``, ``sink``, ``exception`` where known."""
+    """A formatter of JSON lines: time, level, logger, message; source, sink, exception if known."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's line."""
+        """Return the record's line."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -49,15 +49,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class LineFormatter(logging.Formatter):
-    """A line of text whose message holds no control characters; a traceback follows as it is."""
+    """A formatter of text lines without control characters in the message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The record's line."""
+        """Return the record's line."""
         record.message = printable(without_secrets(record.message))
         return super().formatMessage(record)
 
     def formatException(self, given: Any) -> str:
-        """The traceback."""
+        """Return the traceback without secrets."""
         return without_secrets(super().formatException(given))
 
 

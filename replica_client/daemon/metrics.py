@@ -185,12 +185,12 @@ class _Collector:
 
 
 def service_metrics(service: Service) -> list[Metric]:
-    """What a service itself counts, without what the process and Python do."""
+    """Return the metrics of a service, without those of the process and of Python."""
     return list(_Collector(service).collect())
 
 
 def _lost(route: Route) -> dict[str, int]:
-    """The losses of a route by kind; 0 for those that it may record and that never were."""
+    """Return a route's losses by kind; 0 for kinds that it may record and that never occurred."""
     found = dict.fromkeys(sorted(loss_kinds(route.config.source.record_losses)), 0)
     for one in route.observation.losses:
         count = one.count if one.kind == "gtid_gap" else one.events

@@ -1,4 +1,4 @@
-"""What signals ask of a mirror: tables are copied again, as where it lacks what was lost."""
+"""Signals to a mirror: requests to copy tables again, such as after a loss."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _LOG = logging.getLogger("replica_client.daemon")
 
 
 class MirrorSignals:
-    """See the module.
+    """The handler of a mirror's signals.
 
-    A signal is not passed before each of its tables has a copy that began behind it, whatever dies.
+    A signal is acknowledged only after each of its tables has a copy that began after it, also
+    after a crash.
 
     Args:
         route: its name, for messages.
-        table: that has the signals.
+        table: the table of signals.
         sink: open.
-        wanted: the tables that it wants.
-        copies: whether it copies tables at all.
-        fail: is told of an error.
+        wanted: the tables of the sink.
+        copies: whether the sink copies tables at all.
+        fail: called with each error message.
     """
 
     def __init__(
@@ -42,10 +43,10 @@ class MirrorSignals:
         self._wanted, self._copies, self._fail = wanted, copies, fail
 
     def take(self, transaction: Transaction) -> Transaction:
-        """A transaction as the mirror is to have it.
+        """Handle a transaction's signals; return the transaction without them.
 
         Raises:
-            CopyNeededError: it asks for copies that are not there.
+            CopyNeededError: a signal requests copies that do not exist yet.
         """
         for signal in self._table.signals(transaction):
             if isinstance(signal, ValueError):

@@ -1,4 +1,4 @@
-"""What is different for sinks that hold tables: mirrors."""
+"""Rules that apply only to mirrors: sinks that hold tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica_client.tables.table_copy import TableName
 
 DIGESTS_KEY: Final = "transform_digests"
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")
-"""Databases that a server has for itself: no mirror wants them, unless they are asked for by name."""
+"""System databases: mirrors leave them out unless a pattern names them."""
 
 _UNEQUAL: Final[frozenset[LossKind]] = frozenset(
     ("statement", "undecodable", "gtid_gap", "unknown_table", "xa_prepare")
@@ -26,15 +26,17 @@ _UNEQUAL: Final[frozenset[LossKind]] = frozenset(
 
 
 def is_mirror(sink: Sink) -> bool:
-    """Whether a sink holds tables, which must equal the source's."""
+    """Return whether a sink holds tables, which must equal the source's."""
     return isinstance(sink, CopyingSink)
 
 
 def check_mirror(route: RouteConfig, sink: Sink) -> None:
-    """Refuse what would let a mirror differ from its source unseen, and what only mirrors can do.
+    """Refuse options that would let a mirror silently differ from its source.
+
+    Options that only mirrors support are refused for other sinks.
 
     Raises:
-        ConfigError: says what, and what to do.
+        ConfigError: the message names the option and the remedy.
     """
     kind = route.sink.type
     if not is_mirror(sink):
@@ -50,11 +52,11 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
 
 
 class TransformDigests:
-    """Digests of the transforms of each mirrored table, to see that they changed since the rows were written.
+    """Digests of the transforms of each mirrored table, to detect that transforms changed.
 
     Args:
         declared: the transforms of the source, references resolved.
-        transform: that they make.
+        transform: the transformer built from them.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class TransformDigests:
         self._declared, self._transform = declared, transform
 
     def of(self, sources: Iterable[TableName]) -> str:
-        """Return the digest of what is done to the source's tables that become one; empty where nothing is done."""
+        """Return the digest of the transforms of merged source tables; empty if there are none."""
         transform = self._transform
         if transform is None:
             return ""
@@ -75,7 +77,7 @@ class TransformDigests:
         return _digest(found) if found else ""
 
     def state(self, sources: Mapping[TableName, Sequence[TableName]]) -> dict[str, str]:
-        """Return what is saved with the position: a digest of each table, and of all transforms under ``""``."""
+        """Return the digests to save with the position: one per table, and one of all under ``""``."""
         tables = {".".join(name): self.of(found) for name, found in sources.items()}
         return {"": self.whole, **{name: one for name, one in tables.items() if one}}
 
@@ -87,7 +89,7 @@ class TransformDigests:
     def changed(
         self, saved: object, sources: Mapping[TableName, Sequence[TableName]]
     ) -> set[TableName]:
-        """Return the tables whose rows were written after other transforms."""
+        """Return the tables whose rows were written with other transforms."""
         if not isinstance(saved, Mapping) or saved.get("", "") == self.whole:
             return set()
         return {
@@ -103,7 +105,7 @@ def _digest(value: object) -> str:
 
 
 def without_servers_own(tables: Names | None, exclude: Names | None) -> list[str]:
-    """Patterns of what a mirror does not want."""
+    """Return the patterns of tables that a mirror leaves out."""
     wanted, unwanted = patterns(tables), patterns(exclude)
     return unwanted + [
         f"{name}.*"
@@ -113,7 +115,7 @@ def without_servers_own(tables: Names | None, exclude: Names | None) -> list[str
 
 
 def patterns(names: Names | None) -> list[str]:
-    """Patterns as they are configured, as a list."""
+    """Return configured patterns as a list."""
     if names is None:
         return []
     return [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)

@@ -16,13 +16,13 @@ from replica_client.transport.connection import SourceConnection
 
 
 class MysqlDatabase:
-    """A session on a server for position stores, opened when first needed; may be used from any thread.
+    """A session on a server for position stores, opened when first needed; usable from any thread.
 
-    Stores are not asynchronous; the session lives on an event loop in a thread of its own.
+    Stores are not asynchronous, so the session lives on an event loop in its own thread.
 
     Args:
-        options: how to connect; asked at each connect, so that a new password is taken. The default
-            database is where the table is.
+        options: how to connect; called at each connect, so that a new password is used. The default
+            database is that of the table.
     """
 
     def __init__(self, options: Callable[[], ConnectOptions]) -> None:
@@ -34,7 +34,7 @@ class MysqlDatabase:
 
     @property
     def location(self) -> str:
-        """Where it is, for messages."""
+        """The server and database, for messages."""
         options = self._options()
         return f"{options.address}/{options.database}"
 
@@ -42,7 +42,7 @@ class MysqlDatabase:
         """Run one statement and commit it.
 
         Raises:
-            PositionStoreError: the server cannot be reached, or refused it.
+            PositionStoreError: the server cannot be reached, or refused the statement.
         """
         with self._lock:
             try:
@@ -59,7 +59,7 @@ class MysqlDatabase:
             await self._forget()
             if fresh:
                 raise
-        # An idle session may have been ended. The statements here may be run twice.
+        # The server may have ended an idle session. The statements of a store may be run twice.
         return await (await self._open()).query(sql, values)
 
     async def _open(self) -> SourceConnection:
@@ -87,7 +87,7 @@ class MysqlDatabase:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def close(self) -> None:
-        """End the session and the thread; the next statement begins them anew."""
+        """End the session and the thread; the next statement starts them again."""
         with self._lock:
             loop, self._loop = self._loop, None
             if loop is None or self._thread is None:
@@ -100,7 +100,7 @@ class MysqlDatabase:
 
 
 class MysqlPositionStore(SqlPositionStore):
-    """Keeps a checkpoint in a row of a table of a server.
+    """A position store that keeps its checkpoint in a table row of a server.
 
     Args:
         database: the server, and the database there.

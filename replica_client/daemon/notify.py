@@ -1,4 +1,4 @@
-"""Tells systemd how the service is: ``READY=1``, ``WATCHDOG=1`` and the like (``sd_notify(3)``)."""
+"""Notifications to systemd: ``READY=1``, ``WATCHDOG=1`` and the like (``sd_notify(3)``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """Sends datagrams to the socket that systemd names; does nothing where there is none.
+    """A sender of datagrams to the socket that systemd names; does nothing without one.
 
     Args:
-        environment: with ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` in it, where systemd runs us.
+        environment: holds ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` under systemd; None: the
+            process's.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -23,7 +24,7 @@ class Notifier:
         self.watchdog_seconds = int(microseconds) / 1e6 if microseconds.isdigit() and own else None
 
     def send(self, text: str) -> None:
-        """Send assignments, one a line; a socket that does not listen is no fault of ours."""
+        """Send assignments, one a line; ignore a socket that nobody reads."""
         if not self._address:
             return
         address = self._address

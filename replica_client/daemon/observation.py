@@ -1,4 +1,4 @@
-"""What a route did and does: what the status page and the metrics show."""
+"""The state and counters of a route, for the status page and the metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_TEXT = 500
 
 
 class RouteState(StrEnum):
-    """What a route does."""
+    """The state of a route."""
 
     STARTING = "starting"
     OPENING_SINK = "opening sink"
@@ -36,11 +36,11 @@ class RouteState(StrEnum):
     STREAMING = "streaming"
     RECONNECTING = "reconnecting"
     RETRYING = "retrying"
-    """Something is away; the next try comes by itself."""
+    """Something is unavailable; the route tries again on its own."""
     FAILED = "failed"
-    """An operator is needed; it is tried again now and then."""
+    """An operator is needed; the route tries again now and then."""
     STANDBY = "standby"
-    """Another process writes; this one takes over when that ends."""
+    """Another process writes; this one takes over when the other ends."""
     STOPPED = "stopped"
 
 
@@ -49,7 +49,7 @@ _TRIES = (RouteState.OPENING_SINK, RouteState.COPYING, RouteState.CONNECTING)
 
 @dataclass(slots=True)
 class TableTally:
-    """What went to a sink of one table since the start.
+    """Changes of one table written to a sink since the start.
 
     Attributes:
         rows: changed rows.
@@ -62,7 +62,7 @@ class TableTally:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that happened at a time (seconds since 1970)."""
+    """A message with its time (seconds since 1970)."""
 
     at: float
     text: str
@@ -70,14 +70,14 @@ class Remark:
 
 @dataclass(slots=True)
 class Pending:
-    """What was written and is not committed.
+    """Transactions that were written but are not committed.
 
     Attributes:
         transactions: how many.
         rows: changed rows.
         bytes: of their events.
         oldest: seconds since 1970, on the source's clock, of the first one.
-        newest: the same of the last one.
+        newest: likewise, of the last one.
     """
 
     transactions: int = 0
@@ -96,17 +96,17 @@ class Observation:
 
     Attributes:
         stream: the running stream.
-        copying: how far the first copies are, empty when none is made.
+        copying: progress of the first copies, empty when none is made.
         snapshot_tables: tables of which a first copy is not done; None: none is made.
         copied_rows: rows of first copies.
-        oldest: when the oldest change was committed on the source that is not committed in the sink, in seconds since
+        oldest: commit time on the source of the oldest change that is not committed in the sink, in seconds since
             1970, as far as it was read in this run or an earlier one; 0: none.
-        busy_since: monotonic seconds since which the sink has not answered; None: nothing was asked of it.
-        set_aside: tables that the sink does not get, and why.
-        unaccepted: gives those of them that make the service not ready.
-        commit_seen: is told what each commit made durable, and how many seconds that took.
-        failure_seen: is told the text of each error.
-        source_offset: what the source's clock is ahead of ours, monotonic to wall; None: not known.
+        busy_since: monotonic time since which the sink has not answered; None: no call is pending.
+        set_aside: tables that the sink does not get, with the reasons.
+        unaccepted: returns those of them that make the service not ready.
+        commit_seen: called with the transactions of each commit and its duration in seconds.
+        failure_seen: called with the text of each error.
+        source_offset: the source's wall clock minus our monotonic clock; None: not known.
         end: where the source's binlog ended at the last look; None: not known.
     """
 
@@ -150,19 +150,19 @@ class Observation:
         self._dump: DumpStream | None = None
         self._level_at = clock()
 
-    # Told by the route.
+    # Called by the route.
 
     def enter(self, state: RouteState, error: str = "") -> None:
-        """The route does something else now.
+        """Enter a state.
 
-        A try after a failure does not hide why it is needed: the error stays until the route streams.
+        A retry does not hide the error that caused it: the error stays until the route streams.
         """
         if error:
             self.record_error(error)
             if self.failure_seen is not None:
                 self.failure_seen(error[:_MAX_TEXT])
         if self.state is RouteState.STANDBY and state is RouteState.OPENING_SINK:
-            return  # to look whether the other has ended
+            return  # only to check whether the other process has ended
         if state is not self.state:
             self.state, self.since = state, self._wall()
         if state in (RouteState.RETRYING, RouteState.FAILED):
@@ -174,14 +174,14 @@ class Observation:
 
     @property
     def current_at(self) -> float:
-        """Seconds since 1970 up to which all that the source committed is known to be committed in the sink."""
+        """Seconds since 1970 up to which every commit of the source is known to be in the sink."""
         return self._wall() - (self._clock() - self._level_at)
 
     def recall(self, position: Position | None, oldest: float, current_at: float) -> None:
-        """Take over what an earlier run knew.
+        """Restore what an earlier run knew.
 
         Args:
-            position: that was committed.
+            position: the committed position; None: there is none.
             oldest: see :attr:`oldest`.
             current_at: see :attr:`current_at`; 0: not known.
         """
@@ -192,7 +192,7 @@ class Observation:
             self._level_at = self._clock() - max(0.0, self._wall() - current_at)
 
     def saw(self, committed: float) -> None:
-        """A change that was committed on the source at a time is to be committed in the sink."""
+        """Record a change committed on the source at a time, as not yet committed in the sink."""
         self.oldest = self.oldest or committed
 
     def _unanswered(self) -> float:
@@ -200,7 +200,7 @@ class Observation:
         return 0.0 if self.busy_since is None else self._clock() - self.busy_since
 
     def _settled(self) -> bool:
-        """Return whether nothing is left of a failure: all that the source has is committed."""
+        """Return whether a failure is over, because everything the source has is committed."""
         if self._failed_as is None:
             return True
         if self.oldest or self.queued or self.end is None or not self._has(self.end):
@@ -210,13 +210,13 @@ class Observation:
         return True
 
     def record_error(self, text: str) -> None:
-        """Keep an error for people."""
+        """Add an error to the recent errors."""
         text = without_secrets(text)
         if not (self.errors and self.errors[-1].text == text[:_MAX_TEXT]):
             self.errors.append(Remark(self._wall(), text[:_MAX_TEXT]))
 
     def attach(self, stream: SourceStream | None) -> None:
-        """Another stream runs, or none does."""
+        """Observe another stream, or none."""
         if self.stream is not None:
             self._generations += self.stream.generation
             self._losses = self.stream.losses.counts
@@ -224,20 +224,20 @@ class Observation:
         self.pending = Pending()
 
     def saw_end(self, end: SourceEnd) -> None:
-        """The source was looked at."""
+        """Record where the source's binlog ends."""
         looks = (self._waits_for, self.end)
         self._waits_for = next((one for one in looks if one and not self._has(one)), end)
         self.end, self.source_offset = end, end.clock_offset
 
     def _has(self, end: SourceEnd) -> bool:
-        """Whether all that the source had at a look was read."""
+        """Return whether the stream has read everything that the source had at a look."""
         try:
             return self.stream is not None and not end.is_ahead_of(self.stream.reached)
-        except ReplicaClientError:  # it is not open any more
+        except ReplicaClientError:  # the stream is closed
             return False
 
     def tally(self, database: str, table: str) -> TableTally:
-        """The counters of a table."""
+        """Return the counters of a table."""
         key = (database, table)
         found = self.tables.get(key)
         if found is None:
@@ -245,7 +245,7 @@ class Observation:
         return found
 
     def wrote(self, transaction: Transaction, rows: int, size: int) -> None:
-        """The sink took a transaction or a part of one."""
+        """Count a transaction, or a part of one, that was written to the sink."""
         pending = self.pending
         pending.newest = committed_on_source(transaction)
         pending.oldest = pending.oldest or pending.newest
@@ -259,7 +259,7 @@ class Observation:
             self.schema_changes.append(Remark(self._wall(), change.statement[:_MAX_TEXT]))
 
     def wrote_some(self, transactions: list[Transaction], rows: int, size: int) -> None:
-        """The sink took some ordinary transactions together."""
+        """Count ordinary transactions that were written to the sink together."""
         pending = self.pending
         pending.oldest = pending.oldest or committed_on_source(transactions[0])
         self.saw(pending.oldest)
@@ -270,14 +270,14 @@ class Observation:
         self.rows_written += rows
 
     def wrote_tables(self, tables: Mapping[tuple[str, str], Sequence[int]]) -> None:
-        """The sink takes rows and bytes of tables."""
+        """Count rows and bytes by table."""
         for (database, table), (rows, size) in tables.items():
             tally = self.tally(database, table)
             tally.rows += rows
             tally.bytes += size
 
     def _drop_tallies(self, change: SchemaChange) -> None:
-        """The counters of tables that are gone go too."""
+        """Drop the counters of tables that were dropped or renamed."""
         if change.kind == "drop_database":
             for key in [key for key in self.tables if key[0] == change.database]:
                 del self.tables[key]
@@ -288,7 +288,7 @@ class Observation:
             self.tables.pop((change.database, change.table), None)
 
     def did_commit(self, position: Position, seconds: float) -> None:
-        """The sink committed, and the position was saved."""
+        """Count a commit of the sink whose position was saved."""
         pending, self.pending = self.pending, Pending()
         self.transactions += pending.transactions
         self.rows += pending.rows
@@ -301,17 +301,17 @@ class Observation:
             self._failed_as = None
             self.error = ""
         if pending.newest:
-            # What the source committed before that is in the sink, though a look may never find nothing on its way.
+            # Everything committed before is in the sink, even if the source is never idle at a look.
             age = max(0.0, self._source_now() - pending.newest)
             self._level_at = max(self._level_at, self._clock() - age)
         if self.commit_seen is not None and pending.transactions:
             self.commit_seen(pending, seconds)
 
-    # Asked by people.
+    # Read by the status page and the metrics.
 
     @property
     def shown_state(self) -> RouteState:
-        """The state, with what the stream does by itself."""
+        """The state, including reconnects of the stream and a sink that does not answer."""
         stream = self.stream
         if self.state is not RouteState.STREAMING:
             return self.state
@@ -325,7 +325,7 @@ class Observation:
 
     @property
     def shown_error(self) -> str:
-        """Why it does not stream; empty when it does."""
+        """The reason why the route does not stream; empty when it does."""
         stream = self.stream
         if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
             return str(stream.loss)[:_MAX_TEXT]
@@ -334,19 +334,19 @@ class Observation:
         return self.error
 
     def count_replaced(self, sink: ReplacingSink) -> None:
-        """Count what a sink that is opened now replaces."""
+        """Count the values that a newly opened sink replaces."""
         self._replaced_before = self.replaced_values
         self._replacing = sink
 
     @property
     def replaced_values(self) -> int:
-        """Values that the sink stored another one for."""
+        """Number of values that the sink replaced by NULL."""
         now = 0 if self._replacing is None else self._replacing.replaced_values
         return self._replaced_before + now
 
     @property
     def losses(self) -> tuple[LossCount, ...]:
-        """What could not be delivered and was put on record, by kind and table, since the first run."""
+        """Recorded losses by kind and table, since the first run."""
         return self._losses if self.stream is None else self.stream.losses.counts
 
     @property
@@ -373,16 +373,17 @@ class Observation:
 
     @property
     def is_level(self) -> bool:
-        """Whether all is committed that is known of: nothing was written since, nothing waits, the source had no more.
+        """Whether the sink has committed everything that is known of the source.
 
-        What is on its way to a process that gets no processor waits nowhere here; the last look at the source tells
-        of it.
+        Nothing was written since the last commit, nothing is queued, and the source had no more at
+        the
+        last look, which includes events that are still in the network.
         """
         streams = self.shown_state is RouteState.STREAMING and not self._oldest
         return streams and not self.queued and (self.end is None or self._has(self.end))
 
     def _source_now(self) -> float:
-        """Seconds since 1970 by the source's clock, or by ours while that is not known."""
+        """Return the time by the source's clock, or by ours while the offset is unknown."""
         return self._wall() if self.source_offset is None else self._clock() + self.source_offset
 
     @property
@@ -395,10 +396,11 @@ class Observation:
         return end is not None and committed is not None and _nothing_between(end, committed)
 
     def lag_seconds(self) -> float:
-        """How old the oldest change of the source is that is not committed in the sink.
+        """Return the age of the oldest change of the source that is not committed in the sink.
 
-        0 when there is none. By the source's clock where that is known, so that a jump of ours
-        moves nothing. While there is no stream: at most so old, as of the last look at the source.
+        0 when there is none. The source's clock is used if known, so that a jump of ours has no
+        effect.
+        Without a stream this is an upper bound, as of the last look at the source.
         """
         now = self._clock()
         if self._oldest:
@@ -407,7 +409,7 @@ class Observation:
             self._level_at = now
             return 0.0
         if self.end is not None and self._has_committed_all():
-            # As of that look; what came since is not known.
+            # As of that look; later changes are not known.
             self._level_at = max(self._level_at, self.end.began)
         if (
             self.state is RouteState.STREAMING
@@ -415,7 +417,7 @@ class Observation:
             and not self.queued
             and self.stream
         ):
-            # Of what is on its way it is known that it was there at a look.
+            # Events in the network existed at the latest when the look began.
             looks = (self._waits_for, self.end)
             seen = next((one for one in looks if one is not None and not self._has(one)), None)
             if seen is not None:
@@ -431,5 +433,5 @@ def _nothing_between(end: SourceEnd, position: Position) -> bool:
 
 
 def committed_on_source(transaction: Transaction) -> float:
-    """Seconds since 1970 when a transaction was committed, by the source's clock."""
+    """Return when the source committed a transaction, in seconds since 1970 by its clock."""
     return transaction.commit_us / 1_000_000

@@ -1,4 +1,4 @@
-"""Where metrics and traces go by OTLP; this module needs no OpenTelemetry."""
+"""The OTLP collector's URL; this module does not import OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from replica_client.errors import ConfigError
 
 
 def otlp_endpoint(config: DaemonConfig) -> str:
-    """The URL of the collector.
+    """Return the URL of the collector.
 
     Raises:
-        ConfigError: it is none, or the extra is not installed.
+        ConfigError: the URL is malformed, or the extra is not installed.
     """
     text = resolve("otlp", config.daemon.otlp, config.directory, os.environ)
     parts = urlsplit(text)

@@ -21,10 +21,10 @@ _ARRAYS = {"SOURCE": "source", "SINK": "sink"}
 
 
 def override(document: dict[str, Any], environment: Mapping[str, str]) -> None:
-    """Put the environment's values into a configuration that was read.
+    """Apply the environment's values to a parsed configuration.
 
     Raises:
-        ConfigError: a variable names a source or sink that is not there.
+        ConfigError: a variable names a source or sink that does not exist.
     """
     for variable, text in sorted(environment.items()):
         if variable.startswith(PREFIX):

@@ -1,4 +1,4 @@
-"""What the daemon shows over HTTP: the status page, its data, metrics and health."""
+"""The daemon's HTTP pages: status page, its data, metrics and health."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_GTID_TEXT = 2000
 
 
 def pages_of(service: Service) -> Mapping[str, Callable[[], Page]]:
-    """The pages by path."""
+    """Return the pages by path."""
     return {
         "/": lambda: _asset("page.html", "text/html; charset=utf-8"),
         "/page.js": lambda: _asset("page.js", "text/javascript; charset=utf-8"),
@@ -40,7 +40,7 @@ def pages_of(service: Service) -> Mapping[str, Callable[[], Page]]:
 
 
 def status(service: Service) -> dict[str, Any]:
-    """Everything that the status page shows."""
+    """Return the data of the status page."""
     return {
         "version": __version__,
         "host": socket.gethostname(),

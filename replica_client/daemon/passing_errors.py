@@ -1,4 +1,4 @@
-"""Which errors are expected to go away."""
+"""Classification of errors that pass without an operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether an error is expected to go away without an operator."""
+    """Return whether an error is expected to pass without an operator."""
     if isinstance(error, SinkError):
         return error.retriable
     if isinstance(error, ServerError) and not isinstance(error, BinlogReadError):

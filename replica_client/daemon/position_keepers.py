@@ -1,9 +1,10 @@
-"""Saved positions by how people name them on the command line.
+"""Saved positions by their names on the command line.
 
 ``shop.position``                     a file; a directory is all position files in it
 ``positions.sqlite#shop.lake``        a row of an SQLite database
 ``mysql://user@host/meta#shop.lake``  a row of a table in a server
-``shop.toml#shop.lake``               what a daemon's configuration says, also where a sink keeps the
+``shop.toml#shop.lake``               the sink of a daemon's configuration, also if the sink keeps
+the
                                       position with its data; without ``#`` all of its sinks
 """
 
@@ -38,14 +39,14 @@ from replica_client.transport.url import is_source_url, parse_url
 
 
 class Keeper(Protocol):
-    """Something that keeps a checkpoint."""
+    """A place that keeps a checkpoint."""
 
     def load(self) -> Checkpoint | None:
-        """The checkpoint, None when there is none."""
+        """Return the checkpoint, None when there is none."""
         ...
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Put another one in its place."""
+        """Replace the checkpoint."""
         ...
 
 
@@ -66,7 +67,7 @@ class StoreKeeper:
 
 @dataclass(frozen=True, slots=True)
 class RouteKeeper:
-    """A route of a configuration: its sink, or the configuration's store."""
+    """A route of a configuration, whose position is in its sink or in the configuration's store."""
 
     config: DaemonConfig
     route: RouteConfig
@@ -90,7 +91,7 @@ class RouteKeeper:
         return sink
 
     async def _read(self) -> Checkpoint | None:
-        """Read the position beside a service that runs: nothing is changed or taken over."""
+        """Read the position without changing or taking over anything: a service may be running."""
         memory = RouteMemory(self.config, self.route, read_only=True)
         sink = self._sink(memory)
         try:
@@ -105,16 +106,18 @@ class RouteKeeper:
             await sink.close()
 
     def take_over(self, number: str = "") -> Owner:
-        """Let this sink take the place of another owner at its next start.
+        """Make this sink take the place of another owner at its next start.
 
         Args:
-            number: identity of the other, or the beginning of it; where it is empty, there must be one only that meets.
+            number: identity of the other owner, or the beginning of it; empty: the only owner with
+                common
+                tables.
 
         Returns:
-            the other.
+            The other owner.
 
         Raises:
-            ConfigError: there is none, or there are several.
+            ConfigError: there is no such owner, or there are several.
         """
         lock = StateLock(self.config.state)  # not under a running service
         try:
@@ -181,20 +184,20 @@ class RouteKeeper:
 
 
 def is_live_source(address: str) -> bool:
-    """Whether a position is the URL of a server that is followed, and no table in it."""
+    """Return whether an address is the URL of a source, not of a position table."""
     return is_source_url(address) and "#" not in address
 
 
 @contextmanager
 def keepers(address: str, table: str = DEFAULT_TABLE) -> Iterator[dict[str, Keeper]]:
-    """What a position names, by name.
+    """Open the keepers that an address names, by name.
 
     Args:
         address: see the module.
         table: of an SQLite database or server.
 
     Raises:
-        ConfigError: there is no such thing.
+        ConfigError: the address names nothing that exists.
     """
     path, _, name = address.partition("#")
     if any(start <= len(path) < end for start, end in secret_ranges(address)):

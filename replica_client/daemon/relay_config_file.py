@@ -1,4 +1,4 @@
-"""Reads a relay's configuration file, and makes a relay of it."""
+"""Reading of a relay's configuration file, and creation of the relay."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_relay_config(
 
     Args:
         path: the file.
-        environment: instead of the process's.
+        environment: variables to use instead of the process's.
 
     Raises:
         ConfigError: it is wrong; the message begins with file and line.
@@ -102,10 +102,11 @@ def _accounts(checker: TableChecker, document: dict[str, Any]) -> tuple[AccountT
 
 
 def make_relay(config: RelayConfig) -> Relay:
-    """The relay of a configuration: references are resolved, certificates read.
+    """Create the relay of a configuration; resolve references and read certificates.
 
     Raises:
-        ConfigError: a URL is none, a reference leads nowhere, a certificate or a hash cannot be read.
+        ConfigError: a URL is malformed, a reference leads nowhere, a certificate or a hash cannot
+            be read.
     """
     relay, source = config.relay, config.source
     host, port = listen_address(relay.listen)
@@ -141,10 +142,10 @@ def make_relay(config: RelayConfig) -> Relay:
 
 
 def reload(relay: Relay, path: Path) -> None:
-    """Read the configuration again, and take its accounts and its source; on an error nothing changes.
+    """Read the configuration again; apply its accounts and its source unless it is faulty.
 
     Args:
-        relay: that runs.
+        relay: the running relay.
         path: of the file, absolute.
     """
     try:
@@ -160,7 +161,7 @@ def reload(relay: Relay, path: Path) -> None:
 
 
 def accounts_of(config: RelayConfig) -> list[Account]:
-    """Return the accounts of a configuration; their references are resolved.
+    """Return the accounts of a configuration, with references resolved.
 
     Raises:
         ConfigError: a reference leads nowhere, or a hash cannot be read.

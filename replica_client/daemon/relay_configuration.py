@@ -1,4 +1,4 @@
-"""What the relay's configuration file may hold.
+"""The tables and keys of the relay's configuration file.
 
 Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.daemon.relay_example` shows all.
 """
@@ -25,7 +25,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
         status: address and port of the status page, ``""`` for none.
         keep_size: bytes that all files may have together, ``""`` for any.
         keep_days: how long a file is kept after its last write; 0: for ever.
-        client_days: how long a client that has gone still holds the files that it has not read.
+        client_days: how long a disconnected client keeps the files that it has not read.
         archive: URL of an object store where finished files are kept and served from, ``""`` for none.
         semi_sync: ask clients that offer it for acknowledgements.
         connections: logged in at once; at this number the account with the most gives up its newest one.
@@ -65,7 +65,7 @@ class TlsTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """``[source]``: the server that is followed.
+    """``[source]``: the server to follow.
 
     Attributes:
         url: of the source, or of several hosts of which one is the source.
@@ -94,7 +94,7 @@ class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """``[[account]]``: who may log in.
+    """``[[account]]``: an account that may log in.
 
     Attributes:
         user: its name.
@@ -117,10 +117,10 @@ class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """A configuration file whose keys are right; secrets are not resolved.
+    """A checked configuration file; secrets are not resolved.
 
     Attributes:
-        file: where it stands.
+        file: its path.
         relay: its table.
         source: its table.
         accounts: its tables.
@@ -135,5 +135,5 @@ class RelayConfig:
 
     @property
     def directory(self) -> Path:
-        """Of the file; relative paths are relative to it."""
+        """The directory of the file, to which relative paths refer."""
         return self.file.parent

@@ -1,4 +1,4 @@
-"""A relay's configuration with every key."""
+"""An example of a relay's configuration with every key."""
 
 from __future__ import annotations
 

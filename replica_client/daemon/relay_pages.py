@@ -1,4 +1,4 @@
-"""What a relay shows over HTTP: status page, its data, metrics and health."""
+"""The relay's HTTP pages: status page, its data, metrics and health."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIX: Final = "replica_client_relay_"
 
 
 def relay_pages(relay: Relay) -> Mapping[str, Callable[[], Page]]:
-    """The pages by path."""
+    """Return the pages by path."""
     status = _Status(relay)
     return {
         "/": lambda: Page(_page(status.now()), "text/html; charset=utf-8"),
@@ -41,7 +41,7 @@ def relay_pages(relay: Relay) -> Mapping[str, Callable[[], Page]]:
 
 
 class _Status:
-    """What the pages show, put together at most a few times a second however many ask."""
+    """The data of the pages, computed at most a few times a second for all requests."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
@@ -50,7 +50,7 @@ class _Status:
         self._status: dict[str, Any] = {}
 
     def now(self) -> dict[str, Any]:
-        """Return the status, a quarter of a second old at most."""
+        """Return the status, at most a quarter of a second old."""
         if not self._status or time.monotonic() - self._made > _FRESH_SECONDS:
             self._status = relay_status(self._relay, self._started)
             self._made = time.monotonic()
@@ -58,7 +58,7 @@ class _Status:
 
 
 def relay_status(relay: Relay, started: float) -> dict[str, Any]:
-    """Everything that the status page shows."""
+    """Return the data of the status page."""
     library, upstream, server = relay.library, relay.upstream, relay.server
     found = [] if library is None else library.files
     last = found[-1] if found else None
@@ -102,7 +102,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _client_lag(file: ServedFile, position: int, now: float) -> float | None:
-    """Seconds since the oldest event that a client was not sent yet; 0 when it has all of the file."""
+    """Return the age of the oldest event not sent to a client; 0 when it has all of the file."""
     if position >= file.size:
         return 0.0
     try:
@@ -186,7 +186,7 @@ def _style() -> Page:
 
 
 def _page(status: Mapping[str, Any]) -> bytes:
-    """The page; every text of a peer is escaped."""
+    """Return the HTML page; all values from clients and servers are escaped."""
     state = "connected" if status["connected"] else "not connected"
     facts = (
         ("Source", f"{status['source']} ({state})"),

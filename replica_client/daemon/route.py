@@ -1,4 +1,4 @@
-"""A source and one sink of it: delivers, and after any failure begins again at the last commit."""
+"""A route: a source and one of its sinks, delivered again from the last commit after any failure."""
 
 # Over 500 lines: one class, whose tries, copies and refusals share the state of a route.
 
@@ -87,27 +87,29 @@ _Result = TypeVar("_Result")
 
 
 class _CopyRequestedError(Exception):
-    """Somebody asked for copies of tables of a mirror."""
+    """Raised when a user requested copies of a mirror's tables."""
 
 
 class _StoppedError(Exception):
-    """The route was asked to stop."""
+    """Raised when the route is asked to stop."""
 
 
 class Route:
-    """Follows a source for one sink, for ever.
+    """A source followed for one sink, without end.
 
-    Every failure ends stream and sink; both are opened again, and what was not committed comes once
-    more. What is away (a server, a full disk) is waited for; what needs an operator is tried again too,
-    less often, so that it goes on once the operator has acted.
+    Every failure closes stream and sink; both are opened again, and uncommitted changes are
+    delivered
+    again. An unavailable server or a full disk is waited for. Errors that need an operator are
+    retried
+    too, less often, so that the route resumes once the operator has acted.
 
     Args:
-        config: what and where to.
-        service: the configuration that it is of.
-        store: for the position, where the sink does not keep it.
+        config: the source and the sink.
+        service: the configuration that the route belongs to.
+        store: returns the position store, for a sink that does not keep the position.
 
     Attributes:
-        observation: what it does.
+        observation: the route's state and counters.
     """
 
     def __init__(
@@ -133,7 +135,7 @@ class Route:
         self._aside: TablesSetAside | None = None
         self._to_copy: set[TableName] = set()
         self._to_set_aside: dict[TableName, str] = {}
-        # Of which tables of the source each mirrored table is, as the last look at the source says.
+        # The source tables of each mirrored table, as of the last look at the source.
         self._sources: dict[TableName, Sequence[TableName]] | None = None
         self._copied: set[TableName] = set()
         self._requests: list[str] = []
@@ -146,23 +148,23 @@ class Route:
         return self.config.name
 
     def adopt(self, config: RouteConfig) -> None:
-        """Take over what a running route can: batch limits, retries, the policy of poison."""
+        """Apply changed options that need no restart: batch limits, retries, the policy of poison."""
         self.config = config
         if self._delivery is not None:
             self._delivery.limits = limits_of(config)
 
     def stop(self) -> None:
-        """Ask it to end at the end of the transaction, with everything committed."""
+        """Request the end at the next transaction's end, with everything committed."""
         self._stop.set()
         self._ended.set()
         self._again.set()
 
     def try_now(self) -> None:
-        """Do not wait any longer after a failure."""
+        """End the wait after a failure."""
         self._again.set()
 
     async def run(self) -> None:
-        """Deliver until it is stopped."""
+        """Deliver until the route is stopped."""
         ROUTE.set(self.name)  # of this task
         observation = self.observation
         while not self._stop.is_set():
@@ -174,7 +176,7 @@ class Route:
             except _CopyRequestedError:
                 delay = 0.0
             except Exception as error:  # noqa: BLE001
-                # A sink of others may raise anything; the other routes go on.
+                # A third-party sink may raise anything; the other routes go on.
                 if self._hides:
                     frames = "".join(traceback.format_tb(error.__traceback__))
                     _LOG.error("%s: unexpected %s\n%s", self.name, type(error).__name__, frames)
@@ -192,7 +194,7 @@ class Route:
         observation.enter(RouteState.STOPPED)
 
     def _failed(self, error: Exception, committed: bool) -> float:
-        """Say what happened; returns seconds until the next try."""
+        """Record and log a failure; return the seconds until the next try."""
         text = " ".join(str(error).split()) or type(error).__name__
         if self._hides and not self._may_show(error):
             text = f"{type(error).__name__}: {WITHHELD}"
@@ -225,7 +227,7 @@ class Route:
         return delay
 
     def _stand_by(self, text: str) -> float:
-        """Wait for another process to end; returns seconds until the next look."""
+        """Wait for another process to end; return the seconds until the next check."""
         if self.observation.state is not RouteState.STANDBY:
             _LOG.warning("%s: %s", self.name, text)
         self.observation.enter(RouteState.STANDBY, text)
@@ -233,7 +235,7 @@ class Route:
 
     @property
     def transforms(self) -> tuple[str, ...]:
-        """What is done to which tables; no values, which may be secrets."""
+        """Summaries of the transforms; no values, which may be secrets."""
         return () if self._transform is None else self._transform.summaries
 
     @property
@@ -241,17 +243,17 @@ class Route:
         return self._transform is not None and self._transform.hides
 
     def _may_show(self, error: Exception) -> bool:
-        """Whether the text of an error tells nothing that a transform hides."""
+        """Return whether the text of an error cannot contain values that a transform hides."""
         if isinstance(error, SinkError | ConfigError | TransportError):
             return True
-        # Errors of the stream come without; a copy reads rows as the source has them.
+        # Errors of the stream contain no values; a copy reads rows before the transform.
         known = isinstance(error, ReplicaClientError | OSError)
         return known and self.observation.state is not RouteState.COPYING
 
     def _copy_again(self, error: CopyNeededError, text: str) -> float:
-        """Let tables be copied at the next try; returns seconds until then.
+        """Copy tables at the next try; return the seconds until then.
 
-        A table that is changed during each of its copies is copied less and less often.
+        A table that changes during each of its copies is copied less and less often.
         """
         again = max(self._copied_again[name] for name in error.tables)
         delay = min(2.0**again, _COPY_DELAY) if again >= _COPIES_AT_ONCE else 0.0
@@ -264,7 +266,7 @@ class Route:
         return delay
 
     def _set_aside(self, error: Exception, text: str) -> bool:
-        """Leave out the tables that an error is about; returns whether others can go on without them."""
+        """Leave out the tables that an error is about; return whether other tables can go on."""
         names = failed_tables(error) - set(self.observation.set_aside) - set(self._to_set_aside)
         if not names:
             return False
@@ -321,7 +323,9 @@ class Route:
             checkpoint = await self._until_stopped(sink.open())
             memory.took_over()
             if checkpoint is not None:
-                observation.committed = checkpoint.position  # shown also while the source is away
+                observation.committed = (
+                    checkpoint.position
+                )  # shown even while the source is unavailable
             elif sink.holds_position and not self.config.sink.snapshot:
                 memory.check(f"sink {self.config.sink.type}")
                 checkpoint = memory.first
@@ -354,7 +358,7 @@ class Route:
     async def _copy(
         self, sink: CopyingSink, hosts: list[ConnectOptions], checkpoint: Checkpoint | None
     ) -> Checkpoint:
-        """Make the first copies that are due; returns where the stream begins."""
+        """Make the first copies that are due; return where the stream begins."""
         # Not imported by those that copy nothing: a start is to be quick.
         from replica_client.daemon.first_copy import FirstCopies
 
@@ -417,7 +421,7 @@ class Route:
         return TransformDigests(declared, self._transform)
 
     def _note_digests(self, sink: Sink, state: MutableMapping[str, object]) -> None:
-        """Save with the position which transforms the rows of a mirror went through; report what changed unseen."""
+        """Save the digests of a mirror's transforms with the position; report unapplied changes."""
         if not isinstance(sink, CopyingSink):
             return
         digests = self._digests()
@@ -435,7 +439,10 @@ class Route:
         state[DIGESTS_KEY] = digests.state(sources)
 
     async def _forget_unwanted(self, sink: CopyingSink) -> None:
-        """Forget tables that left ``tables``: they are stale when they come back, and are copied then."""
+        """Forget tables that left ``tables``.
+
+        They become stale, and are copied when they return.
+        """
         renames = self._transform is not None and self._transform.renames
         if renames or not isinstance(sink, ForgettingSink):
             return
@@ -460,7 +467,7 @@ class Route:
     def _snapshot(
         self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]
     ) -> RunningSnapshot | None:
-        """What writes rows of tables between transactions; None for sinks that cannot take them."""
+        """Return the writer of snapshot rows between transactions; None if the sink has none."""
         if not isinstance(sink, SnapshotSink):
             return None
         # Not imported by those that copy nothing: a start is to be quick.
@@ -512,7 +519,7 @@ class Route:
         )
 
     def _signals(self, sink: Sink) -> MirrorSignals | None:
-        """What signals ask of a mirror."""
+        """Return the handler of signals to a mirror; None without a table of signals."""
         table = self._signal_table(mirror=True) if isinstance(sink, CopyingSink) else None
         if table is None or not isinstance(sink, CopyingSink):
             return None
@@ -528,7 +535,7 @@ class Route:
         )
 
     def _guard(self, stream: SourceStream, sink: Sink) -> Callable[[], None] | None:
-        """Sees to it that places of copies are compared with those of the same server only."""
+        """Return a check that copies are of the followed server; None if there are no copies."""
         if not isinstance(sink, CopyingSink) or not sink.copies:
             return None
         from replica_client.daemon.first_copy import moved_copies
@@ -589,7 +596,7 @@ class Route:
             await stream.__aexit__(None, None, None)
 
     def _remembered(self, sink: Sink) -> tuple[RouteMemory, Claim]:
-        """Return what is known of earlier runs, and tell the sink who it is."""
+        """Return the memory of earlier runs and the claim, and pass the claim to the sink."""
         if self._memory is None:
             self._memory = memory = RouteMemory(self._service, self.config)
             self.observation.recall(memory.committed, memory.oldest, memory.current_at)
@@ -601,7 +608,7 @@ class Route:
             def wants(name: TableName) -> bool:
                 return selection.wants(*name)
 
-            # Behind transforms tables have other names.
+            # Transforms may rename tables.
             self._claim = memory.claim(wants, lambda name: routed or wants(name))
         if isinstance(sink, OwnedSink):
             sink.claim(self._claim)
@@ -610,9 +617,9 @@ class Route:
     async def _keep_start(
         self, memory: RouteMemory, hosts: list[ConnectOptions], options: StreamOptions
     ) -> None:
-        """Keep where the first run begins, before the sink is reachable."""
+        """Save where the first run begins, even before the sink is reachable."""
         if isinstance(options.start, Position):
-            return  # it says so itself
+            return  # the configuration has the position
         self.observation.enter(RouteState.CONNECTING)
         store = MemoryPositionStore()
         async with SourceStream(hosts, replace(options, semi_sync=False), store) as stream:
@@ -623,7 +630,7 @@ class Route:
         self.observation.enter(RouteState.OPENING_SINK)
 
     async def _remember(self, position: Position, *, now: bool = False) -> None:
-        """Keep how far the sink is, in the state directory."""
+        """Save the committed position in the state directory, at most once a second."""
         memory = self._memory
         if memory is None:
             return
@@ -634,7 +641,7 @@ class Route:
             memory.saw_commit(position, seen.oldest, seen.current_at)
 
     def _tables_set_aside(self, stream: SourceStream, sink: Sink) -> TablesSetAside:
-        """Return the tables that the sink does not get, with those that failed at the last try."""
+        """Return the tables that the sink does not get, including those that failed just now."""
         aside = TablesSetAside(
             self.name,
             stream.companions,
@@ -643,7 +650,7 @@ class Route:
         )
         aside.take_back(self._copied)
         if self._transform is None or not self._transform.renames:
-            # Of a table that left ``tables`` nothing is kept: it is copied when it comes back.
+            # A table that left ``tables`` is forgotten: it is copied when it returns.
             selection = selection_of(self.config, mirror=True)
             aside.take_back([name for name in aside.tables if not selection.wants(*name)])
         aside.add(self._to_set_aside, str(stream.position))
@@ -654,10 +661,11 @@ class Route:
     async def _deliver_until_asked(
         self, delivery: Delivery, sink: Sink, saved: Position | None
     ) -> None:
-        """Deliver until the route is stopped, or somebody asks for a copy of a mirror's table.
+        """Deliver until the route is stopped, or a user requests a copy of a mirror's table.
 
         Raises:
-            _CopyRequestedError: somebody did, and everything that came before is committed.
+            _CopyRequestedError: a copy was requested; all transactions written before are
+                committed.
         """
         self._ended.clear()
         if self._stop.is_set():
@@ -675,7 +683,7 @@ class Route:
             raise _CopyRequestedError
 
     async def _watch_requests(self) -> None:
-        """Wait for requests for copies of a mirror's tables, and let the delivery end for them."""
+        """Wait for requests to copy a mirror's tables, then end the delivery."""
         requests = SnapshotRequests(self._state, self.name)
         selection = selection_of(self.config, mirror=True)
         while True:
@@ -715,7 +723,11 @@ class Route:
             requests.remove(self._requests.pop())
 
     async def _until_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """The result of something that may take long; raises _StoppedError when a stop comes first."""
+        """Return the result of work that may take long.
+
+        Raises:
+            _StoppedError: the route was stopped first.
+        """
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stop.wait())
         try:

@@ -1,7 +1,8 @@
-"""What a service remembers of a sink, in its state directory: who it is, where it began, and how far it came.
+"""A service's memory of a sink, in its state directory: identity, first start, and last commit.
 
-A destination that lost its position is not taken for a new one, and a first run begins where the service was started,
-also while the destination is unavailable.
+With it, a destination that lost its position is not taken for a new one. A first run begins where
+the service was
+started, even while the destination is unavailable.
 """
 
 from __future__ import annotations
@@ -41,19 +42,21 @@ _INSTANCE_LOCK: Final = threading.Lock()
 
 
 class RouteMemory:
-    """See the module.
+    """The memory of one route; see the module.
 
     Args:
         config: of the service.
         route: the sink.
-        read_only: nothing is written: a command looks.
+        read_only: write nothing, for commands that only look.
 
     Attributes:
         path: of the file.
         first: where the first run began; None: not known.
-        committed: the last position that is known to be committed; None: none was.
-        oldest: commit time of the oldest change that was not committed, in seconds since 1970; 0: none was known.
-        current_at: seconds since 1970 up to which all of the source was known to be committed; 0: not known.
+        committed: the last position known to be committed; None: there is none.
+        oldest: commit time of the oldest uncommitted change, in seconds since 1970; 0: none was
+            known.
+        current_at: seconds since 1970 up to which all of the source was known to be committed; 0:
+            not known.
 
     Raises:
         ConfigError: the file is damaged, or cannot be written.
@@ -78,12 +81,12 @@ class RouteMemory:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing is known of an earlier run into this destination."""
+        """Whether no earlier run into this destination is known."""
         return self.first is None and self.committed is None
 
     @property
     def owner(self) -> Owner:
-        """The identity."""
+        """The identity of the writer."""
         return self._owner
 
     def claim(
@@ -91,10 +94,10 @@ class RouteMemory:
         wants: Callable[[TableName], bool] = lambda name: True,
         fits: Callable[[TableName], bool] = lambda name: True,
     ) -> Claim:
-        """Return what a sink is told of its writer.
+        """Return the claim with which a sink identifies its writer.
 
         Args:
-            wants: whether a table is wanted, by the name that the sink gives it.
+            wants: whether a table is wanted, by its name in the sink.
             fits: see :class:`~replica_client.position.stores.ownership.Claim`.
         """
         return Claim(self._owner, self._holder, wants, self._takes_over, self._adopt, fits)
@@ -106,15 +109,15 @@ class RouteMemory:
         self._save()
 
     def began(self, first: Checkpoint) -> None:
-        """Keep where the first run begins; when this returns it survives a crash."""
+        """Save where the first run begins; afterwards the start survives a crash."""
         self.first = first
         self._save()
 
     def did_commit(self, position: Position, oldest: float, current_at: float) -> None:
-        """Keep a position that was committed; when this returns it survives a crash.
+        """Save a committed position; afterwards it survives a crash.
 
         Args:
-            position: that was committed.
+            position: the committed position.
             oldest: see :attr:`oldest`.
             current_at: see :attr:`current_at`.
         """
@@ -122,21 +125,22 @@ class RouteMemory:
         self._save()
 
     def saw_commit(self, position: Position, oldest: float, current_at: float) -> None:
-        """Know a position that was committed, without writing it."""
+        """Remember a committed position without writing the file."""
         self.committed, self.oldest, self.current_at = position, oldest, current_at
         self.committed_at = _now()
 
     def failed(self, oldest: float) -> None:
-        """Keep since when a change waits that could not be committed."""
+        """Save the commit time of the oldest change that could not be committed."""
         self.oldest = oldest
         if self.committed is not None:
             self._save()
 
     @property
     def is_due(self) -> bool:
-        """Whether a position is to be written again: each second, and the first ones at once.
+        """Whether to write the position again: once a second, and the first ones at once.
 
-        A crash leaves no doubt whether something was committed in the destination.
+        The first ones matter because a crash must not leave in doubt whether the destination has
+        data.
         """
         return self._is_at_start or time.monotonic() - self._saved_at >= _SAVE_SECONDS
 
@@ -148,7 +152,7 @@ class RouteMemory:
         )
 
     def known(self) -> Checkpoint | None:
-        """Return the last known position for a store that lost it; None where there was none."""
+        """Return the last known position for a store that lost its own; None if there is none."""
         if self.committed is None:
             return None
         _LOG.warning(
@@ -160,13 +164,13 @@ class RouteMemory:
         return Checkpoint(self.committed)
 
     def check(self, where: str) -> None:
-        """Refuse a destination without a position where one was committed.
+        """Refuse a destination without a position although one was committed there.
 
         Args:
             where: the destination's kind.
 
         Raises:
-            LostStateError: says what is known, and what to do.
+            LostStateError: the message has the known position and the remedies.
         """
         if self.committed is None or self._is_at_start:
             return  # nothing was written
@@ -192,14 +196,14 @@ class RouteMemory:
         )
 
     def _adopt(self, owner: Owner) -> None:
-        """Take the identity that the destination has for this sink."""
+        """Adopt the identity that the destination has for this sink."""
         if owner == self._owner and not self._takes_over:
             return
         self._owner = owner
         self._save()
 
     def took_over(self) -> None:
-        """The sink is open as this identity: nothing is left to take over."""
+        """Record that the sink was opened as this identity, which ends a takeover."""
         if self._takes_over:
             self._takes_over = ""
             self._save()
@@ -208,7 +212,7 @@ class RouteMemory:
         try:
             saved: Any = json.loads(self.path.read_bytes())
         except FileNotFoundError:
-            self._save()  # before a destination has the identity
+            self._save()  # the identity must be on disk before a destination has it
             return
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror}") from error
@@ -269,14 +273,14 @@ class RouteMemory:
 
 
 def _holder(state: Path, *, read_only: bool) -> str:
-    """Return what names this state directory among those of all machines."""
+    """Return a name of this state directory that is unique among all machines."""
     path = state / _INSTANCE
     with _INSTANCE_LOCK:
         return _digest([_instance(path, read_only), os.uname().nodename, os.path.realpath(state)])
 
 
 def _instance(path: Path, read_only: bool) -> str:
-    """Return the name of a state directory, by which a copy of it on another machine is another holder."""
+    """Return the random name of a state directory, created once."""
     try:
         instance = path.read_text().strip()
     except FileNotFoundError:

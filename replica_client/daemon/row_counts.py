@@ -1,4 +1,4 @@
-"""Rows of an event without their values: how many they are, and the event without some of them."""
+"""Counting of an event's rows, and removal of some of them, without decoding values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
 
-# Rows events whose images are compressed or of pre-GA layout -> the same with plain ones.
+# Type codes of rows events with compressed images or pre-GA layout -> codes of plain ones.
 _PLAIN: Final = {code: code + 3 for code in range(20, 23)} | {
     code: 23 + at for at, code in enumerate(range(166, 169))
 }
@@ -21,22 +21,22 @@ _PLAIN_V2: Final = {code: 30 + at for at, code in enumerate(range(169, 172))}
 
 
 class RowCounter:
-    """Counts rows by passing over them, which is many times faster than decoding."""
+    """A counter that skips over rows, which is many times faster than decoding them."""
 
     def __init__(self) -> None:
         self._skippers = ByDecoder(lambda rows: _skipper(rows.decoder))
 
     def count(self, rows: RowsOfEvent) -> int:
-        """Rows that an event gives.
+        """Return the number of rows in an event.
 
         Raises:
-            BinlogDecodeError: its images are not of its table.
+            BinlogDecodeError: its images do not match its table.
         """
         return rows.count(self._skippers.of(rows))
 
 
 def without(rows: RowsOfEvent, left_out: Iterable[int]) -> Iterator[RowsOfEvent]:
-    """The rows of an event but those with some indexes; all others keep theirs."""
+    """Yield the rows of an event except those at some indexes; the others keep their indexes."""
     event, skipper = rows.event, _skipper(rows.decoder)
     body = event.body
     images = rows.decoder.images_of(body)
@@ -64,7 +64,7 @@ def _pairs(skipper: RowImageDecoder, event: BinlogEvent) -> list[object]:
 
 
 def _end_of(skipper: RowImageDecoder, event: BinlogEvent, images: bytes, count: int) -> int:
-    """Where the first ``count`` rows end: the shortest piece that holds them, found by halving."""
+    """Return where the first ``count`` rows end, found by bisection."""
     low, high = 0, len(images)
     while low < high:
         middle = (low + high) // 2

@@ -1,12 +1,16 @@
 """A snapshot of tables into a sink of events, chunk by chunk, while the stream goes on.
 
-A chunk is read in one state of its table, which lies between two positions of the binlog
-(:mod:`replica_client.snapshot.watermarks`). Its rows are written at the first transaction end behind both, without
-those that the stream changed meanwhile: of these the sink has something as new or newer. The source is only read, and
-no row of the sink ever goes back. The sink commits a chunk together with how far the snapshot is.
+A chunk is read in one state of its table, between two positions of the binlog
+(:mod:`replica_client.snapshot.watermarks`). Its rows are written at the first transaction end after
+both, without
+those that the stream changed meanwhile: the sink already has a newer image of these. The source is
+only read, and no
+row of the sink is ever replaced by an older one. The sink commits a chunk together with the
+snapshot's progress.
 
-Rows without a key that may be seen cannot be told apart: such a table is one chunk, and the stream waits while it is
-read; it is read again where it changes between the two positions.
+Rows without a visible key cannot be told apart. Such a table is one chunk, and the stream waits
+while it is read; it
+is read again if it changes between the two positions.
 """
 
 from __future__ import annotations
@@ -60,23 +64,23 @@ _ALTERED, _CHANGED, _MOVED = "altered", "changed", "moved"
 
 
 class RunningSnapshot:
-    """See the module.
+    """A running snapshot of one route; see the module.
 
-    :meth:`run` is a task; all else is called by whoever delivers the stream, between two transactions.
+    :meth:`run` is a task; all other methods are called by the delivery, between two transactions.
 
     Args:
-        plan: what it is of.
-        stream: open; what was saved with its position tells how far the snapshot is.
+        plan: what to copy.
+        stream: open; the state saved with its position has the snapshot's progress.
         sink: open.
         requests: of users.
-        signals: a table of the source whose rows ask for snapshots; None: there is none.
-        tell: is told how far it is, how many rows were written, and how many tables are left.
-        fail: is told of an error.
-        aside: tables that are not copied unless they are asked for, which takes them back.
+        signals: a table of the source whose rows request snapshots; None: there is none.
+        tell: called with the progress, the number of rows written, and the number of tables left.
+        fail: called with each error message.
+        aside: tables that are not copied unless they are requested, which takes them back.
 
     Attributes:
-        flowing: not set while the stream is to wait.
-        progress: how far it is.
+        flowing: cleared while the stream must wait.
+        progress: the progress of all tables.
     """
 
     def __init__(
@@ -100,13 +104,13 @@ class RunningSnapshot:
         self.flowing = asyncio.Event()
         self.flowing.set()
         self._hidden: set[TableName] = set()
-        # Names behind a transform are not those of the source.
+        # With a transform, names in the stream are not those of the source.
         self._follows = plan.transform is None
         self._changes: ChangedKeys | None = None
         self._ready: SnapshotChunk | None = None
         self._durable: frozenset[str] = frozenset(self.progress.requests)
 
-    # Called where the stream is delivered.
+    # Called by the delivery.
 
     @property
     def waits(self) -> bool:
@@ -115,7 +119,7 @@ class RunningSnapshot:
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is copied or waits to be, and no signal may come, so that no transaction need be seen."""
+        """Whether no copy and no signal is pending or possible: no transaction need be seen."""
         progress = self.progress
         return not (
             self._changes is not None
@@ -128,7 +132,7 @@ class RunningSnapshot:
         )
 
     def shown(self, transaction: Transaction) -> Transaction:
-        """A transaction without the rows that a table's copy will have, where nothing tells them from others."""
+        """Return a transaction without rows that the running copy delivers anyway."""
         if self._signals is not None:
             transaction = self._signals.hidden(transaction)
         if not self._hidden:
@@ -141,7 +145,7 @@ class RunningSnapshot:
         return transaction if len(rows) == len(transaction.rows) else transaction.with_rows(rows)
 
     def see(self, transaction: Transaction) -> None:
-        """A transaction, or a part of one, is handed to the sink as far as it is shown."""
+        """Record the changes of a transaction, or a part of one, before the sink writes it."""
         if self._changes is not None:
             self._changes.see(transaction)
         for change in transaction.schema_changes:
@@ -168,7 +172,7 @@ class RunningSnapshot:
         return self._plan.all_tables and self._plan.selection.wants(*name)
 
     def is_due(self, position: Position) -> bool:
-        """Whether a chunk is to be written, now that everything before a position is."""
+        """Return whether a chunk is due once everything before `position` is written."""
         chunk = self._ready
         if chunk is None or not self._sink.takes_snapshot:
             return False
@@ -179,10 +183,10 @@ class RunningSnapshot:
         return LogPosition.of(position.file, position.offset) >= chunk.until
 
     async def write(self) -> None:
-        """Write the chunk that is due; it counts with the next commit.
+        """Write the chunk that is due; the next commit makes it count.
 
         Raises:
-            SinkError: it cannot be written now.
+            SinkError: the chunk cannot be written now.
         """
         chunk, changes = self._ready, self._changes
         assert chunk is not None and changes is not None
@@ -227,7 +231,7 @@ class RunningSnapshot:
         self._settle("")
 
     def committed(self) -> None:
-        """What was written is committed."""
+        """Record that everything written so far is committed."""
         self._durable = frozenset(self.progress.requests)
 
     def _settle(self, outcome: str) -> None:
@@ -236,7 +240,7 @@ class RunningSnapshot:
             chunk.outcome.set_result(outcome)
 
     def _target(self, name: TableName) -> TableName:
-        """Return the name that a table has for the sink."""
+        """Return the name that a table has in the sink."""
         transform = self._plan.transform
         return name if transform is None else transform.target(*name)
 
@@ -252,7 +256,7 @@ class RunningSnapshot:
     # The task that reads.
 
     async def run(self) -> None:
-        """Copy what is to be copied, for ever; an error is told, and everything tried again."""
+        """Copy requested tables until cancelled; report errors and retry."""
         delay = _FIRST_DELAY
         while True:
             try:
@@ -297,7 +301,7 @@ class RunningSnapshot:
                 await asyncio.to_thread(self._requests.remove, request.name)
 
     async def _find_tables(self) -> None:
-        """Of signals; names behind a transform are not known to who writes them."""
+        """Look up the tables that pending signals name, by their names on the source."""
         async with await self._connect() as connection:
             found = [
                 name for name in await read_definitions(connection) if self._wants(connection, name)
@@ -314,10 +318,10 @@ class RunningSnapshot:
         self._fail(f"snapshot {request}: {why}")
 
     async def prepare(self) -> None:
-        """Find out which tables are to be copied; to be called before anything is delivered.
+        """Find the tables to copy; call this before anything is delivered.
 
         Raises:
-            ReplicaClientError: the source is away, or refuses.
+            ReplicaClientError: the source is unavailable, or refuses.
         """
         self._hide()
         if self._plan.all_tables:
@@ -340,7 +344,7 @@ class RunningSnapshot:
                 await self._table(connection)
 
     async def _connect(self) -> SourceConnection:
-        """To the server that the stream follows: positions of others say nothing of it."""
+        """Connect to the server that the stream follows, as positions of other servers differ."""
         last: ReplicaClientError | None = None
         for host in self._plan.hosts:
             try:
@@ -358,7 +362,7 @@ class RunningSnapshot:
         return self._plan.selection.for_server(connection.server.casefolds_names).wants(*name)
 
     async def _table(self, connection: SourceConnection) -> None:
-        """The first table that is left, to its end."""
+        """Copy the first table that is left, to its end."""
         name, request = self.progress.left[0].name, self.progress.left[0].request
         tries = 0
         while self.progress.left and (one := self.progress.left[0]).name == name:
@@ -403,7 +407,7 @@ class RunningSnapshot:
         self._save()
 
     async def _chunk(self, connection: SourceConnection, one: TableProgress) -> str:
-        """Read the next chunk of a table, and have it written; why it was not, empty when it was."""
+        """Read the next chunk and wait for it to be written; return why it was not, or ``""``."""
         name, base = one.name, one
         if one.where and one.request.startswith(SIGNAL) and not self._plan.raw_filters:
             self._refuse(
@@ -413,14 +417,14 @@ class RunningSnapshot:
             self._give_up()
             return ""
         transform = self._plan.transform
-        # From now on, what alters the table behind the definition that is read is seen.
+        # From now on, statements that alter the table after its definition was read are recorded.
         changes = ChangedKeys(name if transform is None else transform.target(*name))
         self._changes = changes
         model, defined = None, await before_definition(connection, name)
         if self._wants(connection, name):
             model = (await read_definitions(connection, name)).get(name)
         if model is None:
-            # The stream may still bring what renames it.
+            # The stream may still deliver the statement that renames it.
             return await self._written(await absent_table(connection, one, defined))
         if one.done is not None and one.key != tuple(column for column, _ in model.primary_key):
             one = replace(one, done=None, rows=0)  # its ranges are of another key
@@ -454,5 +458,5 @@ class RunningSnapshot:
 
 
 def _unsaid(error: ServerError) -> str:
-    """A server's refusal without its text, which has values where a condition is made for that."""
+    """Describe a server's error without its text, which may contain values."""
     return f"the source refuses it with error {error.errno}"

@@ -1,4 +1,4 @@
-"""The daemon: all routes of a configuration, until it is told to stop."""
+"""The daemon: runs all routes of a configuration until it is stopped."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _NEEDS_RESTART = ("name", "state", "listen", "sample_seconds", "otlp", "otlp_sec
 
 
 class Service:
-    """Runs a configuration.
+    """A running configuration.
 
     Args:
         config: what to run.
-        reread: gives the configuration anew, for :meth:`reload`.
+        reread: reads the configuration again, for :meth:`reload`.
 
     Attributes:
-        config: what runs.
+        config: the current configuration.
         config_error: why the last reload was refused, empty when it was not.
         started: seconds since 1970.
         started_clock: the same moment on the monotonic clock.
@@ -69,7 +69,7 @@ class Service:
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
         self._watches: dict[str, tuple[SourceWatch, asyncio.Task[None]]] = {}
         self._histories: dict[str, History] = {}
-        # Routes whose patterns were looked at.
+        # Routes whose patterns were checked for matches.
         self._looked: WeakSet[Route] = WeakSet()
         self._stop = asyncio.Event()
         self._reloading = asyncio.Lock()
@@ -85,16 +85,16 @@ class Service:
         return sorted(running, key=lambda route: order.get(route.name, len(order)))
 
     def watch(self, source: str) -> SourceWatch | None:
-        """What looks where a source's binlog ends."""
+        """Return the watch of a source's binlog end; None if the source is unknown."""
         found = self._watches.get(source)
         return None if found is None else found[0]
 
     def history(self, route: Route) -> History | None:
-        """A route's samples."""
+        """Return a route's samples."""
         return self._histories.get(route.name)
 
     def lag_bytes(self, route: Route) -> int | None:
-        """Bytes of binlog that a route has not committed; None when that is not known."""
+        """Return the bytes of binlog that a route has not committed; None if unknown."""
         watch = self.watch(route.config.source.name)
         if watch is None or watch.end is None:
             return None
@@ -109,7 +109,7 @@ class Service:
         """Run until :meth:`stop`.
 
         Raises:
-            ConfigError: the state directory or the address cannot be had.
+            ConfigError: the state directory or the address cannot be used.
         """
         lock = StateLock(self.config.state)
         try:
@@ -128,7 +128,7 @@ class Service:
             lock.release()
 
     async def _serve_pages(self) -> None:
-        """Begin with the status page; changes come first, even before its server is imported."""
+        """Start the status page after the routes have begun, even before importing its server."""
         deadline = time.monotonic() + _PAGE_AFTER_SECONDS
         while time.monotonic() < deadline and not self._stop.is_set():
             if all(route.observation.state not in _BEGINNING for route in self.routes):
@@ -138,16 +138,16 @@ class Service:
 
         server = HttpServer(self.config.daemon.listen, pages_of(self))
         await server.start()
-        # Not before: whoever sees it may ask it.
+        # Set only now: a visible server must answer.
         self.http = server
         _LOG.info("status page: %s", server.url)
 
     def stop(self) -> None:
-        """Ask it to finish what was begun, and end."""
+        """Request the end, after what was begun is finished."""
         self._stop.set()
 
     def reload(self) -> None:
-        """Read the configuration again, and run what it says now."""
+        """Read the configuration again and apply it."""
         self._background(self._reload())
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -171,7 +171,7 @@ class Service:
         await asyncio.to_thread(self._stores.close)
 
     async def _finish(self, names: list[str], limit: float) -> None:
-        """Let routes end, and end those that take longer."""
+        """Stop routes, and cancel those that exceed the limit."""
         ending = [self._running[name] for name in names]
         for route, _ in ending:
             route.stop()
@@ -189,20 +189,20 @@ class Service:
             if late:
                 await asyncio.wait(late, timeout=_CANCEL_SECONDS)
         if self._telemetry is not None:
-            # Afterwards nothing tells what they did last.
+            # Take their last values before they are removed.
             self._telemetry.look()
         for name in names:
             self._running.pop(name, None)
             self._histories.pop(name, None)
 
     async def _send_telemetry(self) -> None:
-        """Let a collector have metrics and traces.
+        """Start to send metrics and traces to the collector.
 
         Raises:
-            ConfigError: it cannot be had.
+            ConfigError: the URL is malformed, or the extra is not installed.
         """
         endpoint = otlp_endpoint(self.config)
-        # Half a second of imports, for those who want it.
+        # Imported on demand: it takes half a second.
         module = await asyncio.to_thread(import_module, "replica_client.daemon.telemetry")
         telemetry: Telemetry = module.Telemetry(self, endpoint, self.config.daemon.otlp_seconds)
         self._telemetry = telemetry
@@ -211,7 +211,7 @@ class Service:
     # Changing.
 
     def _apply(self, config: DaemonConfig) -> None:
-        """Start what is not running."""
+        """Start the sources and routes that are not running."""
         for source in config.sources:
             if source.name not in self._watches:
                 watch = SourceWatch(source.name, self._hosts(source), source.poll)
@@ -244,7 +244,7 @@ class Service:
                 self.config_error = " ".join(str(error).split())
                 _LOG.error("the new configuration is refused, the old one goes on: %s", error)
             finally:
-                if not self._stop.is_set():  # nothing comes behind STOPPING=1
+                if not self._stop.is_set():  # nothing may follow STOPPING=1
                     self._notifier.send("READY=1")
 
     async def _take_over(self, new: DaemonConfig) -> None:

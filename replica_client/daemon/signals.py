@@ -1,18 +1,23 @@
-"""Signals: rows that somebody inserts into a table of the source to ask for snapshots, in Debezium's form.
+"""Signals: rows inserted into a table of the source to request snapshots, in Debezium's form.
 
-Who may insert into that table is a stranger to the account that copies: a signal chooses among the tables and columns
-that the sink gets anyway, and nothing else. The first three columns are an id, a type and a JSON document, whatever
-their names::
+The author of a signal need not be trusted: a signal chooses among the tables and columns that the
+sink gets anyway,
+and nothing else. The first three columns are an id, a type and a JSON document, whatever their
+names::
 
     INSERT INTO shop.signals VALUES ('again-1', 'execute-snapshot',
         '{"data-collections": ["shop.orders"], "type": "incremental",
           "additional-conditions": [{"data-collection": "shop.orders", "filter": "id > 1000"}]}');
 
-``data-collections`` are names, or patterns of whole names with ``*`` and ``?``; regular expressions are taken where
-they say no more than such a pattern. A filter is a condition of :mod:`replica_client.rows.where` on the columns as the
-sink gets them. It is SQL only where the configuration has ``signal_raw_filters = true``. ``stop-snapshot`` ends what
-was asked for and is not done: of all tables, or of those that it names. Every sink of the source takes a signal once,
-with the commit of the transaction that has the row.
+``data-collections`` are names, or patterns of whole names with ``*`` and ``?``. Regular expressions
+are accepted if
+such a pattern can express them. A filter is a condition of :mod:`replica_client.rows.where` on the
+columns as the
+sink gets them. It is SQL only with ``signal_raw_filters = true`` in the configuration.
+``stop-snapshot`` ends
+unfinished requests: of all tables, or of those that it names. Every sink of the source handles a
+signal once, with the
+commit of the transaction that has the row.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from replica_client.tables.table_copy import TableName
 EXECUTE: Final = "execute-snapshot"
 STOP: Final = "stop-snapshot"
 SIGNAL: Final = "signal "
-"""How the names of requests begin that signals make."""
+"""Prefix of the names of requests made by signals."""
 MAX_SIZE: Final = 1 << 16
 """Characters of a signal's JSON."""
 MAX_NAME: Final = 255
@@ -44,7 +49,7 @@ MAX_PATTERN: Final = 300
 MAX_NAMES: Final = 1000
 """Names and patterns of a signal."""
 MAX_WILD: Final = 20
-"""Of these, patterns: each is compared with every table."""
+"""Patterns among these; each is compared with every table."""
 _SELECT: Final = re.compile(r"SELECT\s+\*\s+FROM\s+\S+\s+WHERE\s+", re.I)
 _ANY_SELECT: Final = re.compile(r"SELECT\s", re.I)
 _OF_EXPRESSIONS: Final = frozenset("\\^()[]{}|+")
@@ -52,13 +57,13 @@ _OF_EXPRESSIONS: Final = frozenset("\\^()[]{}|+")
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A signal that was understood.
+    """A parsed signal.
 
     Attributes:
-        id: name of the request that it makes.
+        id: name of the resulting request.
         kind: ``execute-snapshot`` or ``stop-snapshot``.
         tables: names ``database.table``, or patterns of them.
-        conditions: the same, each with a condition of the rows that are wanted.
+        conditions: names or patterns, each with a condition for the wanted rows.
         blocking: the rows are marked as those of a first copy.
         raw: the conditions are SQL.
     """
@@ -72,14 +77,14 @@ class Signal:
 
     @classmethod
     def of_row(cls, row: tuple[Any, ...], *, raw: bool = False) -> Self | None:
-        """Read an inserted row; None for one that asks for something else than a snapshot.
+        """Parse an inserted row; return None if it requests something other than a snapshot.
 
         Args:
             row: values of the table's columns.
             raw: filters are SQL.
 
         Raises:
-            ValueError: it is none; says why.
+            ValueError: the row is no valid signal; the message says why.
         """
         if len(row) < 3:
             raise ValueError("a table of signals has the columns id, type and data")
@@ -110,7 +115,7 @@ class Signal:
 
     @classmethod
     def of_gap(cls, transaction: Transaction) -> Self | None:
-        """What asks for all tables where transactions are missing; None where none are."""
+        """Return a signal for all tables if the transaction follows a gap; None otherwise."""
         if not any(one.kind == "gtid_gap" for one in transaction.losses):
             return None
         return cls(
@@ -119,15 +124,15 @@ class Signal:
 
     @classmethod
     def from_state(cls, value: dict[str, Any]) -> Self:
-        """What :meth:`to_state` gave."""
+        """Build a signal from a value of :meth:`to_state`."""
         conditions = tuple((str(one), str(where)) for one, where in value["conditions"])
         tables = tuple(map(str, value["tables"]))
-        # Before conditions had a grammar of their own, they were SQL.
+        # Older releases had SQL conditions only.
         raw = bool(value.get("raw", bool(conditions)))
         return cls(str(value["id"]), EXECUTE, tables, conditions, bool(value["blocking"]), raw)
 
     def to_state(self) -> dict[str, object]:
-        """As JSON value; of those that ask for a snapshot."""
+        """Return the signal, which must request a snapshot, as JSON value."""
         return {
             "id": self.id,
             "tables": list(self.tables),
@@ -137,7 +142,7 @@ class Signal:
         }
 
     def names(self, there: Iterable[TableName]) -> list[TableName]:
-        """Which tables are meant, in the order of the signal."""
+        """Return the tables that the signal means, in its order."""
         known = {".".join(name): name for name in sorted(set(there))}
         found: dict[TableName, None] = {}
         for text in self.tables:
@@ -148,20 +153,20 @@ class Signal:
         return list(found)
 
     def where(self, name: TableName) -> str:
-        """The condition for a table's rows; empty: all."""
+        """Return the condition for a table's rows; empty: all rows."""
         return next((where for text, where in self.conditions if _matches(text, name)), "")
 
     def stops(self, name: TableName) -> bool:
-        """Whether what was asked for of a table is to end."""
+        """Return whether this signal stops the requests for a table."""
         return not self.tables or any(_matches(text, name) for text in self.tables)
 
 
 class SignalTable:
-    """The table of the source that has signals, as the stream brings it.
+    """The table of the source that holds signals, as the stream delivers it.
 
     Args:
-        name: behind the transforms.
-        shown: whether the sink wants it, too.
+        name: its name after the transforms.
+        shown: whether the sink gets the table, too.
         raw: filters are SQL.
     """
 
@@ -170,7 +175,7 @@ class SignalTable:
         self._hides = not shown
 
     def signals(self, transaction: Transaction) -> Iterator[Signal | ValueError]:
-        """What the rows of a transaction, or a part of one, ask for; an error for one that is not understood."""
+        """Yield the signals of a transaction, or a part of one; an error for each invalid one."""
         for rows in transaction.rows:
             if (rows.shape.database, rows.shape.table) != self.name:
                 continue
@@ -187,7 +192,7 @@ class SignalTable:
                         yield signal
 
     def hidden(self, transaction: Transaction) -> Transaction:
-        """The transaction without the table, where the sink does not want it."""
+        """Return the transaction without the table of signals, unless the sink wants the table."""
         if not self._hides:
             return transaction
         rows = tuple(
@@ -215,7 +220,7 @@ def _conditions(found: Any, *, raw: bool) -> Iterator[tuple[str, str]]:
         table, where = one.get("data-collection"), one.get("filter")
         if not isinstance(table, str) or not isinstance(where, str) or not where.strip():
             raise ValueError("an additional condition has a data-collection and a filter")
-        # Blocking snapshots have whole statements.
+        # Filters of blocking snapshots are whole statements.
         where = where.strip().rstrip("; \t\r\n")
         if select := _SELECT.match(where):
             where = where[select.end() :]
@@ -239,7 +244,7 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:
 
 
 def _check_names(texts: list[str]) -> None:
-    """Refuse names and patterns that would take long to compare, or say what no pattern can."""
+    """Refuse names and patterns that are too many, or that no pattern can express."""
     if len(texts) > MAX_NAMES or sum(map(is_wild, texts)) > MAX_WILD:
         raise ValueError(
             f"a signal names at most {MAX_NAMES} tables, and has at most {MAX_WILD} patterns"
@@ -249,15 +254,15 @@ def _check_names(texts: list[str]) -> None:
 
 
 def is_wild(text: str) -> bool:
-    """Whether a text may stand for several tables."""
+    """Return whether a text may stand for several tables."""
     return not text.replace(".", "").replace("_", "").replace("$", "").isalnum()
 
 
 @lru_cache(maxsize=2 * MAX_NAMES)
 def _patterns(text: str) -> tuple[Pattern, ...]:
-    """Read a name, a pattern, or a regular expression that is not more than a pattern.
+    """Parse a name, a pattern, or a regular expression that a pattern can express.
 
-    No expression of the signal's author is ever compiled: one of a hundred characters can take years.
+    Expressions of a signal are never compiled: one of a hundred characters can take years.
     """
     if len(text) > MAX_PATTERN:
         raise ValueError(f"a name or pattern of tables has at most {MAX_PATTERN} characters")

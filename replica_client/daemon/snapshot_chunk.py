@@ -1,4 +1,4 @@
-"""Reading of a chunk: its rows as the stream would deliver them, and between which positions they were read."""
+"""Reading of a chunk: rows as the stream would deliver them, and their two binlog positions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
 
 RAW_SECONDS: Final = 20
-"""How long a statement with a condition in SQL may run."""
+"""Seconds that a statement with a condition in SQL may run."""
 _LIMITS_SELECTS: Final = (5, 7, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlan:
-    """What a snapshot is of.
+    """The scope and options of a snapshot.
 
     Attributes:
         route: its name, for messages.
         hosts: of the source.
         selection: the wanted tables.
-        all_tables: all wanted tables are copied that the sink has no copy of; otherwise those that are asked for.
-        chunk_rows: of a chunk, about.
+        all_tables: copy every wanted table of which the sink has no copy; otherwise only requested ones.
+        chunk_rows: approximate rows of a chunk.
         locking: see :data:`~replica_client.snapshot.Locking`.
-        transform: what is done to definitions and rows.
-        raw_filters: who writes signals may choose rows with SQL of their own.
-        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
+        transform: applied to definitions and rows.
+        raw_filters: signals may choose rows with SQL.
+        invalid_text: the policy for bytes that are invalid in their character set, as in the stream.
     """
 
     route: str
@@ -66,15 +66,15 @@ class SnapshotChunk:
     """A chunk that was read.
 
     Attributes:
-        base: how far its table is before it.
-        after: and behind it.
+        base: the table's progress before the chunk.
+        after: the table's progress after the chunk.
         rows: what was read; None: there is no such table.
-        keys: of the rows; None: nothing tells them apart.
-        defined: what altered the table before it is in the definition that was read.
-        low: what is committed before it is in the rows.
-        until: where it may be written.
+        keys: of the rows; None: they have no visible key.
+        defined: statements before this position are reflected in the definition that was read.
+        low: changes committed before this position are in the rows.
+        until: the position from which the chunk may be written.
         source: the server that was read.
-        outcome: what becomes of it: empty when it is written, or why it was not.
+        outcome: set to ``""`` when the chunk is written, or to the reason why it was not.
     """
 
     base: TableProgress
@@ -91,7 +91,7 @@ class SnapshotChunk:
 async def next_range(
     connection: SourceConnection, view: SnapshotView, one: TableProgress, rows: int
 ) -> KeyRange:
-    """The range behind what is done of a table: of about so many rows, or all where rows cannot be told apart.
+    """Return the next range of a table: of about `rows` rows, or all rows if there is no key.
 
     Raises:
         ServerError: the source refuses.
@@ -116,10 +116,10 @@ async def read_snapshot_chunk(
     plan: SnapshotPlan,
     defined: LogPosition,
 ) -> SnapshotChunk:
-    """Read a range of a table whose definition was read behind :func:`before_definition`.
+    """Read a range of a table whose definition was read after :func:`before_definition`.
 
     Raises:
-        ServerError: the source refuses, e.g. because the table is another one now.
+        ServerError: the source refuses, for example because the table was altered.
         TransportError: the connection failed.
     """
     rows: list[Row] = []
@@ -181,10 +181,11 @@ class _Filter:
         text: the condition.
 
     Attributes:
-        fault: why it cannot be decided. All rows are read nevertheless, so that the connection can go on.
+        fault: why the condition cannot be evaluated. All rows are read nevertheless, to keep the
+            connection usable.
 
     Raises:
-        ConfigError: the table has no such column, or none that is delivered.
+        ConfigError: the table has no such column, or the column is not delivered.
     """
 
     def __init__(self, view: SnapshotView, text: str) -> None:
@@ -198,7 +199,7 @@ class _Filter:
                 )
 
     def kept(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return those that meet the condition; none after a fault."""
+        """Return the rows that meet the condition; none after a fault."""
         if self.fault is None:
             try:
                 return [row for row in rows if row_matches(self._wanted, row, *self._name)]
@@ -208,14 +209,14 @@ class _Filter:
 
 
 def _where(view: SnapshotView, one: TableProgress) -> str:
-    """The condition in SQL of a table's rows: of a filter as much as SQL and the rows that are delivered agree on."""
+    """Return the SQL condition of a table's rows; for a filter, its part that SQL decides equally."""
     return view.prefilter(parse_where(one.filter)) if one.filter else one.where
 
 
 async def limit_statements(connection: SourceConnection, one: TableProgress) -> None:
-    """Bound the time of statements with somebody's SQL; others take as long as they need, whatever the server's limit.
+    """Limit the time of statements with user-supplied SQL; remove the server's limit from others.
 
-    A statement that runs keeps the table's metadata lock.
+    A running statement holds the table's metadata lock.
 
     Raises:
         ServerError: the source refuses.
@@ -228,9 +229,10 @@ async def limit_statements(connection: SourceConnection, one: TableProgress) -> 
 
 
 async def before_definition(connection: SourceConnection, name: TableName) -> LogPosition:
-    """A position: a statement that ends before it and alters the table is in a definition that is read from now on.
+    """Return a position whose earlier statements are in any definition read from now on.
 
-    A server may log a statement before its definition is seen, but gives the table's name free only then.
+    A server may log a statement before the new definition is visible, but holds the table's lock
+    until then.
 
     Raises:
         ServerError: the source refuses.
@@ -247,7 +249,7 @@ async def before_definition(connection: SourceConnection, name: TableName) -> Lo
 async def absent_table(
     connection: SourceConnection, one: TableProgress, defined: LogPosition
 ) -> SnapshotChunk:
-    """What stands for a table that the source does not have.
+    """Return a chunk that stands for a table that the source does not have.
 
     Raises:
         ServerError: the source refuses.
@@ -261,7 +263,7 @@ async def absent_table(
 
 
 async def are_empty(connection: SourceConnection, tables: Sequence[TableProgress]) -> bool:
-    """Whether no table has rows, or is there.
+    """Return whether all tables are empty or missing.
 
     Raises:
         ServerError: the source refuses.

@@ -1,4 +1,4 @@
-"""How far the snapshot of a sink of events is: a part of the sink's checkpoint."""
+"""Progress of the snapshot of an event sink, which is saved in the sink's checkpoint."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from replica_client.tables.table_copy import TableName
 
 STATE_KEY: Final = "snapshot"
 MAX_SIGNALS: Final = 100
-"""Signals that wait for their tables to be looked up, at most: they are part of every checkpoint."""
+"""Signals at most whose tables are not looked up yet: they are part of every checkpoint."""
 MAX_TABLES: Final = 10_000
-"""Tables that are left, beyond which signals are refused."""
+"""Pending tables above which signals are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """How far a table is.
+    """Progress of a table.
 
     Attributes:
         database: of the table.
         table: its name on the source.
-        request: name of the request that it is of; empty for the first copy.
-        where: condition in SQL of the wanted rows, of somebody who may choose any.
+        request: name of its request; empty for the first copy.
+        where: condition in SQL of the wanted rows, from a trusted user.
         filter: condition of :mod:`replica_client.rows.where` of the wanted rows, as the sink gets them.
-        key: columns of the primary key that ranges are of.
-        done: the range that was written last, as JSON; None: nothing was.
-        rows: how many were written.
+        key: primary key columns on which the ranges are based.
+        done: the range that was written last, as JSON; None: there is none.
+        rows: number of rows read; with a filter, of rows written.
         blocking: the rows are marked as those of a first copy, of all tables of the request.
-        whole: nothing tells its rows apart: it is read at once, and what the stream has of it before is left out.
+        whole: the table has no visible key: it is read at once, and its earlier changes are left out of the stream.
     """
 
     database: str
@@ -49,21 +49,21 @@ class TableProgress:
 
     @property
     def name(self) -> TableName:
-        """Database and name."""
+        """Database and table name."""
         return self.database, self.table
 
 
 @dataclass(slots=True)
 class SnapshotProgress:
-    """How far all tables are.
+    """Progress of all tables.
 
     Attributes:
         left: tables that are not done, in order; the first one is being read.
         copied: tables whose first copy is done.
         begun: whether a row of a first copy was written.
         requests: names of requests whose tables are known here.
-        signals: what signals ask for whose tables are not known here yet.
-        request: the request of which a row was written last.
+        signals: signals whose tables are not looked up yet.
+        request: the request whose row was written last.
     """
 
     left: list[TableProgress] = field(default_factory=list)
@@ -75,28 +75,28 @@ class SnapshotProgress:
 
     @property
     def known(self) -> set[TableName]:
-        """Tables whose first copy is done or to be made."""
+        """Tables whose first copy is done or pending."""
         return self.copied | {one.name for one in self.left if not one.request}
 
     def end(self) -> None:
-        """The first table is done."""
+        """Record that the first table is done."""
         one = self.left.pop(0)
         if not one.request:
             self.copied.add(one.name)
 
     def follow(self, change: SchemaChange, wants: Callable[[TableName], bool]) -> bool:
-        """A definition changed in the stream: what the sink has of a table goes with its name.
+        """Apply a schema change of the stream: a table's progress moves to its new name.
 
         Args:
             change: of the stream.
-            wants: whether a table is to be copied that the sink has no copy of.
+            wants: whether to copy a table of which the sink has no copy.
 
         Returns:
-            whether something is different now.
+            Whether the progress changed.
         """
         name = (change.database, change.table)
         if change.kind == "create_table":
-            # The stream has all of its rows.
+            # The stream delivers all rows of a new table.
             if name in self.known or not wants(name):
                 return False
             self.copied.add(name)
@@ -116,7 +116,7 @@ class SnapshotProgress:
         return True
 
     def take(self, signal: Signal) -> bool:
-        """Take a signal of the stream; False where too much is asked for already."""
+        """Handle a signal of the stream; return False if too many tables are already pending."""
         if signal.kind == EXECUTE:
             if len(self.signals) >= MAX_SIGNALS or len(self.left) >= MAX_TABLES:
                 return False
@@ -129,7 +129,7 @@ class SnapshotProgress:
         return True
 
     def expand(self, there: Collection[TableName]) -> list[Signal]:
-        """Find out which tables signals mean; returns those that mean none.
+        """Look up the tables that signals mean; return the signals that match none.
 
         Args:
             there: tables that the sink wants and the source has.
@@ -145,7 +145,7 @@ class SnapshotProgress:
         return [one for one in signals if not one.names(there)]
 
     def to_state(self) -> dict[str, object]:
-        """As JSON value."""
+        """Return the progress as JSON value."""
         return {
             "left": [asdict(one) | {"key": list(one.key)} for one in self.left],
             "copied": sorted(map(list, self.copied)),
@@ -157,10 +157,10 @@ class SnapshotProgress:
 
     @classmethod
     def from_state(cls, value: Any) -> Self:
-        """What :meth:`to_state` gave; None for nothing.
+        """Build the progress from a value of :meth:`to_state`, or an empty one from None.
 
         Raises:
-            PositionStoreError: it is none.
+            PositionStoreError: the value is malformed.
         """
         if value is None:
             return cls()

@@ -1,6 +1,7 @@
-"""Requests for snapshots of tables: files in the state directory, which the service takes while it runs.
+"""Requests for snapshots of tables: files in the state directory, which a running service picks up.
 
-A request is a file ``ROUTE.snapshots/NAME.json``. It goes when what it asks for is part of the sink's checkpoint.
+A request is a file ``ROUTE.snapshots/NAME.json``. It is removed when it is part of the sink's
+checkpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from replica_client.tables.table_copy import TableName
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """What somebody asks for.
+    """A snapshot request.
 
     Attributes:
         name: of the request.
@@ -32,7 +33,7 @@ class SnapshotRequest:
 
 
 class SnapshotRequests:
-    """The requests of a route. Its calls block.
+    """The requests of a route; all methods block.
 
     Args:
         state: the state directory.
@@ -43,7 +44,7 @@ class SnapshotRequests:
         self.directory = state / f"{route}.snapshots"
 
     def add(self, tables: Sequence[TableName], where: str = "") -> SnapshotRequest:
-        """Ask for tables; the request survives a crash."""
+        """Request a snapshot of tables; the request survives a crash."""
         name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
         request = SnapshotRequest(name, tuple(tables), where)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ class SnapshotRequests:
         return request
 
     def found(self) -> tuple[list[SnapshotRequest], list[str]]:
-        """Those that are there, the oldest first, and names of files that are none."""
+        """Return the requests, the oldest first, and the names of malformed files."""
         requests, damaged = [], []
         if not self.directory.is_dir():
             return [], []
@@ -68,7 +69,7 @@ class SnapshotRequests:
         return requests, damaged
 
     def remove(self, name: str) -> None:
-        """Forget a request."""
+        """Remove a request."""
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A table of a snapshot as the stream delivers it: its name, columns and key behind selection and transforms."""
+"""A table of a snapshot as the stream delivers it: name, columns and key after transforms."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from replica_client.tables.table_copy import TableName
 
 @dataclass(frozen=True, slots=True)
 class SnapshotView:
-    """See the module.
+    """A table as the stream delivers it.
 
     Attributes:
         model: the source's table.
         shape: of what is delivered, all columns.
-        columns: those that were asked for.
-        key: names of the columns that tell rows apart; None where none do, or they may not be seen.
+        columns: the selected columns.
+        key: names of the columns that identify rows; None if there are none, or they are hidden.
     """
 
     model: TableModel
@@ -47,11 +47,11 @@ class SnapshotView:
         transform: Transformer | None,
         flavor: ServerFlavor,
     ) -> Self:
-        """The view of a table.
+        """Return the view of a table.
 
         Raises:
             ConfigError: the transforms do not fit the table.
-            SchemaError: a type that is not known.
+            SchemaError: a column type is unknown.
         """
         plan = None if transform is None else transform.plan(model.database, model.name)
         seen = model if transform is None else transform.model(model)
@@ -70,11 +70,11 @@ class SnapshotView:
 
     @property
     def name(self) -> TableName:
-        """As the stream has it."""
+        """The table's name in the stream."""
         return self.shape.database, self.shape.table
 
     def rows(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Rows of the source as they are delivered."""
+        """Convert rows of the source to delivered rows."""
         if self._plan is not None:
             rows = self._plan.rows(self.model, rows)
         if self._indexes is None:
@@ -83,15 +83,16 @@ class SnapshotView:
         return [make([row[at] for at in self._indexes]) for row in rows]
 
     def prefilter(self, wanted: Condition) -> str:
-        """The condition in SQL that leaves out rows which certainly do not meet another one; empty: none does so.
+        """Return an SQL condition that only excludes rows that do not meet `wanted`; may be empty.
 
-        Only tests that the server answers as :mod:`replica_client.rows.conditions` does are part of it: of numbers,
-        and of columns that no transform changes. The rows that come are tested again.
+        It includes only tests that the server answers as :mod:`replica_client.rows.conditions`
+        does: on numbers, and
+        on columns that no transform changes. The returned rows are tested again.
         """
         return exact_sql(wanted, self._numbers()) or ""
 
     def _numbers(self) -> dict[str, str]:
-        """The source's columns of numbers that are delivered as they are, by the delivered name."""
+        """Return the source's numeric columns that no transform changes, by delivered name."""
         columns = [one for one in self.model.columns if not one.hidden]
         given = {one.name for one in self.columns}
         rules: list[tuple[ColumnRule | None, str]] = [(None, one.name) for one in columns]
@@ -104,7 +105,7 @@ class SnapshotView:
         }
 
     def keys(self, rows: Sequence[Row]) -> list[Key] | None:
-        """Their keys; None where nothing tells them apart."""
+        """Return the keys of delivered rows; None if rows have no visible key."""
         if self.key is None:
             return None
         names = [column.name for column in self.columns]
@@ -115,7 +116,7 @@ class SnapshotView:
 def _given_names(
     model: TableModel, plan: TablePlan | None, wanted: frozenset[str] | None
 ) -> set[str]:
-    """Names of the delivered columns, behind the transforms."""
+    """Return the names of the delivered columns, after the transforms."""
     columns = [column for column in model.columns if not column.hidden]
     if plan is None:
         return {one.name for one in columns if wanted is None or one.name in wanted}

@@ -1,4 +1,4 @@
-"""How a configured source is connected to."""
+"""Connection, selection and stream options of a configured source."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from replica_client.transport.connect_options import ConnectOptions, TlsMode
 from replica_client.transport.hosts import parse_hosts
 
 _RECONNECT = ReconnectPolicy(first_delay=0.1, max_delay=5.0, attempts=8, first_attempts=1)
-"""Of one stream; a route goes on after it, with a stream of its own."""
+"""Retries of one stream; afterwards the route opens a new one."""
 
 
 def hosts_of(source: SourceTable | RelaySourceTable, directory: Path) -> list[ConnectOptions]:
-    """The hosts of a source; passwords are looked up again at each login.
+    """Return the hosts of a source; passwords are resolved again at each login.
 
     Raises:
-        ConfigError: the URL is none, or a reference leads nowhere.
+        ConfigError: the URL is malformed, or a reference leads nowhere.
     """
 
     def provider(at: int) -> Callable[[], Awaitable[str]]:
         async def password() -> str:
-            # A file on a network may be slow.
+            # A file on a network file system may be slow.
             return (await asyncio.to_thread(_hosts, source, directory))[at].password
 
         return password
@@ -64,11 +64,11 @@ def _hosts(source: SourceTable | RelaySourceTable, directory: Path) -> list[Conn
 
 
 def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
-    """The tables and columns that a route wants.
+    """Return the tables and columns that a route wants.
 
     Args:
         route: the route.
-        mirror: whether its sink holds tables: what servers have for themselves is left out then.
+        mirror: whether its sink holds tables, which leaves out system databases.
 
     Raises:
         ConfigError: a pattern is wrong.
@@ -84,7 +84,7 @@ def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
 
 
 def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
-    """What is done to everything that comes of a source; None: nothing.
+    """Return the transformer of everything that a source delivers; None without transforms.
 
     Raises:
         ConfigError: a transform is wrong, or a reference leads nowhere.
@@ -104,13 +104,13 @@ def address_of(source: SourceTable, directory: Path) -> str:
     """Return the hosts of a source, without user and password.
 
     Raises:
-        ConfigError: the URL is none, or a reference leads nowhere.
+        ConfigError: the URL is malformed, or a reference leads nowhere.
     """
     return ",".join(host.address for host in _hosts(source, directory))
 
 
 def signal_table(source: SourceTable) -> TableName | None:
-    """The table whose rows are signals."""
+    """Return the table whose rows are signals; None if there is none."""
     database, _, table = source.signals.partition(".")
     return (database, table) if table else None
 
@@ -122,13 +122,13 @@ def stream_options(
     transform: Transformer | None = None,
     signals: bool = False,
 ) -> StreamOptions:
-    """Return how a route's stream behaves.
+    """Return the options of a route's stream.
 
     Args:
         route: the route.
         mirror: see :func:`selection_of`.
         transform: see :func:`transformer_of`.
-        signals: whether the table of signals is to come, too.
+        signals: whether to deliver the table of signals, too.
 
     Raises:
         ConfigError: a pattern or the start is wrong.

@@ -1,4 +1,4 @@
-"""Looks where a source's binlog ends, and what time it is there."""
+"""A periodic look at where a source's binlog ends, and at its clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG = logging.getLogger("replica_client.daemon")
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """What a look at a source showed.
+    """The result of a look at a source.
 
     Attributes:
         file: current binlog file.
@@ -44,19 +44,19 @@ class SourceEnd:
     began: float
 
     def is_ahead_of(self, position: Position) -> bool:
-        """Whether the source had something behind a position, as far as that is known."""
+        """Return whether the source had transactions after a position, as far as known."""
         if not self.bytes_behind(position):
             return False
         ours = position.gtid_set
         if ours is None or not self.gtids:
             return True
-        # What has no GTID is no change; and another host of the same source has files of its own.
+        # Events without a GTID are no changes, and another host of the source has other files.
         return bool(missing_gtids(type(ours).parse(self.gtids), ours))
 
     def bytes_behind(self, position: Position | None) -> int | None:
-        """Bytes of binlog behind a position; None where that is not known.
+        """Return the bytes of binlog after a position; None if unknown.
 
-        In a file that came after this look at the source there are none.
+        0 for a position in a file that is newer than this look.
         """
         if position is None:
             return None
@@ -73,11 +73,11 @@ class SourceEnd:
 
 
 class SourceWatch:
-    """Asks a source again and again, on one connection.
+    """A watch that asks a source periodically, on one connection.
 
     Args:
         name: of the source, for messages.
-        hosts: how to connect; asked at each connect.
+        hosts: how to connect; called at each connect.
         period: seconds between two looks.
 
     Attributes:
@@ -94,7 +94,7 @@ class SourceWatch:
         self._connection: SourceConnection | None = None
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look periodically until cancelled."""
         try:
             while True:
                 await self.look()
@@ -103,7 +103,7 @@ class SourceWatch:
             await self._close()
 
     async def look(self) -> None:
-        """Look once; an error is kept for people, and the last answer goes."""
+        """Look once; on an error keep its text and drop the last answer."""
         try:
             self.end = await self._ask()
             self.error = ""

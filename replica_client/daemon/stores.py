@@ -35,10 +35,10 @@ SUFFIX = ".position"
 
 
 class Stores:
-    """Gives each route its store.
+    """The position stores of all routes.
 
     Args:
-        config: says which.
+        config: chooses the kind of store.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -47,7 +47,7 @@ class Stores:
         self._mysql: MysqlDatabase | None = None
         table = config.store
         if table.type == "sqlite":
-            # Not imported where it is not used: a start is to be quick.
+            # Imported only if used, to keep the start quick.
             from replica_client.position.stores.sqlite import SqliteDatabase
 
             path = config.state
@@ -62,7 +62,7 @@ class Stores:
 
         Args:
             name: of the route.
-            claim: the identity to write as; None: it is read only.
+            claim: the identity to write as; None: the store is only read.
 
         Raises:
             PositionStoreError: its directory cannot be made.
@@ -107,12 +107,12 @@ class GivenPosition(MemoryPositionStore):
 
 
 class KnownStart:
-    """A store that gives a checkpoint where the one that it stands for has none.
+    """A store with a default for a store that has no checkpoint.
 
     Args:
         store: where positions are saved.
-        start: where the stream begins then; None: as its options say.
-        lost: is called where the store has none; may raise.
+        start: the checkpoint to begin with; None: as the stream's options say.
+        lost: called if the store has none; returns a known checkpoint, or raises.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class KnownStart:
         return None if checkpoint is None else checkpoint.position
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """Return the saved checkpoint, or the start."""
+        """Return the saved checkpoint, or the default."""
         found = self._store.load_checkpoint() or self._lost()
         if found is None and self._start is not None:
             found = self._start
@@ -140,7 +140,10 @@ class KnownStart:
         self._store.save(position, state)
 
     def check_lease(self) -> None:
-        """Check that this process may save; see :class:`~replica_client.position.stores.sql_table.SqlPositionStore`."""
+        """Check that this process may save.
+
+        See :class:`~replica_client.position.stores.sql_table.SqlPositionStore`.
+        """
         if isinstance(self._store, LeasedStore):
             self._store.check_lease()
 
@@ -159,7 +162,7 @@ class KnownStart:
 
 
 def store_options(table: StoreTable, directory: Path) -> ConnectOptions:
-    """How to connect to the server of a position table.
+    """Return how to connect to the server of a position table.
 
     Raises:
         ConfigError: the URL is wrong, or names no database.

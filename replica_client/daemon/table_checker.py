@@ -1,4 +1,4 @@
-"""Tables of a configuration file, checked; errors name the file, the line and the key."""
+"""Checking of a configuration file's tables; errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Table = TypeVar("_Table", bound=msgspec.Struct)
 
 
 class TableChecker:
-    """Checks the tables of one file.
+    """A checker of the tables of one file.
 
     Args:
         file: with the overrides of the environment.
@@ -32,35 +32,35 @@ class TableChecker:
     def read(
         cls, path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
     ) -> Self:
-        """Read a file, and apply the overrides of the environment.
+        """Read a file and apply the overrides of the environment.
 
         Args:
             path: the file.
-            environment: instead of the process's.
+            environment: variables to use instead of the process's.
 
         Raises:
-            ConfigError: it is not TOML; the message begins with file and line.
-            OSError: it cannot be read.
+            ConfigError: the file is not TOML; the message begins with file and line.
+            OSError: the file cannot be read.
         """
         file = TomlFile(Path(path).absolute())
         override(file.document, os.environ if environment is None else environment)
         return cls(file)
 
     def wrong(self, path: KeyPath, what: str) -> ConfigError:
-        """The error for a key."""
+        """Return the error for a key."""
         where = self.file.where(path)
         key = ".".join(str(part) for part in path if isinstance(part, str))
         return ConfigError(f"{where}: {key}: {what}" if key else f"{where}: {what}")
 
     def size(self, path: KeyPath, value: int | str) -> None:
-        """Refuse a text that is no size."""
+        """Refuse a value that is no size."""
         try:
             bytes_of(str(path[-1]), value)
         except ConfigError as error:
             raise self.wrong(path, str(error).partition(": ")[2]) from None
 
     def distinct(self, paths: list[KeyPath], names: list[str]) -> None:
-        """Refuse a name that is there twice."""
+        """Refuse duplicate names."""
         for at, name in enumerate(names):
             if name in names[:at]:
                 raise self.wrong(
@@ -68,7 +68,7 @@ class TableChecker:
                 )
 
     def table(self, path: KeyPath, values: Any, kind: type[_Table]) -> _Table:
-        """A table as a struct, all its keys known and of the right type."""
+        """Convert a table to a struct; refuse unknown keys and wrong types."""
         if not isinstance(values, dict):
             raise self.wrong(path, "this is a table: write it in brackets")
         names = [field.encode_name for field in msgspec.structs.fields(kind)]
@@ -81,14 +81,14 @@ class TableChecker:
             raise self.wrong((*path, *inside), _plain(text)) from None
 
     def known(self, path: KeyPath, values: Mapping[str, Any], names: Iterable[str]) -> None:
-        """Refuse keys that nothing reads."""
+        """Refuse unknown keys."""
         for key in values:
             if key not in names:
                 raise self.wrong((*path, key), f"no such key; {nearest(key, names)}")
 
 
 def _plain(text: str) -> str:
-    """Msgspec's message in words of TOML's users."""
+    """Translate a message of msgspec to TOML's terms."""
     text = text.replace("Object missing required field", "missing the key")
     for python, plain in (("`str`", "text"), ("`int`", "a whole number"), ("`float`", "a number")):
         text = text.replace(python, plain)

@@ -1,7 +1,8 @@
-"""Tables that a sink cannot go on with: left out of what it is given, while its other tables go on.
+"""Tables that a sink cannot continue with: left out while its other tables go on.
 
-Which they are is a part of the sink's checkpoint: it is saved with the position, in one transaction with the data
-where the sink has transactions. A table is taken back by a new copy of it, and forgotten when the source drops it.
+They are part of the sink's checkpoint: saved with the position, and in one transaction with the
+data if the sink has
+transactions. A new copy of a table takes it back; DROP TABLE on the source forgets it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAX_TEXT: Final = 500
 
 @dataclass(frozen=True)
 class SetAside:
-    """Why and since when a table is set aside.
+    """The reason why a table is set aside, and since when.
 
     Attributes:
         reason: what could not be done.
@@ -46,7 +47,7 @@ class SetAside:
 
 
 def failed_tables(error: Exception) -> frozenset[TableName]:
-    """Return the tables that an error is about, and no other; empty where others cannot go on either."""
+    """Return the tables that an error is limited to; empty if it concerns others too."""
     if isinstance(error, SinkError) and error.retriable:
         return frozenset()
     if isinstance(error, CopyNeededError | TableRefusedError):
@@ -66,9 +67,9 @@ class TablesSetAside:
 
     Args:
         route: its name, for messages.
-        companions: what is saved with the position.
+        companions: the state that is saved with the position.
         accepted: patterns of tables that may be set aside without making the service not ready.
-        renames: whether the sink holds tables, so that what only names or drops one still reaches it.
+        renames: whether the sink holds tables, so that renames and drops must still reach it.
 
     Attributes:
         tables: by name.
@@ -101,7 +102,7 @@ class TablesSetAside:
         self._save()
 
     def take_back(self, names: Iterable[TableName]) -> None:
-        """Go on with tables of which the sink has, or will have, a new copy."""
+        """Continue with tables of which the sink has, or will have, a new copy."""
         back = [name for name in names if self.tables.pop(name, None) is not None]
         for name in back:
             _LOG.info("%s: %s.%s is taken back", self._route, *name)
@@ -109,7 +110,7 @@ class TablesSetAside:
             self._save()
 
     def shown(self, transaction: Transaction) -> Transaction:
-        """Return a transaction without what is about tables that are set aside."""
+        """Return a transaction without changes of tables that are set aside."""
         if not self.tables:
             return transaction
         changes = tuple(one for one in transaction.schema_changes if self._passes(one))
@@ -128,7 +129,7 @@ class TablesSetAside:
         return (loss.database, loss.table) in self.tables
 
     def _passes(self, change: SchemaChange) -> bool:
-        """Follow names of tables that are set aside; returns whether the sink gets the change."""
+        """Follow renames and drops of tables set aside; return whether the sink gets the change."""
         name = (change.database, change.table)
         if change.kind == "drop_database":
             gone = [one for one in self.tables if one[0] == change.database]
@@ -159,7 +160,7 @@ def read_state(value: object) -> dict[TableName, SetAside]:
     """Return the tables of a saved state.
 
     Raises:
-        PositionStoreError: it is none.
+        PositionStoreError: the state is malformed.
     """
     if value is None:
         return {}
@@ -182,7 +183,7 @@ def unaccepted(tables: Iterable[TableName], accepted: Iterable[str]) -> list[Tab
 
 
 def with_reason(reasons: Mapping[TableName, SetAside]) -> list[dict[str, object]]:
-    """Return tables for the status page."""
+    """Return tables with their reasons, for the status page."""
     return [
         {
             "table": ".".join(name),

@@ -1,7 +1,9 @@
-"""Metrics and traces to a collector, by OTLP over HTTP; needs the extra ``otlp``.
+"""Metrics and traces sent to a collector by OTLP over HTTP; needs the extra ``otlp``.
 
-Metrics are those of ``/metrics``, by the same names. Each commit of a sink is a span ``commit``, each failure a span
-``failure``. What else the SDK takes, such as headers and samplers, it takes from its environment variables
+Metrics are those of ``/metrics``, by the same names. Each commit of a sink is a span ``commit``,
+each failure a span
+``failure``. The SDK takes other settings, such as headers and samplers, from its environment
+variables
 (``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER`` …).
 """
 
@@ -44,15 +46,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("replica_client.daemon")
 _NAME: Final = "replica_client"
 _TIMEOUT: Final = 5.0
-"""Seconds in which a collector must answer; what it does not take is dropped, and the service goes on."""
+"""Seconds in which a collector must answer; otherwise the data is dropped."""
 _BILLION: Final = 1_000_000_000
 
 
 class Telemetry:
-    """Sends what a service does to a collector.
+    """A sender of a service's metrics and traces.
 
     Args:
-        service: that is watched.
+        service: the observed service.
         endpoint: URL of the collector, without ``/v1/…``.
         seconds: between two exports of metrics.
     """
@@ -89,7 +91,7 @@ class Telemetry:
         self._exporting = threading.Lock()
 
     async def run(self) -> None:
-        """Send metrics again and again, until it is cancelled."""
+        """Send metrics periodically, until cancelled."""
         while True:
             await asyncio.sleep(self._seconds)
             self.look()
@@ -100,11 +102,11 @@ class Telemetry:
             with self._exporting:
                 self._meters.force_flush(_TIMEOUT * 1000)
         except Exception as error:  # noqa: BLE001
-            # The SDK raises what it likes where it is late; metrics of now are sent the next time.
+            # The SDK may raise anything on a timeout; the next export sends current metrics.
             _LOG.warning("otlp: metrics were not sent: %s", type(error).__name__)
 
     def look(self) -> None:
-        """Take the values of now."""
+        """Take the current values."""
         for family in service_metrics(self._service):
             if family.name not in self._families:
                 make = (
@@ -124,7 +126,7 @@ class Telemetry:
         return read
 
     def committed(self, route: Route, pending: Pending, seconds: float) -> None:
-        """A sink committed, and it took so long."""
+        """Record a span for a commit and its duration."""
         end = time.time_ns()
         one = self._tracer.start_span(
             "commit",
@@ -139,13 +141,13 @@ class Telemetry:
         one.end(end)
 
     def failed(self, route: Route, text: str) -> None:
-        """Stream and sink ended with an error, whose text shows nothing that is hidden."""
+        """Record a span for a failure, whose text must contain no hidden values."""
         one = self._tracer.start_span("failure", attributes=_names(route))
         one.set_status(Status(StatusCode.ERROR, text))
         one.end()
 
     async def close(self) -> None:
-        """Send what is left, in bounded time: spans, and the values of the last :meth:`look`."""
+        """Send remaining spans and the values of the last :meth:`look`, in bounded time."""
         await asyncio.to_thread(self._shut_down)
 
     def _shut_down(self) -> None:
@@ -160,7 +162,7 @@ def _names(route: Route) -> dict[str, str]:
 
 
 class _BoundedAdapter(HTTPAdapter):
-    """Sends the SDK's requests with bounds: a collector is not trusted with memory and time."""
+    """An adapter that limits time and memory of the SDK's requests, as a collector is not trusted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +177,7 @@ class _BoundedAdapter(HTTPAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> requests.Response:
-        """See the base; proxies are those of the environment."""
+        """Send a request of the SDK; ``proxies`` is ignored in favour of the environment's."""
         transport = self._transports.get((verify, cert))
         if transport is None:
             context: Any = verify
@@ -204,7 +206,7 @@ class _BoundedAdapter(HTTPAdapter):
         return found
 
     def close(self) -> None:
-        """See the base."""
+        """Close all transports."""
         for one in self._transports.values():
             one.close()
         self._transports.clear()

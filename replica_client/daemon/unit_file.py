@@ -65,7 +65,7 @@ WantedBy=multi-user.target
 
 
 def unit_file(config: DaemonConfig, command: Path) -> str:
-    """The unit that runs a configuration.
+    """Return the text of the systemd unit that runs a configuration.
 
     Args:
         config: the configuration.

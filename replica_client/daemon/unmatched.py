@@ -1,4 +1,4 @@
-"""Patterns of ``tables`` that match nothing: most often a name that is spelt wrong."""
+"""Patterns of ``tables`` that match nothing: most often a misspelt name."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
 
 
 def has_caught_up(observation: Observation, end: SourceEnd) -> bool:
-    """Whether a route has read what the source had when it was last looked at."""
+    """Return whether a route has read everything that the source had at the last look."""
     stream = observation.stream
     if stream is None or observation.shown_state is not RouteState.STREAMING:
         return False
     try:
         return end.bytes_behind(stream.reached) == 0
-    except ReplicaClientError:  # it is not open any more
+    except ReplicaClientError:  # the stream is closed
         return False
 
 
 async def tell_unmatched(route: Route, hosts: Callable[[], list[ConnectOptions]]) -> None:
-    """Warn of patterns that match no table that was read, and none that the source shows.
+    """Warn of patterns that match no table read so far and none of the source.
 
     Args:
-        route: it has caught up.
-        hosts: how the source is connected to.
+        route: a route that has caught up.
+        hosts: how to connect to the source.
     """
     stream = route.observation.stream
     missing = [] if stream is None else stream.unmatched_patterns

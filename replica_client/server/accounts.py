@@ -67,7 +67,7 @@ class Accounts:
         return Account(user, model.plugin, model.password.decoy(), model.cached, exists=False)
 
     def replaced(self, accounts: Iterable[Account]) -> Accounts:
-        """Return other accounts with the same key; a password that stays the same keeps what is known of it."""
+        """Return these accounts with the same key; an unchanged password keeps its known state."""
         made = Accounts(accounts, self._default_plugin, self._key)
         for user, account in made.by_name.items():
             if self.is_same(made, user):
@@ -76,14 +76,14 @@ class Accounts:
         return made
 
     def is_same(self, others: Accounts, user: str) -> bool:
-        """Whether an account has the same login in others."""
+        """Return whether the account `user` has the same login in `others`."""
         one, other = self.by_name.get(user), others.by_name.get(user)
         if one is None or other is None:
             return False
         return one.plugin == other.plugin and one.password.is_same(other.password)
 
     def is_admin(self, user: str) -> bool:
-        """Whether an account may purge files and end connections of others."""
+        """Return whether an account may purge files and end connections of other accounts."""
         known = self.by_name.get(user)
         return known is not None and known.admin
 
@@ -131,7 +131,7 @@ _NETWORK: Final = 64
 
 
 def peer_of(address: str) -> str:
-    """Return what counts as one peer: an IPv4 address, or a network of 64 bits."""
+    """Return the unit that counts as one peer: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Serves binlog files over the replication protocol: listening, accounts, limits, sessions."""
+"""A server of binlog files over the replication protocol: listening, accounts, limits, sessions."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("replica_client.server")
 
 _LOGGED_REFUSALS: Final = 10
-"""Refused logins of one second that have a line of their own in the log."""
+"""Refused logins per second that are logged one by one."""
 
 _READ_LIMIT: Final = 16 << 10
-"""Bytes that one connection is read ahead."""
+"""Bytes that are read ahead on one connection."""
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 class BinlogServer:
-    """Serves the files of a library to any client of the protocol.
+    """A server of the files of a library, for any client of the replication protocol.
 
     Flavor, version, server id and checksums are those of the last file. It executes no SQL: it answers the
     statements that replicas send, and refuses everything else.
@@ -128,7 +128,7 @@ class BinlogServer:
         return [session for session, _ in self._sessions.values()]
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
             ConfigError: the port or the socket's path cannot be used.
@@ -161,7 +161,7 @@ class BinlogServer:
         self.worker.close()
 
     async def disconnect_all(self) -> None:
-        """Drop every client, as a server that is killed does."""
+        """Drop every client without notice, as a killed server does."""
         tasks = [task for _, task in self._sessions.values()]
         for task in tasks:
             task.cancel()
@@ -178,22 +178,22 @@ class BinlogServer:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    # What sessions ask and report.
+    # Called by sessions.
 
     def account(self, user: str) -> Account:
         """Return the account of a user name; for an unknown name an account that no password opens."""
         return self.accounts.of(user)
 
     def budget(self, user: str) -> AccountBudget:
-        """Return what the sessions of an account share."""
+        """Return the budget that the sessions of an account share."""
         return self._budgets.setdefault(user, AccountBudget(self.limits))
 
     def rsa_key(self) -> RSAPrivateKey:
-        """For passwords that come without TLS."""
+        """Return the key for passwords that come without TLS."""
         return certificates.rsa_key()
 
     def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
-        """The reason to refuse a login before its password is checked; None when there is none."""
+        """Return the reason to refuse a login before its password is checked, or None."""
         if self._tls_required and not secure:
             return ServerError(
                 3159, "08004", "Connections using insecure transport are prohibited: ask for TLS"
@@ -201,7 +201,7 @@ class BinlogServer:
         return None
 
     def too_many(self, user: str) -> ServerError | None:
-        """The reason to refuse a login whose password was right; None when there is none.
+        """Return the reason to refuse a login whose password was right, or None.
 
         When the server is full, the account with the most connections gives up its newest one.
         """
@@ -235,7 +235,7 @@ class BinlogServer:
     def login_failed(
         self, connection_id: int, user: str, peer: str, error: ServerError | None = None
     ) -> None:
-        """A login was refused: log who and from where, a bounded number of lines each second."""
+        """Log a refused login and its address, at most a few lines per second."""
         self.failed_logins += 1
         second = int(time.monotonic())
         before, count = self._refusals
@@ -253,23 +253,23 @@ class BinlogServer:
             )
 
     def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:
-        """A login succeeded."""
+        """Handle a login that succeeded; does nothing here."""
 
     def statement_came(self, session: ServerSession, sql: str) -> None:
-        """A client sent a statement."""
+        """Handle a statement that a client sent; does nothing here."""
 
     def change_accounts(self, accounts: Iterable[Account]) -> None:
-        """Take other accounts; connections of accounts that are gone or have another password end."""
+        """Replace the accounts; end connections of accounts that are gone or have another password."""
         before = self.accounts
         self.accounts = before.replaced(accounts)
         for session, task in list(self._sessions.values()):
             if session.user and not before.is_same(self.accounts, session.user):
                 task.cancel()
 
-    # What statements ask.
+    # Called by statements.
 
     def variables(self) -> Mapping[str, Value]:
-        """Return what the server says of itself and of its files, by name in lower case."""
+        """Return the variables of the server and its files, by name in lower case."""
         files = self.library.files
         mode, last = self.library.gtid_mode, files[-1]
         state = (files[0].name, last.name, last.size, mode, self.port, self.server_uuid)
@@ -287,7 +287,7 @@ class BinlogServer:
         return self._variables[1]
 
     async def source_variables(self) -> Mapping[str, Value] | None:
-        """Return the variables of the source that a testing server plays."""
+        """Return the fixed variables of the source that a testing server plays."""
         return PLAYED_VARIABLES
 
     def replica_status(self) -> Mapping[str, Value] | None:
@@ -328,7 +328,7 @@ class BinlogServer:
         ]
 
     def processes(self, user: str) -> list[tuple[Value, ...]]:
-        """Return the rows of SHOW PROCESSLIST: of one's own account; of all for an administrator."""
+        """Return the rows of SHOW PROCESSLIST: the account's own, or all for an administrator."""
         now, admin = asyncio.get_running_loop().time(), self.accounts.is_admin(user)
         return [
             (
@@ -346,23 +346,23 @@ class BinlogServer:
         ]
 
     def kill(self, connection_id: int, user: str) -> None:
-        """Close a connection of the same user, or of any for an administrator.
+        """Close a connection of the same user, or of any user for an administrator.
 
         Raises:
-            ServerError: there is none of that number, or it is another user's.
+            ServerError: no connection has that number, or it belongs to another user.
         """
         found = self._sessions.get(connection_id)
         admin = self.accounts.is_admin(user)
-        # To others a connection of another account is not there: numbers reveal nothing.
+        # Same error as for an unknown number: numbers reveal nothing about other accounts.
         if found is None or (found[0].user != user and not admin):
             raise ServerError(1094, "HY000", f"Unknown thread id: {connection_id}")
         found[1].cancel()
 
     async def purge(self, user: str, *, to: str, before: str) -> None:
-        """Remove files.
+        """Refuse to remove files.
 
         Raises:
-            ServerError: always; a relay knows better.
+            ServerError: always; a relay overrides this method.
         """
         raise ServerError(1227, "42000", "Access denied: this server's files are not its own")
 
@@ -397,7 +397,7 @@ class BinlogServer:
         if task is None:
             return
         _watch(writer, self.limits.write_timeout)
-        # Without it asyncio reads 256 KiB ahead, also of a client that has not logged in.
+        # By default asyncio reads 256 KiB ahead, even before a client has logged in.
         setattr(writer.transport, "max_size", _READ_LIMIT)  # noqa: B010
         session = self._session(number, reader, writer)
         if not self._make_room(session):
@@ -415,11 +415,12 @@ class BinlogServer:
             self._sessions.pop(number, None)
 
     def _make_room(self, session: ServerSession) -> bool:
-        """Whether one more connection may log in.
+        """Return whether one more connection may log in.
 
-        With too many logins at once, of one address or of all, the oldest that says nothing ends: a flood of them keeps
-        nobody out who logs in at once. Logins that were refused stay until they have been answered: they cannot be
-        hurried by new ones.
+        With too many logins at once, from one address or in total, the oldest silent one is ended.
+        So a flood of silent connections does not keep out clients that log in at once. Refused
+        logins
+        stay until they are answered: new logins cannot shorten their delay.
         """
         peer = session.network
         logins = [(one, task) for one, task in self._sessions.values() if not one.user]
@@ -451,7 +452,7 @@ _LONGEST_NAME: Final = 80
 
 
 def _watch(writer: asyncio.StreamWriter, write_timeout: float | None) -> None:
-    """Have the kernel notice a client that is gone without a word, and end its connection."""
+    """Enable TCP keepalive and the write timeout, to end connections of vanished clients."""
     sock: socket.socket | None = writer.get_extra_info("socket")
     if sock is None or sock.family == socket.AF_UNIX:
         return

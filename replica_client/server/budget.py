@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 COMMAND_SECONDS: Final = 50e-6
-"""What each command is charged with besides its own time: packets, wake-ups, bookkeeping."""
+"""Processor time charged for each command in addition to its own: packets, wake-ups."""
 
 LOGIN_SECONDS: Final = 2e-3
-"""What each login is charged with."""
+"""Processor time charged for each login."""
 
 SLICE_SECONDS: Final = 0.005
-"""How long one piece of work keeps the event loop."""
+"""Seconds for which one piece of work may keep the event loop."""
 
 _BURST_SECONDS: Final = 2.0
 _LONGEST_PAUSE: Final = 5.0
 
 
 class AccountBudget:
-    """What the sessions of one account use together.
+    """The memory and processor time that the sessions of one account use together.
 
     Args:
         limits: how much that may be.
@@ -61,7 +61,7 @@ class AccountBudget:
         """Take bytes out of the budget.
 
         Raises:
-            ServerError: there are not so many left.
+            ServerError: fewer bytes are left.
         """
         most = self._limits.account_memory
         if most is not None and self.memory + size > most:
@@ -69,11 +69,11 @@ class AccountBudget:
         self.memory += size
 
     def release(self, size: int) -> None:
-        """Give bytes back."""
+        """Give bytes back to the budget."""
         self.memory -= size
 
     def charge(self, seconds: float) -> None:
-        """Count processor time."""
+        """Charge processor time to the account."""
         self._refill()
         self._credit -= seconds
 
@@ -87,7 +87,7 @@ class AccountBudget:
         return 0.0 if self._credit >= 0 else min(-self._credit / share, _LONGEST_PAUSE)
 
     async def ready(self) -> None:
-        """Wait until the account may work again; other tasks run in any case."""
+        """Wait until the account may work again; yields to other tasks at least once."""
         await asyncio.sleep(self.pause)
         while pause := self.pause:  # noqa: ASYNC110  time is what it waits for
             await asyncio.sleep(pause)
@@ -100,7 +100,7 @@ class AccountBudget:
 
 
 class SessionBudget:
-    """What one session uses, out of its account's budget.
+    """The memory that one session uses, out of its account's budget.
 
     Args:
         account: whose it is.
@@ -114,10 +114,10 @@ class SessionBudget:
         self._slice = 0.0
 
     def hold(self, size: int) -> None:
-        """Take bytes out of both budgets.
+        """Take bytes out of the budgets of the session and of its account.
 
         Raises:
-            ServerError: there are not so many left.
+            ServerError: fewer bytes are left in one of them.
         """
         most = self._limits.session_memory
         if most is not None and self.memory + size > most:
@@ -126,30 +126,30 @@ class SessionBudget:
         self.memory += size
 
     def release(self, size: int) -> None:
-        """Give bytes back."""
+        """Give bytes back to both budgets."""
         self.account.release(size)
         self.memory -= size
 
     def release_all(self) -> None:
-        """Give everything back: the session has ended."""
+        """Give back all bytes of the session, at its end."""
         self.release(self.memory)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Do a piece of work, when it is the account's turn."""
+        """Hold the account's turn for a piece of work, once the account may work."""
         await self.account.ready()
         async with self.account.turn:
             self._slice = time.perf_counter()
             yield
 
     async def pace(self) -> None:
-        """Let other tasks run if this slice was long enough."""
+        """Yield to other tasks if this slice has used up its time."""
         if time.perf_counter() - self._slice >= SLICE_SECONDS:
             await asyncio.sleep(0)
             self._slice = time.perf_counter()
 
     def timed(self, work: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return what a function gives; its processor time is charged to the account."""
+        """Return the result of a function; charge its processor time to the account."""
         begun = time.thread_time()
         try:
             return work(*arguments)
@@ -159,13 +159,13 @@ class SessionBudget:
     async def metered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Await work, and charge the processor time of its steps to the account.
 
-        The time on the clock would charge an account with what other processes of the machine do.
+        Wall-clock time would include the work of other processes on the machine.
         """
         return await _metered(work, self.account.charge)
 
 
 class Worker:
-    """One thread for what takes long: the event loop goes on, and all accounts have one such thread together."""
+    """One thread for long statements, shared by all accounts, so that the event loop goes on."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1, "statements")
@@ -173,7 +173,7 @@ class Worker:
     async def run(
         self, budget: SessionBudget, work: Callable[..., _Result], *arguments: Any
     ) -> _Result:
-        """Return what a function gives; its time is charged to the account, also when nobody waits any more."""
+        """Run a function in the thread; charge its time to the account even if nobody waits."""
         loop = asyncio.get_running_loop()
 
         def timed() -> _Result:
@@ -196,7 +196,7 @@ class Worker:
 def _metered(
     work: Coroutine[Any, Any, _Result], charge: Callable[[float], None]
 ) -> Generator[Any, Any, _Result]:
-    """Drive a coroutine step by step: the time between two waits is its own."""
+    """Drive a coroutine step by step; charge the processor time between two waits."""
     step: Callable[[], Any] = lambda: work.send(None)  # noqa: E731
     while True:
         begun = time.thread_time()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @cache
 def rsa_key() -> RSAPrivateKey:
-    """An RSA key, the same for all sources of a process."""
+    """Return an RSA key, the same for all sources of a process."""
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -24,7 +24,7 @@ def rsa_key() -> RSAPrivateKey:
 
 @cache
 def certificate_pem() -> tuple[bytes, bytes]:
-    """A self-signed certificate for localhost, and its key."""
+    """Return a self-signed certificate for localhost and its key, as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.x509.oid import NameOID
@@ -56,7 +56,7 @@ def certificate_pem() -> tuple[bytes, bytes]:
 
 
 def server_context() -> ssl.SSLContext:
-    """A TLS context for a source with the self-signed certificate."""
+    """Return a TLS context for a source with the self-signed certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = certificate_pem()
     with tempfile.TemporaryDirectory() as directory:

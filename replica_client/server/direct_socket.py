@@ -1,4 +1,4 @@
-"""Sends to a connection's socket without asyncio's copies of the bytes."""
+"""Sending to a connection's socket without asyncio's copies of the bytes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WHOLE = memoryview(b"")
 
 
 class DirectSocket:
-    """The sending half of a connection whose transport goes on reading.
+    """The sending half of a connection whose transport still reads.
 
-    It is a second descriptor of the same socket: asyncio lets nobody write to a transport's own.
+    This is a second descriptor of the same socket: asyncio forbids writing to a transport's own.
 
     Args:
-        sock: of the transport; nothing of the transport's may wait to be sent.
+        sock: the transport's socket; the transport must have nothing left to send.
         write_timeout: seconds that the other side may take nothing; None: for ever.
     """
 
@@ -26,7 +26,7 @@ class DirectSocket:
         self._write_timeout = write_timeout
 
     def send_some(self, data: memoryview) -> memoryview:
-        """Send what the socket takes at once; returns the rest.
+        """Send what the socket takes at once; return the rest.
 
         Raises:
             ConnectionError: the connection is gone.
@@ -59,7 +59,7 @@ class DirectSocket:
             self._loop.remove_writer(self._socket)
 
     def close(self) -> None:
-        """Give the descriptor back; the connection stays open."""
+        """Close this descriptor; the connection stays open."""
         self._socket.close()
 
 

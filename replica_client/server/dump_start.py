@@ -1,4 +1,4 @@
-"""What a client requests in a dump, and where the dump begins."""
+"""The dump that a client requests, and where it begins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DumpOrder:
 
 
 def checksum_of_text(value: object) -> ChecksumAlgorithm | None:
-    """What a client's @…_binlog_checksum says; None when it was not set."""
+    """Return the algorithm that a client's @…_binlog_checksum names; None when it was not set."""
     if value is None:
         return None
     text = str(value).upper()
@@ -55,7 +55,7 @@ def checksum_of_text(value: object) -> ChecksumAlgorithm | None:
 def find_start(
     library: BinlogLibrary, order: DumpOrder
 ) -> tuple[ServedFile, int, MariadbGtidSet | None]:
-    """Where a dump begins.
+    """Find where a dump begins.
 
     Returns:
         The file, the position in it, and for MariaDB GTIDs what was executed before the file.
@@ -128,7 +128,7 @@ def _start_by_position(library: BinlogLibrary, have: MariadbGtidSet) -> ServedFi
 
 
 def _with_whole_heads(library: BinlogLibrary) -> list[ServedFile]:
-    """Newest first. Of one whose head is still being written nobody knows what stands before it."""
+    """Return the files newest first, without the newest while its header is incomplete."""
     newest, *others = reversed(library.files)
     return [newest, *others] if newest.head_is_whole or not others else others
 
@@ -136,7 +136,7 @@ def _with_whole_heads(library: BinlogLibrary) -> list[ServedFile]:
 def joined(
     have: GtidSet | MariadbGtidSet | None, more: GtidSet | MariadbGtidSet
 ) -> GtidSet | MariadbGtidSet:
-    """Return a set with the GTIDs of another, which takes its place where they are of two kinds."""
+    """Return the union of two GTID sets, or the second one if they are of different kinds."""
     if isinstance(have, GtidSet) and isinstance(more, GtidSet):
         return have | more
     if isinstance(have, MariadbGtidSet) and isinstance(more, MariadbGtidSet):

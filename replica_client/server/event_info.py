@@ -1,4 +1,4 @@
-"""The texts of SHOW BINLOG EVENTS: an event's name, and what it says, as servers give them."""
+"""The texts of SHOW BINLOG EVENTS: an event's name and its Info column, as servers print them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROW_FLAGS: Final = (
     (8, "COMPLETE_ROWS_F"),
     (16, "USE_SQL_FOREIGN_KEY_F"),
 )
-# What a MariaDB's statement ran under, by bits of its status.
+# Settings under which a statement of MariaDB ran, by bits of its status.
 _MARIADB_SETTINGS: Final = (
     (1 << 26, "foreign_key_checks=1"),
     (1 << 27, "unique_checks=1"),
@@ -52,7 +52,7 @@ _INTVARS: Final = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
 
 
 def event_name(code: int) -> str:
-    """The name of a type of events."""
+    """Return the name that SHOW BINLOG EVENTS prints for an event type."""
     known = _NAMES.get(code)  # type: ignore[call-overload]
     if known is not None:
         return str(known)
@@ -64,7 +64,7 @@ def event_name(code: int) -> str:
 
 
 def event_info(event: BinlogEvent, flavor: ServerFlavor) -> str:
-    """What an event says; empty where it says nothing, or nothing that is known here."""
+    """Return the Info text of an event; empty if the event has none or its type is unknown here."""
     body: Any = event.body
     code = event.header.type_code
     mariadb = flavor is ServerFlavor.MARIADB
@@ -133,7 +133,7 @@ def _query(event: BinlogEvent, body: QueryEvent, mariadb: bool) -> str:
 def _rows(body: RowsEvent, mariadb: bool) -> str:
     known = _ROW_FLAGS[:1] if mariadb or body.version < 2 else _ROW_FLAGS
     if not body.flags & 16:
-        known = known[:1]  # before USE_SQL_FOREIGN_KEY_F servers told of the statement's end alone
+        known = known[:1]  # servers without USE_SQL_FOREIGN_KEY_F print only STMT_END_F
     words = [word for bit, word in known if body.flags & bit]
     return f"table_id: {body.table_id}" + (f" flags: {' '.join(words)}" if words else "")
 

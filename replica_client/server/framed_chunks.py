@@ -1,4 +1,4 @@
-"""Pieces of binlog files as packets, made once for all clients that are at the same position."""
+"""Pieces of binlog files as packets, built once for all clients at the same position."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Chunk:
     """Whole events of a file, as packets.
 
     Attributes:
-        packets: the events, each behind the header of its packet.
-        size: bytes of the file that they are; 0 when no event there fits into a chunk.
+        packets: the events, each after the header of its packet.
+        size: bytes of the file that they cover; 0 when no event there fits into a chunk.
         sequence: number of the packet that follows.
     """
 
@@ -32,7 +32,7 @@ class Chunk:
 
 
 class FramedChunks:
-    """The chunks that were made last.
+    """A cache of the most recently used chunks.
 
     Chunks end near multiples of :data:`CHUNK_SIZE`, so that clients which began at different positions meet, and
     one buffer serves all of them. Numbers of packets differ where clients have had different
@@ -52,7 +52,7 @@ class FramedChunks:
         self._data = b""
 
     def get(self, file: ServedFile, position: int, sequence: int) -> Chunk:
-        """The chunk that begins at a position, its first packet with a number."""
+        """Return the chunk that begins at a position, its first packet numbered `sequence`."""
         whole = self._chunk_size
         end = min(file.size, ((position + whole // 2) // whole + 1) * whole)
         key = (file, position, end, sequence)

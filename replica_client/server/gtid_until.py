@@ -1,4 +1,4 @@
-"""START SLAVE UNTIL master_gtid_pos: a MariaDB replica tells its source where the dump is to end."""
+"""START SLAVE UNTIL master_gtid_pos: a MariaDB replica names the GTIDs at which its dump ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GtidUntil:
     def __init__(self, until: MariadbGtidSet, have: MariadbGtidSet, *, before: bool) -> None:
         self.until = until
         self._before = before
-        # Before a GTID that comes next: nothing of its domain is wanted.
+        # With `before`, a domain whose last GTID comes next needs no more groups.
         missing = int(before)
         self._left = {
             gtid.domain_id: gtid
@@ -36,7 +36,7 @@ class GtidUntil:
         """Whether the dump is to end here."""
 
     def passes_over(self, gtid: MariadbGtid) -> bool:
-        """Whether the group that a GTID begins is not sent; it is the last one, or the first that is too much."""
+        """Return whether to skip the group that `gtid` begins; record when its domain is complete."""
         last = self._left.get(gtid.domain_id)
         if last is None:
             return True
@@ -48,7 +48,7 @@ class GtidUntil:
         return too_much
 
     def sent(self, event: bytes, decoder: BinlogDecoder, position: int) -> None:
-        """An event was sent: the dump ends with the last one of the last group."""
+        """Record an event that was sent: the dump ends with the last event of the last group."""
         if self._left or self.reached:
             return
         found = EventClass(CLASSES[event[TYPE_OFFSET]])

@@ -1,4 +1,4 @@
-"""What a connection sends: packets, collected and written in pieces."""
+"""Output of a connection: packets, collected and written in pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_client.wire.framing import MAX_PIECE_SIZE, encode_packets, packet_c
 
 
 class Output:
-    """Collects packets and sends them.
+    """A buffer of packets, and how they are sent.
 
     Args:
         writer: to the client.
@@ -57,7 +57,7 @@ class Output:
         """Queue bytes of a payload whose packet was begun."""
         self._pending += data
 
-    # Directly to the socket, where nothing has to be done to the bytes.
+    # Sending directly to the socket, for connections without TLS and compression.
 
     @property
     def is_direct(self) -> bool:
@@ -65,7 +65,7 @@ class Output:
         return self._direct is not None
 
     def begin_direct(self) -> None:
-        """Send without copies from here on, where the connection has neither TLS nor compression."""
+        """Send without copies from now on, if the connection has neither TLS nor compression."""
         sock = self.writer.get_extra_info("socket")
         tls = self.writer.get_extra_info("ssl_object") is not None
         waiting = self.writer.transport.get_write_buffer_size()
@@ -73,7 +73,7 @@ class Output:
             self._direct = DirectSocket(sock, self._write_timeout)
 
     def end_direct(self) -> None:
-        """Back to asyncio's way, with what was not sent yet."""
+        """Return to sending through asyncio, beginning with the bytes that are not sent yet."""
         if self._direct is None:
             return
         self._direct.close()
@@ -83,12 +83,12 @@ class Output:
             self._rest = WHOLE
 
     def send_now(self, packets: bytearray) -> bool:
-        """Send packets that are numbered already; what is not taken at once waits for :meth:`flush`.
+        """Send packets that already have numbers; the rest waits for :meth:`flush`.
 
-        Only while :attr:`is_direct`, and while nothing waits.
+        Call this only while :attr:`is_direct` is true and nothing is pending.
 
         Returns:
-            Whether all of them were taken.
+            Whether the socket took all of them.
 
         Raises:
             ConnectionError: the client is gone.
@@ -98,10 +98,10 @@ class Output:
         return not self._rest
 
     async def send(self, packets: bytearray) -> None:
-        """Send packets that are numbered already, behind those that wait.
+        """Send packets that already have numbers, after the pending ones.
 
         Raises:
-            ConnectionError: as of :meth:`flush`.
+            ConnectionError: as for :meth:`flush`.
         """
         if self.pending_size:
             await self.flush()
@@ -112,7 +112,7 @@ class Output:
         await self.flush()
 
     async def flush(self) -> None:
-        """Send what is queued.
+        """Send all pending packets.
 
         Raises:
             ConnectionError: the client is gone, or took nothing for too long.
@@ -136,7 +136,7 @@ class Output:
                 await direct.writable()
 
     def _take(self) -> bytearray | bytes:
-        """The queued packets as they go over the connection."""
+        """Return and clear the pending packets, compressed if the connection is."""
         data, self._pending = self._pending, bytearray()
         if self.compression is None or not data:
             return data

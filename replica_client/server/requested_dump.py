@@ -1,4 +1,4 @@
-"""What a client's dump packet and its user variables ask for."""
+"""The dump that a client's dump packet and its user variables request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replica_client.wire.command_packets import ComBinlogDump, ComBinlogDumpGtid
 from replica_client.wire.resultset import Value
 
 COPY_VARIABLE: Final = "replica_client_copy"
-"""Set to 1 by a client that keeps files byte for byte: nothing is left out that it was sent already."""
+"""Set to 1 by a client that copies files byte for byte and needs transactions it already has."""
 
 _LONGEST_HEARTBEAT: Final = 1 << 62
 _LONGEST_NUMBER: Final = 40
@@ -42,7 +42,7 @@ class RequestedDump:
 def read_request(
     payload: bytes, variables: Mapping[str, Value], flavor: ServerFlavor
 ) -> RequestedDump:
-    """Return what COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID asks for.
+    """Decode COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
 
     Args:
         payload: of the packet.
@@ -51,7 +51,7 @@ def read_request(
 
     Raises:
         ProtocolError: the packet is malformed.
-        GtidFormatError: a set of GTIDs is none.
+        GtidFormatError: a GTID set is malformed.
         ServerError: a variable has a wrong value.
     """
 

@@ -1,4 +1,4 @@
-"""Sends a dump: files, artificial events between them, heartbeats at the end."""
+"""The sender of a dump: files, artificial events between them, heartbeats at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from replica_client.wire.packets import EofPacket
 
 _PIECE_SIZE: Final = 256 << 10
 _LARGE: Final = 1 << 20
-"""Bytes of an event that is sent in pieces; while it is queued, a chunk is in memory."""
+"""Bytes above which an event is sent in pieces instead of as a whole."""
 
 
 class DumpSender:
@@ -53,7 +53,7 @@ class DumpSender:
     """
 
     sends_chunks = True
-    """Whether events may be framed many at a time; a testing source looks at each."""
+    """Whether many events may be framed at once; a testing source handles each alone."""
 
     def __init__(self, library: BinlogLibrary, order: DumpOrder, output: Output) -> None:
         self._library = library
@@ -77,7 +77,7 @@ class DumpSender:
         self.budget: SessionBudget | None = None
 
     async def run(self) -> None:
-        """Send until the end of the files (non_block), or for ever.
+        """Send the files until their end (non_block), or for ever.
 
         Raises:
             ServerError: the order cannot be served.
@@ -123,7 +123,7 @@ class DumpSender:
                 if following is None:
                     break
                 if following.series != file.series and not self._order.copies:
-                    # Another server's files, which begin with transactions that were sent already.
+                    # Another server's files: they begin with transactions that were already sent.
                     await file.transactions.count()
                     self._have = joined(self._have, file.executed())
                     self._has_passed, self._skip = False, None
@@ -134,7 +134,7 @@ class DumpSender:
         await self._output.flush()
 
     def _clears_created(self) -> bool:
-        """MySQL >= 5.7 hides the creation time from a replica that has GTIDs already."""
+        """Return whether to clear the creation time: MySQL >= 5.7 does for a replica with GTIDs."""
         have = self._order.gtid_set
         new = parse_version(self._library.server_version) >= (5, 7, 0)
         return isinstance(have, GtidSet) and bool(have) and new
@@ -172,7 +172,7 @@ class DumpSender:
             position = await self._wait(file, position)
 
     def _sends_all(self, file: ServedFile) -> bool:
-        """Whether every event of a file goes out as it stands there."""
+        """Return whether every event of a file is sent unchanged from here on."""
         order = self._order
         if (
             self._until is not None
@@ -191,7 +191,7 @@ class DumpSender:
         return self._has_passed
 
     async def _send_chunks(self, file: ServedFile, position: int) -> int:
-        """Send what is there, many events at a time, from buffers that all clients share."""
+        """Send the events up to the file's end from buffers that all clients share."""
         chunks, output = self._library.chunks, self._output
         await output.flush()
         while True:
@@ -210,7 +210,7 @@ class DumpSender:
             await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
 
     async def _send_large(self, file: ServedFile, position: int, size: int) -> None:
-        """Send an event that is larger than a chunk, in pieces: it is never in memory as a whole."""
+        """Send an event larger than a chunk in pieces, so that it is never in memory as a whole."""
         output = self._output
         head = bytes((0, SEMI_SYNC_MAGIC, 0)) if self._order.semi_sync else b"\0"
         payload, at = size + len(head), 0
@@ -235,13 +235,13 @@ class DumpSender:
     # At the end of the last file.
 
     def _grew(self) -> None:
-        """The library grew: who waits at its end gets it at once; all others see it when they come there."""
+        """Send new events at once if the dump waits at the end; otherwise wake it."""
         file = self._at_end
         if file is None or not self._push(file):
             self._growth.set()
 
     def _push(self, file: ServedFile) -> bool:
-        """Send what came to the last file; False when that is not all that there is to do."""
+        """Send the new events of the last file; return False if the dump's task must do more."""
         output, chunks = self._output, self._library.chunks
         if file is not self._library.files[-1] or output.pending_size:
             return False
@@ -256,11 +256,11 @@ class DumpSender:
                 if not output.send_now(chunk.packets):
                     return False
         except (OSError, ReplicaClientError):
-            return False  # the dump's task meets it, too
+            return False  # the dump's task runs into the same error and reports it
         return True
 
     async def _wait(self, file: ServedFile, position: int) -> int:
-        """Wait until the file grows, and send heartbeats meanwhile; returns up to where all was sent."""
+        """Wait until the file grows, and send heartbeats meanwhile; return the position sent up to."""
         await self._output.flush()
         self.position = position
         loop = asyncio.get_running_loop()
@@ -277,7 +277,7 @@ class DumpSender:
                     if loop.time() < self._last_sent + period:
                         continue
                     if file.header_at(self.position) is not None:
-                        break  # a heartbeat would tell of a position behind it
+                        break  # a heartbeat would name a position before this event
                     self._idle(file, self.position)
                     self._last_sent = loop.time()
                     await self._output.flush()
@@ -288,8 +288,9 @@ class DumpSender:
     def _idle(self, file: ServedFile, position: int) -> None:
         """Queue a heartbeat.
 
-        The client follows a ROTATE, whether that file is here or not; a heartbeat that names another one stops a
-        MySQL replica for good (MY-013118).
+        A client follows a ROTATE event at once, even if the next file is not here yet. A heartbeat
+        that
+        names another file than the client's stops a MySQL replica for good (MY-013118).
         """
         following = file.next_file
         if following is None:
@@ -300,7 +301,7 @@ class DumpSender:
     async def _pass_over(
         self, file: ServedFile, position: int, have: GtidSet | MariadbGtidSet
     ) -> int:
-        """Skip the part of a file of which it is known that the client has all of it."""
+        """Skip the part of a file whose transactions the client has; return the position after it."""
         async with self._turn():
             start, before = await file.transactions.first_for(have)
         if start <= file.head_size or before is None:
@@ -344,7 +345,7 @@ class DumpSender:
         return position
 
     def _large_event(self, file: ServedFile, position: int) -> int:
-        """The size of an event that is not to be in memory as a whole; 0 for others."""
+        """Return the size of an event that must not be in memory as a whole; 0 for others."""
         header = file.header_at(position)
         if header is None or header.event_size <= _LARGE or not self.sends_chunks:
             return 0
@@ -355,7 +356,7 @@ class DumpSender:
         )
 
     def _queue_events(self, file: ServedFile, position: int) -> int:
-        """Queue the events of one piece, for as long as a slice of time lasts; returns up to where it came."""
+        """Queue events of one piece for at most one slice of time; return the position after them."""
         piece, at = self._piece(file, position), 0
         end = time.perf_counter() + SLICE_SECONDS
         while at + HEADER_SIZE <= len(piece) and at + file.event_size(piece, at) <= len(piece):
@@ -369,7 +370,7 @@ class DumpSender:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """A slice of work, when the account's other sessions do none."""
+        """Hold the account's turn for a slice of work, if the sender has a budget."""
         await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
         if self.budget is None:
             yield
@@ -378,14 +379,14 @@ class DumpSender:
             yield
 
     def _piece(self, file: ServedFile, position: int) -> bytes:
-        """What stands at a position, at least one whole event; empty when there is none."""
+        """Return bytes from a position on, at least one whole event; empty if none is there."""
         header = file.header_at(position)
         if header is None:
             return b""
         return file.read(position, max(self._output.chunk_size, header.event_size))
 
     def _send_event(self, file: ServedFile, position: int, event: bytes) -> None:
-        """Send an event, or pass over it."""
+        """Send an event, or skip it if the client has or excludes it."""
         code = event[TYPE_OFFSET]
         if code in GTID_TYPES:
             known = self._has_passed and self._until is None
@@ -424,9 +425,9 @@ class DumpSender:
         return False
 
     def _end_of_skip(self, file: ServedFile, position: int) -> None:
-        """After skipped transactions a source tells where it is.
+        """Report the position after skipped transactions, as a source does.
 
-        MySQL with a heartbeat, MariaDB with a GTID list of what it has passed.
+        MySQL sends a heartbeat, MariaDB a list of the GTIDs that it has passed.
         """
         if self._skipped_to is None:
             return
@@ -437,7 +438,7 @@ class DumpSender:
             self._heartbeat(file, position)
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
-        """Return the layout of artificial events: with checksums as the last description, or the client, said."""
+        """Return the format of artificial events: checksums as in the events around them."""
         used = ChecksumAlgorithm.CRC32 if self._checksums else ChecksumAlgorithm.OFF
         return replace(file.format, checksum_algorithm=used)
 
@@ -480,7 +481,7 @@ class DumpSender:
         self._send(encode_event(BinlogEvent(header, body), layout), file)
 
     def _before(self, file: ServedFile, position: int, size: int) -> None:
-        """Bytes of a file are about to be queued: where a testing source cuts the connection."""
+        """Handle bytes that are about to be queued; a testing source cuts the connection here."""
 
     def _send(self, event: bytes, file: ServedFile) -> None:
         self._put(event)
@@ -490,10 +491,10 @@ class DumpSender:
         head = self._packet_head(event)
         self._output.packet(head + event)
         if head[-1] and len(head) > 1:
-            self._output.sequence = 1  # the reply that is asked for begins a sequence of its own
+            self._output.sequence = 1  # the requested reply begins a new sequence
 
     def _packet_head(self, event: bytes) -> bytes:
-        """What stands before an event: 0, and the semi-synchronous header (ef, whether a reply is wanted)."""
+        """Return the bytes before an event: 0, and the semi-synchronous header."""
         if not self._order.semi_sync:
             return b"\0"
         wants_reply = event[4] in (EventType.XID_EVENT, EventType.QUERY_EVENT)

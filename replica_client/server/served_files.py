@@ -1,4 +1,4 @@
-"""The binlog files that a server serves."""
+"""Binlog files as a server serves them."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _HEAD_TYPES = frozenset(
 
 
 class ServedFile:
-    """One binlog file: bytes of a file on disk, and what was appended in memory.
+    """One binlog file: bytes on disk, and bytes appended in memory.
 
     Args:
         name: as the source calls it.
         path: file on disk; it is never written.
         data: contents instead of a file (with magic number).
-        epoch: number of the server that it is of, where a source had several after one another.
+        epoch: number of the source's server that wrote it, where the source had several in turn.
         limit: bytes of the file on disk that count; None: all.
         rename: how the file that a ROTATE names is called here.
 
@@ -97,17 +97,17 @@ class ServedFile:
 
     @property
     def stored_name(self) -> str:
-        """Its name on disk or in an archive."""
+        """The file's name on disk or in an archive."""
         return self.name if self.path is None else self.path.name
 
     @property
     def series(self) -> tuple[int, int]:
-        """Which server's file it is: the epoch, and the series within it, where a relay is the source."""
+        """The server that wrote it: the epoch, and the series within it if the source is a relay."""
         return self.epoch, series_of(self.stored_name) if self.epoch else 0
 
     @property
     def size(self) -> int:
-        """Bytes in it."""
+        """The file's size in bytes, including what was appended in memory."""
         return self._base_size + len(self._extra)
 
     @property
@@ -117,7 +117,7 @@ class ServedFile:
 
     @property
     def flavor(self) -> ServerFlavor:
-        """Of the server that wrote it."""
+        """The flavor of the server that wrote it."""
         return self.format.flavor
 
     @contextlib.contextmanager
@@ -136,7 +136,7 @@ class ServedFile:
 
     @contextlib.asynccontextmanager
     async def present(self) -> AsyncIterator[None]:
-        """Keep the whole file in memory while it is read."""
+        """Hold the file open for reading; subclasses fetch its contents."""
         with self.opened():
             yield
 
@@ -145,7 +145,7 @@ class ServedFile:
         self._extra += data
 
     def cut(self, size: int) -> None:
-        """Serve no more than so many bytes of it."""
+        """Serve at most `size` bytes of the file."""
         self._limit = size
         self._base_size = min(self._base_size, size)
         self._headers.clear()
@@ -159,7 +159,7 @@ class ServedFile:
         return size if self._limit is None else min(size, self._limit)
 
     def grow(self) -> bool:
-        """Check whether the file on disk has grown. A file that was appended to in memory never has."""
+        """Update the size from disk; return whether the file grew. Never true after :meth:`append`."""
         if self.path is None or self._extra:
             return False
         size = self._size_on_disk()
@@ -172,17 +172,17 @@ class ServedFile:
         return grown
 
     def shrink(self) -> None:
-        """Note that the end of the file on disk was cut off, before another one takes its place."""
+        """Follow a file on disk whose end was cut off, before another file takes its place."""
         if self.path is not None and not self._extra and self._size_on_disk() < self._base_size:
             self.cut(self._size_on_disk())
 
     @property
     def head_is_whole(self) -> bool:
-        """Whether the GTIDs before it are known, or something stands where they would be."""
+        """Whether the GTIDs before the file are known, or an event follows where they would be."""
         return self.previous is not None or self.size > self.head_size
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to ``size`` bytes at a position."""
+        """Return up to ``size`` bytes from a position."""
         out = b""
         if position < self._base_size and self.path is not None:
             with self.opened():
@@ -195,9 +195,9 @@ class ServedFile:
         return out
 
     def header_at(self, position: int) -> EventHeader | None:
-        """The header of the event at a position; None when no whole event is there.
+        """Return the header of the event at a position; None if no whole event is there.
 
-        Files only grow, so what was once found is kept.
+        Headers are cached: files only grow.
         """
         known = self._headers.get(position)
         if known is not None:
@@ -214,7 +214,7 @@ class ServedFile:
         return header
 
     def headers(self, position: int = FIRST_EVENT) -> Iterator[tuple[int, EventHeader]]:
-        """Position and header of each whole event from a position on."""
+        """Yield the position and header of each whole event from a position on."""
         chunk, base = b"", position
         while True:
             offset = position - base
@@ -230,7 +230,7 @@ class ServedFile:
 
     @property
     def next_file(self) -> str | None:
-        """The file that its last event, a ROTATE, leads to; None while it does not end in one."""
+        """The file that the closing ROTATE event names; None while the file does not end in one."""
         last = self._last_event()
         if last is None or last[1].type_code != EventType.ROTATE_EVENT:
             return None
@@ -248,20 +248,20 @@ class ServedFile:
         return found
 
     def begins_transaction(self, position: int, header: EventHeader) -> Gtid | MariadbGtid | None:
-        """The GTID that the event at a position names; None when it names none."""
+        """Return the GTID of the event at a position; None if it has none."""
         if header.type_code not in GTID_TYPES:
             return None
         return self.gtid_of(self.read(position, header.event_size))
 
     def gtids(self) -> Iterator[Gtid | MariadbGtid]:
-        """The GTIDs of the transactions in it."""
+        """Yield the GTIDs of the file's transactions."""
         for position, header in self.headers():
             gtid = self.begins_transaction(position, header)
             if gtid is not None:
                 yield gtid
 
     def gtid_of(self, data: bytes) -> Gtid | MariadbGtid | None:
-        """The GTID that an event of :data:`GTID_TYPES` names; None for an anonymous one."""
+        """Return the GTID of an event of :data:`GTID_TYPES`; None for an anonymous one."""
         event = BinlogDecoder(file=self.name, format=self.format).decode(data, 0)
         body = event.body
         if isinstance(body, MariadbGtidEvent):
@@ -273,19 +273,20 @@ class ServedFile:
 
     @staticmethod
     def event_size(data: bytes, offset: int) -> int:
-        """Bytes of the event that begins in a buffer at an offset."""
+        """Return the size of the event that begins at an offset in a buffer."""
         return int.from_bytes(
             data[offset + EVENT_SIZE_OFFSET : offset + EVENT_SIZE_OFFSET + 4], "little"
         )
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs of all files up to the end of this one. Events that were counted are not read again."""
+        """Return the GTIDs of all files up to this one's end; counted events are not read again."""
         return self.transactions.executed()
 
     def sent_description(self, from_start: bool = True, keep_created: bool = True) -> bytes:
-        """The format description as a source sends it.
+        """Return the format description as a source sends it.
 
-        The IN_USE flag is cleared. In the middle of a file the event is artificial: ``next_position``
+        The IN_USE flag is cleared. In the middle of a file the event is artificial:
+        ``next_position``
         and the creation time are 0, so that a replica does not take it for the start of a new
         server.
         """

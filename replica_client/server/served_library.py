@@ -1,4 +1,4 @@
-"""All files of a server, in order, and what follows from them together."""
+"""The files of a server, in order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_event(
     timestamp: int = 0,
     flags: int = 0,
 ) -> bytes:
-    """The bytes of an artificial event."""
+    """Return the bytes of an artificial event."""
     size = HEADER_SIZE + len(body.encode(EventContext(format, type_code, flags)))
     header = EventHeader(
         timestamp, type_code, server_id, size + format.checksum_size, next_position, flags
@@ -46,18 +46,18 @@ def make_event(
 
 
 def gtid_list(gtids: MariadbGtidSet) -> MariadbGtidListEvent:
-    """The event for a position; servers give it at least six bytes."""
+    """Return a GTID list event; pad an empty list, as servers send at least six bytes."""
     listed = tuple((gtid.domain_id, gtid.server_id, gtid.sequence) for gtid in gtids)
     return MariadbGtidListEvent(listed, extra=b"" if listed else bytes(2))
 
 
 def fatal(message: str) -> ServerError:
-    """Error 1236, with which sources end dumps."""
+    """Return error 1236, with which sources end dumps."""
     return ServerError(_FATAL, "HY000", message)
 
 
 class BinlogLibrary:
-    """The files. When they grow, every dump that waits at the end goes on.
+    """The files of a server; when they grow, the dumps that wait at the end continue.
 
     Args:
         paths: binlog files in order, or one directory of them.
@@ -88,29 +88,29 @@ class BinlogLibrary:
 
     @property
     def flavor(self) -> ServerFlavor:
-        """As the last file's format description says."""
+        """The flavor in the last file's format description."""
         return self.files[-1].flavor
 
     @property
     def server_version(self) -> str:
-        """As the last file's format description says."""
+        """The server version in the last file's format description."""
         return self.files[-1].format.server_version
 
     @property
     def server_id(self) -> int:
-        """By the last file's format description; at least 1."""
+        """The server id in the last file's format description; at least 1."""
         return self.files[-1].server_id or 1
 
     @property
     def has_gtids(self) -> bool:
-        """Whether the server has MySQL GTIDs: as it says, or by what is in the last file and before it."""
+        """Whether the server has MySQL GTIDs: as it reports, or because the files contain some."""
         if self.gtid_mode is not None:
             return self.gtid_mode
         executed = self.executed()
         return isinstance(executed, GtidSet) and bool(executed)
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """All GTIDs up to the end."""
+        """Return all GTIDs up to the end of the last file."""
         last = self.files[-1]
         known = self._executed
         if known is None or known[:2] != (last.name, last.size):
@@ -118,7 +118,7 @@ class BinlogLibrary:
         return known[2]
 
     async def count(self) -> None:
-        """Count what :meth:`executed` gives, and let other tasks run meanwhile."""
+        """Count the GTIDs of :meth:`executed` and let other tasks run meanwhile."""
         last = self.files[-1]
         for file in [last] if last.previous is not None else self.files:
             await file.transactions.count()
@@ -137,12 +137,12 @@ class BinlogLibrary:
         return result
 
     def purged(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs before the first file."""
+        """Return the GTIDs before the first file."""
         empty = MariadbGtidSet() if self.flavor is ServerFlavor.MARIADB else GtidSet()
         return self.files[0].previous or empty
 
     def server_uuid(self) -> str | None:
-        """The uuid of the first GTID, None when there is none."""
+        """Return the UUID of the first GTID in the files; None if there is none."""
         for file in self.files:
             for gtid in file.gtids():
                 if isinstance(gtid, Gtid):
@@ -150,16 +150,16 @@ class BinlogLibrary:
         return None
 
     def find(self, name: str) -> ServedFile | None:
-        """A file by name; the first one for an empty name."""
+        """Return a file by name; the first file for an empty name, None for an unknown one."""
         if not name:
             return self.files[0]
         return next((file for file in self.files if file.name == name), None)
 
     def after(self, file: ServedFile) -> ServedFile | None:
-        """The file after one; None for the last one.
+        """Return the file after `file`; None for the last one.
 
         Raises:
-            ServerError: the file was purged, and the one after it, too.
+            ServerError: the file was purged, and so was the one after it.
         """
         if file is self.files[-1]:
             return None
@@ -179,10 +179,11 @@ class BinlogLibrary:
         self._wake()
 
     def refresh(self) -> bool:
-        """Look on disk for new files and for files that have grown; returns whether there are any.
+        """Look on disk for new files and files that grew; return whether there are any.
 
-        New files are those of the directories that the library was made of. One whose head is not written yet
-        comes with a later look.
+        New files are looked for in the directories that the library was made of. A file whose head
+        is
+        not yet written is found by a later call.
         """
         changed = self.files[-1].grow()
         known = {file.name for file in self.files}
@@ -194,7 +195,7 @@ class BinlogLibrary:
                 file = ServedFile(path.name, path)
             except BinlogFormatError:
                 break
-            self.files[-1].grow()  # nothing comes to it any more
+            self.files[-1].grow()  # once a next file exists, this one is complete
             self.files.append(file)
             changed = True
         if changed:
@@ -207,7 +208,7 @@ class BinlogLibrary:
         self._wake()
 
     def rotate(self) -> str:
-        """End the last file with a ROTATE event and begin a new, empty one; returns its name."""
+        """End the last file with a ROTATE event, add a new file after it, and return the new name."""
         last = self.files[-1]
         stem, _, number = last.name.rpartition(".")
         if number.isdigit():
@@ -255,7 +256,7 @@ class BinlogLibrary:
         )
 
     def purge_to(self, name: str) -> None:
-        """Remove the files before one.
+        """Remove the files before the file `name`.
 
         Raises:
             ConfigError: there is no such file.
@@ -269,11 +270,11 @@ class BinlogLibrary:
         self.files = self.files[kept:]
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call a function whenever the library grows, the oldest listener first."""
+        """Call a function whenever the library grows, in the order of subscription."""
         self._listeners[listener] = None
 
     def unsubscribe(self, listener: Callable[[], None]) -> None:
-        """Stop calling a function that :meth:`subscribe` was given."""
+        """Stop calling a function passed to :meth:`subscribe`."""
         self._listeners.pop(listener, None)
 
     def _wake(self) -> None:
@@ -282,7 +283,7 @@ class BinlogLibrary:
 
 
 def expand(paths: Iterable[Path]) -> list[Path]:
-    """Files in order; a directory stands for its files that begin like a binlog, by number."""
+    """Return files in order; replace a directory by its binlog files, ordered by number."""
     out: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -297,7 +298,7 @@ def expand(paths: Iterable[Path]) -> list[Path]:
 
 
 def _file_order(path: Path) -> tuple[str, int, str]:
-    """Behind binlog.999999 comes binlog.1000000."""
+    """Return a sort key by number: binlog.1000000 comes after binlog.999999."""
     stem, _, number = path.name.rpartition(".")
     if number.isascii() and number.isdecimal():
         return stem, int(number), ""

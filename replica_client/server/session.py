@@ -79,7 +79,7 @@ CAPABILITIES = (
 
 
 class ServerSession:
-    """Serves one client.
+    """One client's connection.
 
     Attributes:
         connection_id: as the client sees it.
@@ -113,7 +113,7 @@ class ServerSession:
         self._source = source
         self._reader = reader
         self._writer = writer
-        # Asked once: a TLS transport that was closed answers no more.
+        # Read now: a closed TLS transport no longer knows its peer.
         self._peer_name = writer.get_extra_info("peername")
         self._output = output or Output(writer, source.limits.write_timeout)
         self._sql: SqlSession | None = None
@@ -123,7 +123,7 @@ class ServerSession:
         self._plain = bytearray()
 
     async def run(self) -> None:
-        """Serve until the client ends it, or breaks the protocol."""
+        """Serve the client until it leaves or breaks the protocol."""
         try:
             async with asyncio.timeout(self._source.limits.login_timeout):
                 known = await self._login()
@@ -144,7 +144,7 @@ class ServerSession:
                     self._budget.release_all()
 
     def evict(self, error: ServerError) -> None:
-        """End this session's dump, as a source does when the same replica comes again."""
+        """End this session's dump, as a source does when the same replica connects again."""
         self.evicted = error
         if self._dump is not None:
             self._dump.cancel()
@@ -168,7 +168,7 @@ class ServerSession:
     # Packets.
 
     async def _read(self) -> bytes:
-        """Return the next packet; its bytes are taken out of the session's budget."""
+        """Return the next packet; take its bytes out of the session's budget."""
         limits, out = self._source.limits, bytearray()
         most = limits.command_size if self.user else MAX_LOGIN_SIZE
         while True:
@@ -287,18 +287,18 @@ class ServerSession:
 
     @property
     def network(self) -> str:
-        """What counts as one peer."""
+        """The unit that counts as one peer: an address or an IPv6 network; empty for a Unix socket."""
         name = self._peer_name
         return peer_of(str(name[0])) if isinstance(name, tuple) else ""
 
     @property
     def replica_key(self) -> tuple[str, str]:
-        """Who dumps: the account, and its replica's UUID, or its server id where it has none."""
+        """The replica that dumps: its account, and its UUID, or its server id without one."""
         return self.user, self.replica_uuid or f"server_id {self.dump_server_id}"
 
     @property
     def state(self) -> str:
-        """What a dump does, for SHOW PROCESSLIST."""
+        """The file and position of a running dump, for SHOW PROCESSLIST."""
         sender = self.sender
         if sender is None or sender.file is None:
             return ""
@@ -355,7 +355,9 @@ class ServerSession:
             async with asyncio.timeout(None if self._dump else self._source.limits.idle_timeout):
                 try:
                     payload = await self._read()
-                except ServerError as error:  # no memory for it; what follows cannot be read
+                except (
+                    ServerError
+                ) as error:  # over the memory limit: the rest of the stream cannot be read
                     await self._fail(error)
                     return
             budget.account.charge(COMMAND_SECONDS)
@@ -367,7 +369,7 @@ class ServerSession:
             budget.release(len(payload))
 
     async def _command(self, payload: bytes) -> bool:
-        """Do what a client asks; False when it leaves."""
+        """Execute a client's command; return False when the client leaves."""
         command = payload[0] if payload else 0
         if command == Command.COM_QUIT:
             return False
@@ -408,7 +410,7 @@ class ServerSession:
             self._acknowledged(ack.file, ack.position)
 
     def _acknowledged(self, file: str, position: int) -> None:
-        """A semi-synchronous client has what was sent up to there."""
+        """Handle an acknowledgement of a semi-synchronous client; does nothing here."""
 
     async def _query(self, query: ComQuery) -> None:
         sql = query.sql.decode("utf-8", "replace")
@@ -442,7 +444,7 @@ class ServerSession:
             budget.release(size)
 
     async def _send_stream(self, result: RowStream) -> None:
-        """Send rows while they are made: only one piece is in memory."""
+        """Send rows while they are produced: only one piece is in memory."""
         names, pieces = result
         # The types of columns follow from a row.
         await self._send(*encode_result(names, [LIKE_ROW])[: len(names) + 2])
@@ -471,7 +473,7 @@ class ServerSession:
             except ServerError as error:
                 await self._fail(error)
             except ReplicaClientError as error:
-                # The file is not what it seems: a source says so with the same number.
+                # A damaged file: a source reports it with the same number.
                 await self._fail(ServerError(1236, "HY000", str(error)))
         except ConnectionError:
             pass

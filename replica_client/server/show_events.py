@@ -1,4 +1,4 @@
-"""SHOW BINLOG EVENTS: what stands in a file, event by event, with the names and texts that servers give."""
+"""SHOW BINLOG EVENTS: the events of a file, with the names and texts that servers print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PIECE_SIZE: Final = 64 << 10
 """Bytes of text after which rows are sent."""
 
 MAX_DECODED: Final = 1 << 20
-"""Bytes of an event that is decoded; of a larger one only the first bytes are."""
+"""Bytes up to which an event is decoded as a whole; of a larger one only its first bytes."""
 
 _MAX_PAYLOAD: Final = 16 << 20
 _MAX_INFO: Final = 64 << 10
@@ -58,10 +58,10 @@ Row = tuple[Value, ...]
 async def show_binlog_events(
     library: BinlogLibrary, text: str, budget: SessionBudget
 ) -> AsyncGenerator[list[Row], None] | None:
-    """Return the rows of the statement in pieces, or None when it is another one.
+    """Return the rows of the statement in pieces, or None if it is another statement.
 
     Raises:
-        ServerError: there is no such file, or no event begins there.
+        ServerError: there is no such file, or no event begins at that position.
     """
     match = _STATEMENT.match(text)
     if match is None:
@@ -108,7 +108,7 @@ async def _pieces(
 
 
 def _rows(file: ServedFile, position: int) -> Iterator[Row]:
-    """Yield the rows of the events from a position on; those inside a payload come after it."""
+    """Yield the rows of the events from a position on; events inside a payload come after it."""
     decoder = BinlogDecoder(_OPTIONS, file=file.name, format=file.format)
     for at, header in file.headers(position):
         name, server_id, end = event_name(header.type_code), header.server_id, header.next_position
@@ -138,7 +138,7 @@ def _rows(file: ServedFile, position: int) -> Iterator[Row]:
 
 
 def _head_info(file: ServedFile, at: int, header: EventHeader) -> str:
-    """The text of a large event, from its first bytes."""
+    """Return the text of a large event, from its first bytes."""
     kind = EVENT_CLASSES.get(header.type_code)
     if kind is not None and issubclass(
         kind, RowsEvent | QueryEvent | RowsQueryEvent | AnnotateRowsEvent
@@ -154,7 +154,7 @@ def _head_info(file: ServedFile, at: int, header: EventHeader) -> str:
 
 
 async def _begins(file: ServedFile, position: int, budget: SessionBudget) -> bool:
-    """Whether an event begins at a position."""
+    """Return whether an event begins at a position."""
     for at, _ in file.headers():
         if at >= position:
             return at == position

@@ -27,7 +27,7 @@ _MAX_DIGITS: Final = 30
 _MAX_NAME: Final = 256
 """Characters of a column's name."""
 
-# Linear in the text, whatever it holds: a comment that does not end reaches to the end.
+# Linear in the text's length: an unterminated comment extends to the end.
 _COMMENT = re.compile(
     r"/\*.*?(?:\*/|\Z)|^[^\S\n]*--\s[^\n]*|^[^\S\n]*#[^\n]*", re.DOTALL | re.MULTILINE
 )
@@ -90,7 +90,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """A SET: what each user variable gets. Session variables are left out; they change nothing here."""
+    """A SET: the new values of user variables; session variables are left out."""
 
     values: tuple[tuple[str, Expression], ...]
 
@@ -112,10 +112,10 @@ def bare(sql: str) -> str:
 
 
 def parse(text: str) -> Statement:
-    """Return the meaning of a bare statement.
+    """Parse a bare statement.
 
     Raises:
-        ServerError: it is not understood.
+        ServerError: the statement is not understood.
     """
     word = text[:6].upper()
     if word == "SELECT":
@@ -299,7 +299,7 @@ class LikePattern:
 
 
 def normal(sql: str) -> str:
-    """Return a statement in upper case with single blanks, to compare it."""
+    """Return a statement in upper case with single blanks, for comparisons."""
     return " ".join(sql.split()).upper().rstrip(";").strip()
 
 

@@ -72,7 +72,7 @@ class Transactions:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Forget all counted transactions."""
         self._position = FIRST_EVENT
         self._mysql: GtidSetBuilder | None = None
         self._mariadb = MariadbGtidSet()
@@ -90,18 +90,18 @@ class Transactions:
         return self._position
 
     def counted(self) -> GtidSet | MariadbGtidSet:
-        """What was executed up to :attr:`position`, the files before included."""
+        """Return the GTIDs executed up to :attr:`position`, including those of earlier files."""
         return self._mariadb if self._mysql is None else self._mysql.snapshot()
 
     def count_some(self, limit: int | None = None) -> bool:
-        """Count another piece, up to a position; False when no whole event is left."""
+        """Count the next piece, at most up to `limit`; return False if no whole event is left."""
         data = self._file.read(self._position, _PIECE_SIZE)
         starts, size = find_events(data, _TABLE)
         if not size:
             header = self._file.header_at(self._position)
             if header is None:
                 return False
-            # An event larger than a piece: none that names a transaction.
+            # An event larger than a piece is no GTID event.
             starts, size = [], header.event_size
         if limit is not None and self._position + size > limit:
             starts = [start for start in starts if self._position + start < limit]
@@ -137,7 +137,7 @@ class Transactions:
             self._mariadb = self._mariadb.add(MariadbGtid(domain, server, sequence))
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs of all files up to the end of this one."""
+        """Return the GTIDs of all files up to the end of this one."""
         while self.count_some():
             pass
         return self.counted()
@@ -148,12 +148,12 @@ class Transactions:
             await asyncio.sleep(0)
 
     def checkpoint(self, position: int) -> tuple[int, GtidSet | MariadbGtidSet | None]:
-        """The last place up to a position of which it is known what was executed before."""
+        """Return the last checkpoint up to a position, and the GTIDs executed before it."""
         at = bisect_right(self._starts, position)
         return (self._starts[at - 1], self._before[at - 1]) if at else (FIRST_EVENT, None)
 
     async def executed_at(self, position: int) -> GtidSet | MariadbGtidSet:
-        """What was executed before an event that begins at a position."""
+        """Return the GTIDs executed before the event that begins at a position."""
         await self.count(position)
         if self._position == position:
             return self.counted()
@@ -172,10 +172,10 @@ class Transactions:
     async def first_for(
         self, have: GtidSet | MariadbGtidSet
     ) -> tuple[int, GtidSet | MariadbGtidSet | None]:
-        """Where to begin for a client: it has every transaction of the file before there.
+        """Return the last checkpoint before which the client has every transaction.
 
         Returns:
-            The position, and what was executed before it; None at the file's start.
+            The position, and the GTIDs executed before it; None at the file's start.
         """
         await self.count()
         low, high = 0, len(self._starts)
@@ -188,7 +188,7 @@ class Transactions:
         return (self._starts[low - 1], self._before[low - 1]) if low else (FIRST_EVENT, None)
 
     def all_counted_are_before(self, position: int, have: GtidSet | MariadbGtidSet) -> bool:
-        """Whether all that a client has stands before a position: nothing behind it needs to be skipped."""
+        """Return whether the transactions before `position` include all that the client has."""
         return self._position <= position and _is_part(have, self.counted())
 
 

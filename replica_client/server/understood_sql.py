@@ -1,6 +1,6 @@
-"""The small part of SQL that a server of binlog files answers: what replicas and tools ask of a source.
+"""The small part of SQL that a server of binlog files answers: the queries of replicas and tools.
 
-What is not known here is an error, never an empty answer that could be taken for the source's.
+An unknown query is an error, never an empty answer that could be taken for the source's.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _NO_TABLE_WORDS: Final = frozenset(
 
 
 class SqlServer(Protocol):
-    """What statements ask of the server."""
+    """The parts of a server that statements use."""
 
     library: BinlogLibrary
     answers: Mapping[str, Rows]
@@ -99,10 +99,10 @@ class SqlServer(Protocol):
     worker: Worker
 
     def variables(self) -> Mapping[str, Value]:
-        """Return what the server says of itself and of its files, by name in lower case."""
+        """Return the variables of the server and its files, by name in lower case."""
 
     async def source_variables(self) -> Mapping[str, Value] | None:
-        """Return the source's variables as it told them; None before it has."""
+        """Return the source's variables; None until the source was asked."""
 
     def replicas(self) -> list[tuple[Value, ...]]:
         """Return the rows of SHOW REPLICAS."""
@@ -120,7 +120,7 @@ class SqlServer(Protocol):
         """End a connection that a user may end."""
 
     async def purge(self, user: str, *, to: str, before: str) -> None:
-        """Remove the files before one, or before a time."""
+        """Remove the files before a file, or before a time."""
 
 
 @dataclass(slots=True)
@@ -143,10 +143,11 @@ class SqlSession:
     _answered: int = 0
 
     async def execute(self, sql: str) -> Rows | RowStream | None:
-        """Run a statement: rows, or None for an OK.
+        """Run a statement; return its rows, or None for an OK.
 
         Raises:
-            ServerError: it is not understood, takes too long, or its answer is too large.
+            ServerError: the statement is not understood, takes too long, or its answer is too
+                large.
         """
         if len(sql) > MAX_STATEMENT_SIZE:
             raise ServerError(
@@ -242,7 +243,7 @@ class SqlSession:
         raise not_understood(text)
 
     def _replicas(self) -> Rows:
-        """Under the column names of the source's version; MariaDB has no UUIDs."""
+        """Return the replicas with the column names of the source's version; MariaDB has no UUIDs."""
         rows, library = self.server.replicas(), self.server.library
         if library.flavor is ServerFlavor.MARIADB:
             return ("Server_id", "Host", "Port", "Master_id"), [row[:4] for row in rows]
@@ -398,7 +399,7 @@ def no_database(name: str) -> ServerError:
 
 
 def selected(name: str, shown: Value) -> Value:
-    """Return what SELECT gives for a variable whose text in SHOW VARIABLES is known."""
+    """Return the value that SELECT gives for a variable, from its text in SHOW VARIABLES."""
     if not isinstance(shown, str):
         return shown
     if shown.isascii() and shown.isdigit() and len(shown) < 20:

@@ -1,4 +1,4 @@
-"""System variables: what a server of binlog files says of itself, what a session has, what a testing source plays."""
+"""System variables: of a server of binlog files, of a session, and of a testing source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION_VARIABLES: Final[Mapping[str, Value]] = {
     "character_set_results": "utf8mb4",
     "collation_connection": "utf8mb4_general_ci",
 }
-"""Of every session here; setting them changes nothing."""
+"""Variables of every session; setting them has no effect."""
 
 PLAYED_VARIABLES: Final[Mapping[str, Value]] = {
     "auto_increment_increment": 1,
@@ -41,7 +41,7 @@ PLAYED_VARIABLES: Final[Mapping[str, Value]] = {
     "gtid_domain_id": 0,
     "gtid_strict_mode": 0,
 }
-"""What a testing source says, which is no real server."""
+"""Variables of a testing source, which is no real server."""
 
 
 def own_variables(
@@ -69,7 +69,9 @@ def own_variables(
         "log_bin": "ON",
         "log_slave_updates": "ON",
         "binlog_checksum": "CRC32" if last.format.checksum_size else "NONE",
-        "max_allowed_packet": max(command_size, 1 << 30),  # a dump's events may have so much
+        "max_allowed_packet": max(
+            command_size, 1 << 30
+        ),  # the largest event that a dump may contain
         "net_write_timeout": int(write_timeout or 60),
         "net_read_timeout": 30,
         "net_buffer_length": 16384,

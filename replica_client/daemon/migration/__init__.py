@@ -1,1 +1,1 @@
-"""Other tools' configurations and saved offsets as ours."""
+"""Conversion of other tools' configurations and saved offsets to ours."""

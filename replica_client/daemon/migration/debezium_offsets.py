@@ -25,11 +25,11 @@ _MAX_ENTRIES: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SavedOffset:
-    """Where another tool is.
+    """The position of another tool.
 
     Attributes:
-        start: as ``start`` of a source takes it.
-        remarks: what is to be known about it.
+        start: a value for ``start`` of a source.
+        remarks: notes for the user about it.
     """
 
     start: str
@@ -37,15 +37,15 @@ class SavedOffset:
 
 
 def read_offset(path: Path, server: str) -> SavedOffset:
-    """The offset that a file holds.
+    """Read the offset of a connector from a file.
 
     Args:
         path: the file.
-        server: ``topic.prefix`` of the connector; one of several is chosen by it.
+        server: ``topic.prefix`` of the connector; chooses among several offsets.
 
     Raises:
-        ConfigError: it holds none, or several.
-        OSError: it cannot be read.
+        ConfigError: the file has no such offset, or several.
+        OSError: the file cannot be read.
     """
     data = read_bounded(path)
     try:
@@ -89,7 +89,7 @@ def _meaning(offset: Mapping[str, Any]) -> SavedOffset:
 
 
 def _from_text(text: str) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
-    """Of JSON, or of lines with keys and values, of which the last one counts."""
+    """Yield offsets by server from JSON, or from lines of key and value, the last one valid."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -108,7 +108,7 @@ def _from_text(text: str) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
 
 
 def _offset(text: str) -> Mapping[str, Any] | None:
-    """An offset; None where it was removed."""
+    """Parse an offset; None if it was removed."""
     found = json.loads(text) if text else None
     if found is not None and not isinstance(found, Mapping):
         raise TypeError
@@ -134,7 +134,7 @@ def _from_map(data: bytes) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
 
 
 class _JavaReader:
-    """Reads a serialized ``HashMap<byte[], byte[]>``, and nothing else."""
+    """A reader of a serialized ``HashMap<byte[], byte[]>``, and nothing else."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, len(_MAGIC)
@@ -155,7 +155,7 @@ class _JavaReader:
             raise ValueError
 
     def _class(self, name: bytes) -> None:
-        """A class description, or the reference to one that came before."""
+        """Read a class description, or the reference to an earlier one."""
         code = self._number(1)
         if code == _REFERENCE:
             self._take(4)
@@ -171,7 +171,7 @@ class _JavaReader:
             raise ValueError
 
     def entries(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Keys and values."""
+        """Yield the keys and values."""
         self._wanted(_OBJECT)
         self._class(_HASH_MAP)
         self._take(8)  # load factor, threshold

@@ -1,4 +1,4 @@
-"""Configurations of Canal: instance.properties and canal.properties, and meta.dat of an instance."""
+"""Conversion of Canal's configuration: instance.properties, canal.properties and meta.dat."""
 
 from __future__ import annotations
 
@@ -55,14 +55,15 @@ _NOT_NEEDED: Final = {
 
 
 def migrate_canal(paths: Sequence[Path], offset: Path | None) -> Migrated:
-    """A configuration, and the position beside it, as ours.
+    """Convert a configuration of Canal, and its position, to ours.
 
     Args:
-        paths: instance.properties, and canal.properties where that is wanted; what comes first counts.
+        paths: instance.properties, and optionally canal.properties; the first file with a key
+            counts.
         offset: meta.dat.
 
     Raises:
-        ConfigError: it is none; says why, and no value.
+        ConfigError: it is no such configuration; the message says why, and shows no value.
         OSError: a file cannot be read.
     """
     values: dict[str, str] = {}
@@ -145,7 +146,7 @@ def _sink(made: Migrated, keys: Keys) -> None:
 
 
 def _start(keys: Keys) -> str:
-    """Where an instance begins that has no meta.dat."""
+    """Return the start that an instance without meta.dat is configured with."""
     gtid = keys.take(f"{_I}master.gtid")
     file, at = keys.take(f"{_I}master.journal.name"), keys.take(f"{_I}master.position")
     when = keys.take(f"{_I}master.timestamp")
@@ -160,11 +161,11 @@ def _start(keys: Keys) -> str:
 
 
 def read_meta(path: Path) -> SavedOffset:
-    """The position of the one client in an instance's meta.dat.
+    """Read the position of the only client in an instance's meta.dat.
 
     Raises:
-        ConfigError: it is none, or there are several.
-        OSError: it cannot be read.
+        ConfigError: there is no position, or there are several.
+        OSError: the file cannot be read.
     """
     try:
         found: Any = json.loads(read_bounded(path).decode("utf-8-sig"))
@@ -174,7 +175,7 @@ def read_meta(path: Path) -> SavedOffset:
                 f"{path}: the position of one client is wanted, not of {len(clients)}"
             )
         cursor = clients[0]["cursor"]
-        # Canal's own spelling.
+        # "postion" is Canal's own spelling.
         entry = cursor.get("postion") or cursor["position"]
         gtid = str(entry.get("gtid") or "")
         if gtid:

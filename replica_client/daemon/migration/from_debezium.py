@@ -1,4 +1,4 @@
-"""Configurations of Debezium: a connector's JSON or properties, or the server's application.properties."""
+"""Conversion of Debezium's configuration: a connector's JSON or properties, or the server's."""
 
 from __future__ import annotations
 
@@ -81,14 +81,15 @@ _NOT_NEEDED: Final = {
 
 
 def migrate_debezium(path: Path, offset: Path | None) -> Migrated:
-    """A configuration, and the offset beside it, as ours.
+    """Convert a configuration of Debezium, and its offset, to ours.
 
     Raises:
-        ConfigError: it is none of a MySQL or MariaDB connector; says why, and no value.
+        ConfigError: it is not of a MySQL or MariaDB connector; the message says why, and shows no
+            value.
         OSError: a file cannot be read.
     """
     values = read_properties(path)
-    # The server's keys have a prefix, the connector's none.
+    # Debezium Server prefixes the connector's keys.
     keys = Keys({key.removeprefix(_SOURCE): value for key, value in values.items()})
     made = Migrated("Debezium")
     scheme = _scheme(path, keys)
@@ -167,7 +168,7 @@ def _patterns(keys: Keys, key: str, parts: int) -> Iterator[str]:
 
 
 def _columns(made: Migrated, keys: Keys) -> None:
-    """Columns that are left out, masked and cut: a transform of each table."""
+    """Convert excluded, masked and truncated columns to a transform for each table."""
     found: dict[str, dict[str, Any]] = {}
     for key in list(keys.left()):
         mask = re.fullmatch(r"column\.mask\.with\.([0-9]{1,4})\.chars", key)
@@ -311,7 +312,7 @@ def _format(made: Migrated, keys: Keys, scheme: str, prefix: str) -> None:
         options.update({"skipped_operations": ",".join(skipped)} if skipped else {})
     else:
         keys.give_up("skipped.operations", "a list of c, u, d and t, or none")
-    # Debezium leaves TRUNCATE out where nothing is said.
+    # Debezium skips TRUNCATE by default.
     options.setdefault("skipped_operations", "t")
     for key in _FLAG_KEYS:
         wanted = keys.flag(key)
@@ -337,7 +338,7 @@ def _format(made: Migrated, keys: Keys, scheme: str, prefix: str) -> None:
 
 
 def _registry(made: Migrated, keys: Keys) -> dict[str, Any]:
-    """The schema registry of Confluent's converter."""
+    """Return the options of the schema registry that Confluent's converter uses."""
 
     def taken(name: str) -> str:
         parts = ("value", "key")
@@ -360,7 +361,7 @@ def _registry(made: Migrated, keys: Keys) -> dict[str, Any]:
 
 
 def _outbox(made: Migrated, keys: Keys) -> None:
-    """The outbox event router."""
+    """Convert the outbox event router to a transform."""
     for name in list_of(keys.take("transforms", "debezium.transforms")):
         start = f"transforms.{name}."
         if start + "type" not in keys:

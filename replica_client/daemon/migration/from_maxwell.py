@@ -1,4 +1,4 @@
-"""Configurations of Maxwell: config.properties, and the row of its table of positions."""
+"""Conversion of Maxwell's configuration: config.properties, and the row of its position table."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _NOT_NEEDED: Final = {
 
 
 def migrate_maxwell(path: Path, offset: Path | None) -> Migrated:
-    """A configuration, and the position beside it, as ours.
+    """Convert a configuration of Maxwell, and its position, to ours.
 
     Raises:
-        ConfigError: it is none; says why, and no value.
+        ConfigError: it is no such configuration; the message says why, and shows no value.
         OSError: a file cannot be read.
     """
     keys, made = Keys(read_properties(path)), Migrated("Maxwell")
@@ -89,7 +89,10 @@ def migrate_maxwell(path: Path, offset: Path | None) -> Migrated:
 
 
 def _filter(made: Migrated, keys: Keys) -> None:
-    """Rules in order, of which the last one that matches counts; ours: what is excluded is so."""
+    """Convert the filter rules to ``tables`` and ``exclude``.
+
+    Of Maxwell's rules the last match decides; here an exclusion always wins.
+    """
     tables: list[str] = []
     exclude: list[str] = []
     whole = True
@@ -106,7 +109,7 @@ def _filter(made: Migrated, keys: Keys) -> None:
             continue
         if verb.strip() == "include":
             tables.append(text)
-            # A rule of before would win here.
+            # Here an earlier exclusion would win over this rule.
             whole = whole and not exclude
         elif verb.strip() in ("exclude", "blacklist"):
             exclude.append(text)
@@ -195,11 +198,11 @@ def _format(made: Migrated, keys: Keys) -> None:
 
 
 def read_maxwell_position(path: Path) -> SavedOffset:
-    """The row of ``maxwell.positions``: as JSON, or as ``mysql --batch`` prints it.
+    """Read the row of ``maxwell.positions``: as JSON, or as ``mysql --batch`` prints it.
 
     Raises:
-        ConfigError: it is none, or there are several.
-        OSError: it cannot be read.
+        ConfigError: there is no row, or there are several.
+        OSError: the file cannot be read.
     """
     try:
         text = read_bounded(path).decode("utf-8-sig")

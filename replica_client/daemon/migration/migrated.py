@@ -1,4 +1,4 @@
-"""What becomes of another tool's configuration: a configuration of ours, and what it could not take over."""
+"""The result of a migration: a configuration of ours, and the keys without a counterpart."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class NotTaken:
 
 
 class Keys:
-    """The keys of a configuration, and which of them were looked at.
+    """The keys of a configuration, and which of them were used.
 
     Args:
-        values: of them.
+        values: the values by key.
     """
 
     def __init__(self, values: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ class Keys:
         return key in self._values
 
     def take(self, *names: str) -> str:
-        """The value of the first of some keys that is there and not empty; ``""`` for none."""
+        """Return the first value among some keys that is not empty, or ``""``; mark them as used."""
         found = ""
         for name in names:
             if name in self._values:
@@ -56,7 +56,10 @@ class Keys:
         return found
 
     def flag(self, *names: str) -> bool | None:
-        """The value of a key that is true or false; None where it is neither, which is named, or not there."""
+        """Return the value of a boolean key; None if it is missing or malformed.
+
+        A malformed value is reported in :attr:`not_taken`.
+        """
         text = self.take(*names).lower()
         if text not in ("", "true", "false"):
             for name in names:
@@ -65,7 +68,10 @@ class Keys:
         return {"true": True, "false": False}.get(text)
 
     def number(self, name: str) -> int:
-        """The value of a key that is a whole number; 0 where it is none, which is named, or not there."""
+        """Return the value of an integer key; 0 if it is missing or malformed.
+
+        A malformed value is reported in :attr:`not_taken`.
+        """
         text = self.take(name)
         if text.isascii() and text.isdecimal():
             return int(text)
@@ -74,16 +80,16 @@ class Keys:
         return 0
 
     def left(self) -> Iterator[str]:
-        """The keys that nobody has looked at."""
+        """Yield the keys that were not used."""
         yield from (name for name in self._values if name not in self._taken)
 
     def give_up(self, key: str, why: str = NOT_KNOWN) -> None:
-        """Name a key as one that is not taken over."""
+        """Report a key as not taken over."""
         self._taken.add(key)
         self.not_taken.append(NotTaken(key, why))
 
     def give_up_rest(self, reasons: Mapping[str, str]) -> None:
-        """Name all keys that are left, with a reason by what they begin with."""
+        """Report all unused keys as not taken over, with reasons by prefix."""
         for key in list(self.left()):
             why = next((why for start, why in reasons.items() if key.startswith(start)), NOT_KNOWN)
             self.give_up(key, why)
@@ -114,12 +120,12 @@ class Migrated:
     not_taken: list[NotTaken] = field(default_factory=list)
 
     def secret(self, value: str, name: str, what: str) -> str:
-        """A reference that stands for a secret: to the variable that it was already, or to a new one.
+        """Return a reference to the environment variable that holds a secret.
 
         Args:
-            value: as the other tool has it.
-            name: of the variable where it was none.
-            what: it holds.
+            value: as the other tool has it; a reference to a variable is kept.
+            name: of the new variable, if the value is no reference.
+            what: the description of what the variable holds.
         """
         found = _VARIABLE.fullmatch(value)
         name = found[1] if found else name
@@ -127,7 +133,7 @@ class Migrated:
         return f"${{{name}}}"
 
     def set_url(self, scheme: str, user: str, host: str, port: str) -> None:
-        """The source's URL; where a part is not known, a variable stands for it."""
+        """Set the source's URL, with a variable in place of an unknown host or user."""
         if not host:
             host = self.secret("", "SOURCE_HOST", "the source's host")
         elif ":" in host and not host.startswith("["):
@@ -136,12 +142,15 @@ class Migrated:
         self.source["url"] = f"{scheme}://{user}@{host}{f':{port}' if port else ''}/"
 
     def no_table(self) -> list[str]:
-        """Patterns where the other tool chooses tables by what no pattern says: more than it takes must not be read."""
+        """Return a pattern that matches no table, and remark that tables are to be filled in.
+
+        Used where no pattern can express the other tool's choice: more than that must not be read.
+        """
         self.remarks.append("Nothing is read until tables name what you want.")
         return ["fill_in.these_tables"]
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the configuration file."""
         lines = [f"# Made of a configuration of {self.tool}.", "#"]
         for name, what in self.variables.items():
             lines.append(f"# The environment variable {name} holds {what}.")
@@ -158,7 +167,7 @@ class Migrated:
 
 
 def name_of(text: str, default: str) -> str:
-    """A text as the name of a source."""
+    """Return a text as a valid name of a source."""
     return _NAME.sub("_", text).strip("_.-")[:60] or default
 
 

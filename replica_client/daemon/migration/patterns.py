@@ -1,4 +1,4 @@
-"""Regular expressions of other tools as our patterns of tables, where they mean the same."""
+"""Conversion of other tools' regular expressions to table patterns with the same meaning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ANY: Final = ("\\w*", "\\w+", "[^.]*", "[^.]+", ".*", ".+")
 
 
 def list_of(text: str) -> list[str]:
-    """The parts of a list with commas; those in brackets of an expression do not count."""
+    """Split a list at commas outside brackets."""
     parts, depth, part = [], 0, ""
     for char in text:
         depth += (char in "([{") - (char in ")]}")
@@ -23,14 +23,14 @@ def list_of(text: str) -> list[str]:
 
 
 def names_of(expression: str, parts: int) -> list[list[str]] | None:
-    r"""A regular expression as patterns of names with points between them.
+    r"""Convert a regular expression to patterns of dotted names.
 
     Args:
         expression: matches whole names such as ``shop\.orders``, in any letter case.
         parts: how many names.
 
     Returns:
-        One list of names for each alternative; None where it says what no pattern can.
+        One list of names for each alternative; None if no pattern can express it.
     """
     text = expression.strip().removeprefix("^").removesuffix("$")
     if text.startswith("(") and text.endswith(")") and not set("()") & set(text[1:-1]):
@@ -43,7 +43,7 @@ def names_of(expression: str, parts: int) -> list[list[str]] | None:
     for one in text.split("|"):
         names = [_pattern(name) for name in re.split(r"\\\.|\[\.\]", one)]
         if len(names) == 1 and parts > 1:
-            # A point that is not escaped means any character, and stands for a point in practice.
+            # An unescaped point matches any character, but is meant as a point in practice.
             names = [_pattern(name) for name in re.split(r"\.(?![*+?])", one)]
         given = [name for name in names if name is not None]
         if len(given) != parts or len(names) != parts:
@@ -53,7 +53,7 @@ def names_of(expression: str, parts: int) -> list[list[str]] | None:
 
 
 def _grouped(text: str, parts: int) -> list[list[str]] | None:
-    r"""``shop\.(orders|items)`` as its alternatives."""
+    r"""Convert each alternative of a group such as ``shop\.(orders|items)``."""
     match = re.fullmatch(r"([^()]*)\((?:\?:)?([^()]*)\)([^()]*)", text)
     if match is None or "|" in match[1] + match[3]:
         return None
@@ -67,7 +67,7 @@ def _grouped(text: str, parts: int) -> list[list[str]] | None:
 
 
 def _pattern(text: str) -> str | None:
-    """One name; None where it is another expression."""
+    """Convert the expression of one name; None if no pattern can express it."""
     made = ""
     while text:
         piece = next((one for one in _ANY if text.startswith(one)), None)
@@ -79,7 +79,7 @@ def _pattern(text: str) -> str | None:
             continue
         plain = _PLAIN.match(text)
         if plain is not None:
-            # A quantifier is of the last character.
+            # A quantifier would apply to the last character alone.
             if text[plain.end() : plain.end() + 1] in ("*", "+", "?", "{"):
                 return None
             made += plain[0]

@@ -1,4 +1,4 @@
-"""Properties as Java reads them, and JSON of connectors, as texts by key."""
+"""Java properties and JSON of connectors, read as texts by key."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 
 
 def read_bounded(path: Path) -> bytes:
-    """What a file holds.
+    """Read a file of limited size.
 
     Raises:
-        ConfigError: it is too large to be a configuration.
-        OSError: it cannot be read.
+        ConfigError: the file is too large to be a configuration.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
@@ -31,11 +31,11 @@ def read_bounded(path: Path) -> bytes:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The keys and values of a properties file, or of a connector's JSON (flat, or below ``config``).
+    """Read a properties file, or a connector's JSON (flat, or below ``config``).
 
     Raises:
-        ConfigError: it is neither; says where, and no value.
-        OSError: it cannot be read.
+        ConfigError: it is neither; the message says where, and shows no value.
+        OSError: the file cannot be read.
     """
     try:
         text = read_bounded(path).decode("utf-8-sig")
@@ -71,7 +71,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _logical(text: str) -> Iterator[str]:
-    """Lines without comments; one that ends in a backslash goes on in the next."""
+    """Yield lines without comments; join a line that ends in a backslash with the next."""
     whole = ""
     for raw in text.splitlines():
         line = raw.lstrip(" \t\f")

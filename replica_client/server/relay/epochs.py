@@ -1,9 +1,9 @@
 """The directories of a relay: one for each server that was its source, in order.
 
-A failover takes the relay to another server, whose files have names and offsets of their own. Each server's
-files go to a directory of their own (``1``, ``2``, …), byte for byte; together they are one sequence. A name of a
-later directory is served with that directory's number in it (``binlog-2.000007``), so that a file and an offset
-mean one place for ever.
+A failover takes the relay to another server, whose files have names and offsets of their own. The
+files of each server go byte for byte to its own directory (``1``, ``2``, …); together they are one
+sequence. A file of a later directory is served with that directory's number in its name
+(``binlog-2.000007``), so that a file and an offset always mean the same place.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ UUID_NAME: Final = "server_uuid"
 """File of the relay's own server UUID."""
 
 KEY_NAME: Final = "login_key"
-"""File of the key by which logins of unknown names are answered."""
+"""File of the key that chooses how logins of unknown names look."""
 
 _KEY_SIZE: Final = 32
 
 END_NAME: Final = "ended.json"
-"""File that says where an epoch ended."""
+"""File with the end of an epoch: its last file and that file's size."""
 
 _FIRST: Final = 1
 
@@ -46,8 +46,8 @@ class Epoch:
     Attributes:
         number: from 1.
         path: its directory.
-        end: of an epoch that is over: its last file, and how many bytes of it are served: up to the last
-            transaction that is whole.
+        end: of a finished epoch: its last file, and how many bytes of that are served: up to the last
+            whole transaction.
     """
 
     number: int
@@ -55,31 +55,31 @@ class Epoch:
     end: tuple[str, int] | None = None
 
     def served_name(self, name: str) -> str:
-        """A file's name as clients know it."""
+        """Return the name under which clients know a file."""
         if self.number == _FIRST:
             return name
         stem, _, number = name.rpartition(".")
         return f"{stem}-{self.number}.{number}"
 
     def catalog(self) -> Catalog:
-        """Its index.
+        """Load the epoch's index.
 
         Raises:
-            BackupMismatchError: it is damaged.
-            OSError: it cannot be read.
+            BackupMismatchError: the index is damaged.
+            OSError: the index cannot be read.
         """
         return Catalog.load(self.path)
 
     def file_names(self) -> list[str]:
-        """Its files on disk, in order."""
+        """Return the names of the epoch's files on disk, in order."""
         names = [entry.name for entry in os.scandir(self.path) if is_binlog_name(entry.name)]
         return sorted(names, key=file_order)
 
     def served(self, name: str) -> ServedFile:
-        """A file, to be served.
+        """Open a file of the epoch for serving.
 
         Raises:
-            BinlogFormatError: its head is not written yet.
+            BinlogFormatError: the file's head is not written yet.
         """
         limit = None
         if self.end is not None and self.end[0] == name:
@@ -93,10 +93,10 @@ class Epoch:
         )
 
     def finish(self) -> None:
-        """No more comes to it: serve its last file up to the last whole transaction.
+        """Finish the epoch: serve its last file up to the last whole transaction.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the end cannot be written.
         """
         catalog = self.catalog()
         record = catalog.last
@@ -151,11 +151,11 @@ class Epochs:
         return self.all[-1] if self.all else None
 
     def mend(self) -> None:
-        """Cut off what a crash left behind the last whole event of the newest file, before it is served.
+        """Cut off what a crash left after the last whole event of the newest file.
 
         Raises:
-            BackupError: a file is not as it was.
-            OSError: it cannot be read or written.
+            BackupError: a file was changed.
+            OSError: a file cannot be read or written.
         """
         if self.current is None:
             return
@@ -166,11 +166,11 @@ class Epochs:
             receiver.close()
 
     def server_uuid(self) -> str:
-        """The relay's own server UUID, made once.
+        """Return the relay's own server UUID; create it at the first call.
 
         Raises:
-            BackupMismatchError: the file that holds it is damaged.
-            OSError: it cannot be read or written.
+            BackupMismatchError: the file that holds the UUID is damaged.
+            OSError: the file cannot be read or written.
         """
         path = self.directory / UUID_NAME
         try:
@@ -183,10 +183,10 @@ class Epochs:
             raise BackupMismatchError(f"{path} holds no UUID; remove it for a new one") from None
 
     def login_key(self) -> bytes:
-        """Return the key that chooses how logins of unknown names look, made once.
+        """Return the key that chooses how logins of unknown names look, created once.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         path = self.directory / KEY_NAME
         try:
@@ -200,10 +200,10 @@ class Epochs:
         return known
 
     def begin(self) -> Epoch:
-        """A new epoch; the one before is over.
+        """Begin a new epoch and finish the one before.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the directory cannot be written.
         """
         before = self.current
         if before is not None:
@@ -216,7 +216,7 @@ class Epochs:
         return epoch
 
     def executed(self) -> GtidSet | MariadbGtidSet | None:
-        """GTIDs of all whole transactions that are kept, and of those before; None where files do not say."""
+        """Return the GTIDs up to the last whole transaction; None if the files have no GTIDs."""
         for epoch in reversed(self.all):
             last = epoch.catalog().last
             if last is not None and last.gtid_set_after is not None:
@@ -225,7 +225,7 @@ class Epochs:
 
 
 def executed_text(text: str | None) -> GtidSet | MariadbGtidSet | None:
-    """A set from an index."""
+    """Parse a GTID set from an index; None for None."""
     return None if text is None else parse_gtid_set(text)
 
 

@@ -18,7 +18,7 @@ Purge = Callable[[str, str], Awaitable[None]]
 
 
 class RelayFront(BinlogServer):
-    """A server of binlog files that is a replica itself: read-only, and it says whose files it has.
+    """A read-only server of binlog files that reports the status of its own source.
 
     Args:
         upstream: the connection to the source.
@@ -41,7 +41,7 @@ class RelayFront(BinlogServer):
         self._keep_seconds = int(keep_seconds or 0)
 
     def variables(self) -> Mapping[str, Value]:
-        """Return what the relay says of itself."""
+        """Return the variables of the relay and its files, by name in lower case."""
         values: dict[str, Value] = {
             **super().variables(),
             "read_only": 1,
@@ -58,11 +58,11 @@ class RelayFront(BinlogServer):
         return values
 
     async def source_variables(self) -> Mapping[str, Value] | None:
-        """Return the source's variables, asked again when it was asked long ago."""
+        """Return the source's variables, from a cache that is refreshed when it is old."""
         return await self._upstream.variables()
 
     def replica_status(self) -> Mapping[str, Value] | None:
-        """Return how the relay follows its source, as a replica says it."""
+        """Return the row of SHOW REPLICA STATUS: how the relay follows its source."""
         upstream, files = self._upstream, self.library.files
         host, _, port = upstream.host.rpartition(":")
         status = upstream.status
@@ -94,10 +94,10 @@ class RelayFront(BinlogServer):
         }
 
     async def purge(self, user: str, *, to: str, before: str) -> None:
-        """Remove the files before one, or before a time.
+        """Remove the files before a file, or before a time.
 
         Raises:
-            ServerError: the account may not, or the files are needed.
+            ServerError: the account may not purge, or the files are needed.
         """
         if not self.accounts.is_admin(user):
             raise ServerError(

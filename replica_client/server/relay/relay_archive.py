@@ -38,15 +38,15 @@ _NAME: Final = re.compile(r"([1-9][0-9]{0,8})/([^/]+)")
 
 
 class RelayArchive:
-    """One relay's archive.
+    """The archive of one relay.
 
     Args:
-        url: below which the objects are.
+        url: prefix of the objects.
         directory: of the relay.
 
     Attributes:
-        sizes: of the files that are there, by epoch and name.
-        error: why the last try to put something there failed; empty when it did not.
+        sizes: of the archived files, by epoch and name.
+        error: why the last upload failed; empty when it did not.
     """
 
     def __init__(self, url: ObjectUrl, directory: Path) -> None:
@@ -57,7 +57,7 @@ class RelayArchive:
         self.error = ""
 
     def open(self) -> None:
-        """List what is there; an empty directory is brought to where the archive ends.
+        """List the archived files; restore an empty directory to the archive's end.
 
         Raises:
             BackupMismatchError: it is another relay's archive.
@@ -106,7 +106,7 @@ class RelayArchive:
             ) from None
 
     def _restore(self) -> None:
-        """Bring back the indexes, and the last file, behind which the source goes on."""
+        """Restore the indexes and the last file, after which the relay continues."""
         epochs = sorted({epoch for epoch, _ in self.sizes})
         for number in epochs:
             path = self._directory / str(number)
@@ -130,10 +130,10 @@ class RelayArchive:
             _LOG.info("went on with the archive %s: %d files", self._store.url, len(self.sizes))
 
     def keep(self, epochs: Epochs) -> int:
-        """Put there what is finished and not there yet; returns how many files that were.
+        """Upload finished files that are not archived yet; return their number.
 
         Raises:
-            BackupMismatchError: a file of that name with another content is there.
+            BackupMismatchError: the archive has another file of that name.
             StorageError: the store refuses, or cannot be reached.
             OSError: a file cannot be read.
         """
@@ -158,7 +158,7 @@ class RelayArchive:
         return count
 
     def _keep_index(self, number: int, path: Path, catalog: Catalog) -> None:
-        """Of the files that are there."""
+        """Upload an epoch's index, with archived files only, if it changed."""
         known = [f for f in catalog.files if (number, f.name) in self.sizes]
         if not known:
             return
@@ -175,7 +175,7 @@ class RelayArchive:
         self._indexed[number] = text_and_end
 
     def read(self, epoch: int, name: str, position: int, size: int) -> bytes:
-        """Bytes of a file.
+        """Return bytes of an archived file.
 
         Raises:
             StorageError: the store refuses, or cannot be reached.
@@ -186,11 +186,11 @@ class RelayArchive:
         return bytes(self._store.read(f"{epoch}/{name}", position, min(size, left)))
 
     def fetch(self, epoch: int, name: str) -> IO[bytes]:
-        """A copy of a file that has no name, and is gone when it is closed.
+        """Download a file to an unnamed temporary file, which is gone once closed.
 
         Raises:
             StorageError: the store refuses, or cannot be reached.
-            OSError: there is no room for it.
+            OSError: there is no room for the copy.
         """
         target = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115  it is returned
         try:

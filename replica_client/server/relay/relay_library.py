@@ -24,10 +24,10 @@ class RelayLibrary(BinlogLibrary):
 
     Args:
         epochs: the directories.
-        archive: where files are that are not here any more; None: nowhere.
+        archive: holds files that were removed from disk; None: there is no archive.
 
     Attributes:
-        series_ended: the files of another server follow since this was last set to False.
+        series_ended: files of another server were added since this was last set to False.
 
     Raises:
         StorageError: the archive cannot be read.
@@ -72,13 +72,13 @@ class RelayLibrary(BinlogLibrary):
         )
 
     def is_archived(self, file: ServedFile) -> bool:
-        """Whether a file on disk is in the archive, too, or there is no archive."""
+        """Return whether a file on disk is also in the archive; True without an archive."""
         if self._archive is None or file.path is None:
             return True
         return (file.epoch, file.path.name) in self._archive.sizes
 
     def from_archive(self, file: ServedFile) -> ServedFile:
-        """The same file, read from the archive. Blocks.
+        """Return the same file, read from the archive. Blocks.
 
         Raises:
             StorageError: the archive cannot be read.
@@ -88,11 +88,11 @@ class RelayLibrary(BinlogLibrary):
         return self._stored(epoch, file.path.name)
 
     def replace(self, file: ServedFile, by: ServedFile) -> None:
-        """Serve a file from elsewhere from now on; who reads it goes on."""
+        """Serve another copy of a file from now on; running dumps keep reading the old one."""
         self.files[self.files.index(file)] = by
 
     def server_uuid(self) -> str | None:
-        """The source's; that of the first GTID where it has not said it yet."""
+        """Return the source's UUID, from the index or from the first GTID; None if unknown."""
         epoch = self._epochs.current
         if epoch is None:
             return None
@@ -104,11 +104,14 @@ class RelayLibrary(BinlogLibrary):
         return self._uuids[epoch.number]
 
     def tell_gtid_mode(self, on: bool) -> None:
-        """What the source says; a file without a transaction does not tell."""
+        """Set the source's GTID mode, which files without transactions do not show."""
         self.gtid_mode = on
 
     def executed(self) -> GtidSet | MariadbGtidSet:
-        """GTIDs up to the end, also those of the servers before: a new server's files may not have come this far."""
+        """Return all GTIDs up to the end, including those of earlier servers.
+
+        After a failover, the new server's files may not have reached the end of the old one's yet.
+        """
         last = self.files[-1]
         earlier = next(
             (file for file in reversed(self.files[-_LOOKED_BACK:]) if file.series != last.series),
@@ -120,17 +123,17 @@ class RelayLibrary(BinlogLibrary):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to serve yet."""
+        """Whether there is no file to serve yet."""
         return not self.files
 
     def grow(self, name: str) -> bool:
-        """Look for what was appended to the newest file, cheaply, and tell who waits for it.
+        """Update the newest file's size and wake the dumps that wait for it.
 
         Args:
             name: of the source's file that was appended to.
 
         Returns:
-            Whether that was the newest file that is served; else :meth:`refresh` has to look for new ones.
+            Whether that is the newest file served; if not, call :meth:`refresh` for new files.
         """
         epoch = self._epochs.current
         if epoch is None or not self.files or self.files[-1].name != epoch.served_name(name):
@@ -140,7 +143,7 @@ class RelayLibrary(BinlogLibrary):
         return True
 
     def refresh(self) -> bool:
-        """Look for what was appended and for new files; returns whether there is any."""
+        """Look for appended bytes and new files; return whether there are any."""
         changed = False
         if self.files:
             changed = self.files[-1].grow()
@@ -157,7 +160,7 @@ class RelayLibrary(BinlogLibrary):
                 except BinlogFormatError:
                     break  # its head is not written yet
                 if self.files:
-                    self.files[-1].grow()  # nothing comes to it any more
+                    self.files[-1].grow()  # once a next file exists, this one is complete
                     self.files[-1].shrink()
                     self.series_ended |= self.files[-1].series != file.series
                 self.files.append(file)
@@ -167,7 +170,7 @@ class RelayLibrary(BinlogLibrary):
         return changed
 
     def end_epoch(self) -> None:
-        """The newest epoch is over: cut what its last file has behind the last whole transaction."""
+        """Cut the last file of the finished epoch after its last whole transaction."""
         epoch = self._epochs.all[-2]
         last = self.files[-1] if self.files else None
         if last is not None and last.epoch == epoch.number and epoch.end is not None:

@@ -50,7 +50,7 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RelayOptions:
-    """How a relay behaves.
+    """Options of a relay.
 
     Attributes:
         host: address to listen on.
@@ -78,7 +78,7 @@ class RelayOptions:
 
 
 class Relay:
-    """Follows a source, keeps its binlog files byte for byte, and serves them to replicas.
+    """A relay: follows a source, keeps its binlog files byte for byte, and serves them to replicas.
 
     Args:
         hosts: the source, and the servers that may take its place.
@@ -119,7 +119,7 @@ class Relay:
         self.disk_error = ""
 
     async def run(self) -> None:
-        """Relay until cancelled.
+        """Run the relay until cancelled.
 
         Raises:
             BackupError: the directory is not a relay's, or another process uses it.
@@ -138,7 +138,7 @@ class Relay:
             except OSError as error:
                 if not is_full(error):
                     raise
-                # What is behind the last whole event was cut off; the index is written again later.
+                # Bytes after the last whole event were cut off; the index is written again later.
                 _LOG.error("%s: %s", self._directory, error.strerror)
             self._server_uuid = await asyncio.to_thread(epochs.server_uuid)
             self._login_key = await asyncio.to_thread(epochs.login_key)
@@ -168,17 +168,17 @@ class Relay:
                 self._save(self.clients)
 
     def _grew(self, name: str) -> None:
-        """The source's file of that name grew: who waits for it has it before anything else is done."""
+        """Pass on that the source's file grew: at once to waiting dumps if possible."""
         library = self.library
         if self.server is None or self._ended_epochs or library is None or not library.grow(name):
             self._growth.set()
 
     async def _serve(self, library: RelayLibrary) -> None:
-        """Start when there is something to serve, and tell waiting dumps of everything that comes."""
+        """Start the server once there is a file, and add new files and bytes as they come."""
         while True:
             self._growth.clear()
             if library.refresh() and self.server is not None:
-                # Its clients come back to the new source's files, from where they are.
+                # Clients reconnect and continue in the new source's files.
                 if self._ended_epochs or library.series_ended:
                     self._ended_epochs, library.series_ended = 0, False
                     await self.server.disconnect_all()
@@ -190,7 +190,7 @@ class Relay:
 
     async def _listen(self, library: RelayLibrary) -> None:
         options = self._options
-        # Before anybody waits for it: a file of gigabytes takes seconds. Here and not in a thread, because the status
+        # Before clients wait for it: a file of gigabytes takes seconds. Not in a thread, because the status
         # page looks at the same files meanwhile.
         await library.count()
         assert self.upstream is not None
@@ -216,7 +216,10 @@ class Relay:
         self.listening.set()
 
     def change_accounts(self, accounts: Iterable[Account]) -> None:
-        """Take other accounts from now on; connections of those that are gone or have another password end."""
+        """Replace the accounts.
+
+        Connections of accounts that are gone or have another password end.
+        """
         self._accounts = list(accounts)
         if self.server is not None:
             self.server.change_accounts(self._accounts)
@@ -228,10 +231,10 @@ class Relay:
             self.upstream.change_hosts(self._hosts)
 
     async def _purge(self, to: str, before: str) -> None:
-        """Remove files as an administrator says, but none that is being sent.
+        """Remove files for PURGE BINARY LOGS, but none that is being sent.
 
         Raises:
-            ServerError: there is no such file, or the time is none.
+            ServerError: there is no such file, or the time is malformed.
         """
         library, server = self.library, self.server
         assert library is not None and server is not None
@@ -244,7 +247,7 @@ class Relay:
         await self._remove(library, count)
 
     async def _remove(self, library: RelayLibrary, count: int) -> None:
-        """Remove the oldest files; with an archive they are served from there."""
+        """Remove the oldest files from disk; an archive still serves its copies."""
         if self.archive is None:
             gone, kept = library.files[:count], library.files[count]
             if gone:
@@ -262,7 +265,7 @@ class Relay:
         self._ended_epochs += 1
 
     async def _keep(self, library: RelayLibrary, clients: Clients) -> None:
-        """Note where clients are, and remove what nobody needs."""
+        """Save the clients' positions and remove files that no client needs, periodically."""
         retention = self._options.retention
         while True:
             await self._next_upkeep()
@@ -271,11 +274,11 @@ class Relay:
             await asyncio.to_thread(self._save, clients)
             if library.is_empty:
                 continue
-            self._see(clients)  # who came while that was written
+            self._see(clients)  # clients that came while the file was written
             await self._remove(library, removable(library, retention, clients))
 
     async def _replaced(self, library: RelayLibrary, files: list[ServedFile]) -> list[ServedFile]:
-        """Those that are served from the archive from now on."""
+        """Serve files from the archive from now on; return those that may be deleted from disk."""
         gone = []
         for file in files:
             if file.path is None or not library.is_archived(file):
@@ -290,7 +293,7 @@ class Relay:
         return gone
 
     async def _put_away(self, archive: RelayArchive, epochs: Epochs) -> None:
-        """Put finished files into the archive, again and again."""
+        """Upload finished files to the archive, periodically."""
         while True:
             try:
                 count = await asyncio.to_thread(archive.keep, epochs)
@@ -304,7 +307,7 @@ class Relay:
             await asyncio.sleep(self._options.upkeep_seconds)
 
     def _save(self, clients: Clients) -> None:
-        """Write where clients are; on a full disk the last state stays, which keeps more files than needed."""
+        """Save the clients' positions; on a full disk keep the last state, which is safe."""
         try:
             clients.save()
             self.disk_error = ""
@@ -316,7 +319,10 @@ class Relay:
             self.disk_error = f"{self._directory}: {error.strerror}"
 
     async def _next_upkeep(self) -> None:
-        """Wait, but not when a client has come: it is in the file before the relay can die."""
+        """Wait for the next upkeep, which is at once when a client has come.
+
+        A new client's position must be on disk before the relay can die.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.upkeep_seconds):
                 await self._came.wait()

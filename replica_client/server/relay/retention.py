@@ -1,4 +1,4 @@
-"""Which files of a relay may go, and which of its clients still need them."""
+"""The files of a relay that may be removed, and the clients that still need them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_client.storage.durable import replace_file
 _NAME: Final = "clients.json"
 
 ON_THE_WAY: Final = 16 << 20
-"""Bytes that were sent and may not have been read: both kernels' buffers, and the client's own."""
+"""Bytes that may be sent but unread: in both kernels' buffers and the client's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Retention:
     Attributes:
         size: bytes that all files may have together; None: any.
         seconds: how long after its last write a file is kept; None: for ever.
-        client_seconds: how long a client that has gone still holds the files that it has not read.
+        client_seconds: how long a disconnected client keeps the files that it has not read.
     """
 
     size: int | None = None
@@ -44,8 +44,8 @@ class KnownClient:
 
     Attributes:
         user: its account.
-        file: up to which it was sent everything before.
-        position: in that file.
+        file: the file that was sent to it last.
+        position: up to which that file was sent.
         seen: when it was last connected, seconds since 1970.
     """
 
@@ -56,7 +56,7 @@ class KnownClient:
 
 
 class Clients:
-    """What is known of all clients, also of those that are not connected; kept in ``clients.json``.
+    """All known clients, connected or not; saved in ``clients.json``.
 
     Args:
         directory: of the relay.
@@ -84,7 +84,7 @@ class Clients:
             ) from None
 
     def see(self, session: ServerSession) -> None:
-        """Note where a connected client is."""
+        """Record the position of a connected client."""
         sender = session.sender
         if sender is None or sender.file is None:
             return
@@ -94,7 +94,7 @@ class Clients:
         )
 
     def forget(self, seconds: float, most: int) -> None:
-        """Drop those that were not seen for so long, and of one account all but so many that were seen last."""
+        """Drop clients not seen for `seconds`, and all but the `most` latest ones of each account."""
         oldest = time.time() - seconds
         counts: dict[str, int] = {}
         kept: dict[str, KnownClient] = {}
@@ -105,10 +105,10 @@ class Clients:
         self.all = kept
 
     def save(self) -> None:
-        """Write what changed; when this returns it survives a crash.
+        """Write the clients' positions if they changed; afterwards they survive a crash.
 
         Raises:
-            OSError: it could not be written.
+            OSError: the file could not be written.
         """
         document: dict[str, Any] = {
             key: {
@@ -127,7 +127,10 @@ class Clients:
 
 
 def removable(library: BinlogLibrary, retention: Retention, clients: Clients) -> int:
-    """How many of the oldest files may go: beyond a limit, finished, and read by every client."""
+    """Return how many of the oldest files may be removed.
+
+    These are beyond a limit, finished, and read by every client.
+    """
     files = library.files
     needed = len(files) - 1
     names = {file.name: at for at, file in enumerate(files)}
@@ -152,15 +155,15 @@ def removable(library: BinlogLibrary, retention: Retention, clients: Clients) ->
 
 
 def count_before(files: Sequence[ServedFile], to: str, before: str) -> int:
-    """How many of the oldest files PURGE BINARY LOGS names: those before a file, or last written before a time.
+    """Return how many of the oldest files PURGE BINARY LOGS names.
 
     Args:
         files: oldest first; the newest one always stays.
         to: the first file to keep; empty: by time.
-        before: ``2026-11-27 12:00:00``, in UTC.
+        before: the time before which files were last written: ``2026-11-27 12:00:00``, in UTC.
 
     Raises:
-        ServerError: there is no such file, or that is no time.
+        ServerError: there is no such file, or the time is malformed.
     """
     if to:
         names = [file.name for file in files]
@@ -177,7 +180,7 @@ def count_before(files: Sequence[ServedFile], to: str, before: str) -> int:
 
 
 def _first_needed(files: Sequence[ServedFile], at: int, position: int) -> int:
-    """The oldest file that a client may ask for again: what was sent to it may still be on the way."""
+    """Return the oldest file that a client may request again, as sent bytes may be unread."""
     left = ON_THE_WAY - position
     while left > 0 and at > 0:
         at -= 1

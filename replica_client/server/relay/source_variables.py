@@ -1,4 +1,4 @@
-"""The source's system variables, as the source told them: a relay's clients ask for them."""
+"""The source's system variables, for a relay's clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_VALUE: Final = 64 << 10
 
 
 class SourceVariables:
-    """What ``SHOW GLOBAL VARIABLES`` gave last; kept in a file for the time that the source is unavailable.
+    """A cache of ``SHOW GLOBAL VARIABLES``, kept in a file for when the source is unavailable.
 
     Args:
         directory: of the relay.
@@ -70,7 +70,10 @@ class SourceVariables:
             _LOG.warning("%s: %s", self._path, error.strerror or error)
 
     async def current(self, source: ConnectOptions | None) -> Mapping[str, Value] | None:
-        """Return the variables; asked again when they are older than ten seconds and the source can be asked."""
+        """Return the variables, refreshed if they are older than ten seconds.
+
+        Without a source, or if it does not answer in time, return the last known ones.
+        """
         if source is None or time.monotonic() - self._asked < _FRESH_SECONDS:
             return self._known
         async with self._asking:

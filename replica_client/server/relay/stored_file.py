@@ -1,4 +1,4 @@
-"""A binlog file of an archive, served as those on disk are."""
+"""A binlog file in an archive, served like those on disk."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HEAD_SIZE = 256 << 10
 
 
 class StoredFile(ServedFile):
-    """A finished file in an object store; it is fetched as a whole while somebody reads behind its head.
+    """A finished file in an object store, fetched as a whole for readers beyond its head.
 
-    Making one blocks.
+    The constructor blocks.
 
     Args:
-        archive: where it is.
-        epoch: of it.
+        archive: the archive that holds the file.
+        epoch: number of the file's epoch.
         stored_name: as the source called it.
         name: as clients know it.
         limit: see :class:`ServedFile`.
@@ -55,7 +55,7 @@ class StoredFile(ServedFile):
 
     @property
     def stored_name(self) -> str:
-        """Its name in the archive."""
+        """The file's name in the archive."""
         return self._stored_name
 
     def _size_on_disk(self) -> int:
@@ -63,17 +63,17 @@ class StoredFile(ServedFile):
         return size if self._limit is None else min(size, self._limit)
 
     def grow(self) -> bool:
-        """It never does."""
+        """Return False: a finished file never grows."""
         return False
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """Nothing is opened: :meth:`present` fetches."""
+        """Do nothing: :meth:`present` fetches the file."""
         yield
 
     @contextlib.asynccontextmanager
     async def present(self) -> AsyncIterator[None]:
-        """Fetch it, and keep it until the last reader has gone."""
+        """Fetch the file, and keep it until its last reader is done."""
         self._users += 1
         try:
             async with self._lock:
@@ -97,10 +97,10 @@ class StoredFile(ServedFile):
             raise
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to ``size`` bytes at a position.
+        """Return up to ``size`` bytes from a position.
 
         Raises:
-            ServerError: they are behind the head, and the file was not fetched.
+            ServerError: the bytes are after the head, and the file was not fetched.
         """
         size = min(size, self._base_size - position)
         if size <= 0:

@@ -41,7 +41,7 @@ _HOST_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 10.0
 _LASTING_SECONDS: Final = 10.0
 DISK_SECONDS: Final = 5.0
-"""How long to wait before a full disk is tried again."""
+"""Seconds to wait before a full disk is tried again."""
 
 _PROBE_HEARTBEAT: Final = 2.0
 _SILENT_PERIODS: Final = 2
@@ -65,7 +65,7 @@ class UpstreamOptions:
 
 
 class Upstream:
-    """Copies the source's files into the current epoch; begins a new one on another server.
+    """The relay's connection to its source; begins a new epoch when the source is another server.
 
     Args:
         hosts: of the source and of the servers that may take its place.
@@ -112,7 +112,7 @@ class Upstream:
         self._following: asyncio.Future[None] | None = None
 
     def change_hosts(self, hosts: Sequence[ConnectOptions]) -> None:
-        """Follow other servers from now on; their files must go on where those that are kept end."""
+        """Follow other servers from now on; their files must continue those already kept."""
         if list(hosts) == self._hosts:
             return
         self._hosts = list(hosts)
@@ -127,7 +127,7 @@ class Upstream:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Seconds that the newest event took to come here; without a connection also those since then."""
+        """Seconds that the newest event took to arrive, plus the seconds since contact was lost."""
         status = self.status
         if status is None or self.contact is None:
             return None
@@ -137,19 +137,21 @@ class Upstream:
         return status.delay + max(0.0, silent)
 
     async def variables(self) -> Mapping[str, Value] | None:
-        """Return the source's variables, asked at most every ten seconds; None when it was never asked."""
+        """Return the source's variables, at most ten seconds old; None if it was never asked."""
         return await self._source_variables.current(self._hosts[0] if self.connected else None)
 
     async def run(self) -> None:
-        """Follow until cancelled.
+        """Follow the source until cancelled.
 
-        With something to serve, no error of the source and no full disk ends the relay: it says what is wrong, serves
-        what it has, and tries again.
+        Once there is something to serve, no error of the source and no full disk ends the relay: it
+        reports
+        the error, serves the files it has, and tries again.
 
         Raises:
-            BackupError: what the source has does not follow what is kept, and there is nothing to serve.
-            ServerError: the only host refuses for a reason that another try does not change, and likewise.
-            OSError: the directory cannot be written, for another reason than a full disk, and likewise.
+            BackupError: the source does not continue the kept files, and there is nothing to serve.
+            ServerError: the only host refuses for good, and there is nothing to serve.
+            OSError: the directory cannot be written although the disk is not full; nothing to
+                serve.
         """
         failed = 0
         while True:
@@ -186,13 +188,13 @@ class Upstream:
                     await asyncio.sleep(0)
 
     def _is_lasting(self, error: ReplicaClientError | OSError, failed: int) -> bool:
-        """Whether another try is likely to end the same way, at every host."""
+        """Return whether another try would probably fail the same way at every host."""
         if not isinstance(error, ReplicaClientError):
             return True
         return not self._goes_on(error) or (failed > len(self._hosts) and _is_final(error))
 
     def _goes_on(self, error: ReplicaClientError) -> bool:
-        """Whether another host, or another try, may be better."""
+        """Return whether another host or another try may succeed."""
         if isinstance(error, ServerError) and error.errno in PASSING:
             return True
         return isinstance(error, TransportError) or len(self._hosts) > 1
@@ -228,9 +230,11 @@ class Upstream:
             await copying
 
     async def _watch(self, host: ConnectOptions) -> None:
-        """Return when the source no longer has what it sent: a reset leaves a dump that waits where it is.
+        """Return once the source no longer has the position that it sent.
 
-        The next connection says what is wrong. A source that grows is not asked.
+        After a RESET, a source leaves a waiting dump connected; the next connection reports the
+        error.
+        A source that grows is not asked.
         """
         before: tuple[str, int] | None = None
         while True:
@@ -247,7 +251,7 @@ class Upstream:
                     async with await SourceConnection.open(host) as connection:
                         listed = dict(await connection.binary_logs())
             except (ReplicaClientError, TimeoutError):
-                continue  # the dump itself will meet it
+                continue  # the dump itself reports this error
             if listed.get(status.file, 0) < status.position:
                 _LOG.warning(
                     "%s: %s has no position %d any more", host.address, status.file, status.position
@@ -264,7 +268,7 @@ class Upstream:
         self._on_growth(status.file)
 
     async def _epoch(self, host: ConnectOptions) -> tuple[Epoch, str]:
-        """The epoch of a host's server, and the file at which a new one begins."""
+        """Return the epoch for a host's server, and the first file of a new one (else empty)."""
         connection = await SourceConnection.open(host)
         async with connection:
             server = connection.server
@@ -303,7 +307,7 @@ class Upstream:
     async def _first_file(
         self, connection: SourceConnection, have: GtidSet | MariadbGtidSet
     ) -> str:
-        """The file in which a server itself would begin for one that has these GTIDs."""
+        """Return the file in which the server would begin a dump for these GTIDs."""
         dump = await connection.start_dump(
             DumpRequest(gtid_set=have), heartbeat_period=_PROBE_HEARTBEAT
         )
@@ -314,7 +318,7 @@ class Upstream:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error says that a disk is full."""
+    """Return whether an error reports a full disk."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -333,7 +337,7 @@ def _same(known: SourceIdentity, found: SourceIdentity) -> bool:
 
 
 def _is_final(error: ReplicaClientError) -> bool:
-    """Whether a host that answers so will answer so again."""
+    """Return whether a host that gave this error will probably give it again."""
     if isinstance(error, ServerError):
         return not isinstance(error, BinlogReadError) and error.errno not in PASSING
     return isinstance(error, BackupError | SourceChangedError)
