@@ -1,1 +1,1 @@
-"""Bytes in and out: the only place that slices them."""
+"""Read and write bytes; no other package slices them."""

@@ -1,4 +1,4 @@
-"""Text of bytes in UTF-8, nearly all of which is ASCII.
+"""Decode UTF-8 text, which is mostly ASCII.
 
 Compiled modules inline ``ascii_text.pxd`` instead of this file; the two are the same function.
 """
@@ -9,9 +9,11 @@ from typing import Any
 
 
 def text_of(data: Any, offset: int, size: int) -> str:
-    """The text of ``size`` bytes, which are there.
+    """Return `size` bytes at `offset` as text.
+
+    Bounds are not checked.
 
     Raises:
-        UnicodeDecodeError: they are not UTF-8.
+        UnicodeDecodeError: the bytes are not UTF-8.
     """
     return str(data[offset : offset + size], "utf-8")

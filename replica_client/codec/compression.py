@@ -1,7 +1,7 @@
 """Bounded decompression: zlib, MariaDB's compressed records, and zstd as a stream.
 
-No function here gives more bytes than its limit, whatever the input claims. The limit is the option
-``max_uncompressed_size`` (:class:`~replica_client.binlog.options.DecodeOptions`).
+No function returns more bytes than its limit, whatever size the input claims. The limit is the
+option ``max_uncompressed_size`` (:class:`~replica_client.binlog.options.DecodeOptions`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MAX_ZSTD_WINDOW = 1 << 27
 
 
 class ByteSource(Protocol):
-    """What gives bytes bit by bit: a decompressor, or bytes that were never compressed."""
+    """A byte stream: a decompressor, or bytes that were never compressed."""
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer only at the end."""
+        """Return up to ``size`` bytes; fewer only at the end."""
         ...
 
 
@@ -30,12 +30,13 @@ def inflate(data: bytes, limit: int, expected_size: int | None = None) -> bytes:
 
     Args:
         data: the whole stream.
-        limit: bytes that the result may have.
-        expected_size: size that the result must have, when it is known.
+        limit: the most bytes that the result may have.
+        expected_size: the size that the result must have, if known.
 
     Raises:
         LimitExceededError: the result would be larger than ``limit``.
-        BinlogDecodeError: not a complete zlib stream, or not of the expected size.
+        BinlogDecodeError: the stream is incomplete or broken, or the result has another
+            size.
     """
     if expected_size is not None and expected_size > limit:
         raise _limit_exceeded(limit)
@@ -94,7 +95,7 @@ def deflate_record(data: bytes, level: int = 6) -> bytes:
 
 
 class BoundedReader:
-    """Reads a :class:`ByteSource`, never more than ``limit`` bytes of it."""
+    """A reader of a :class:`ByteSource` that reads at most ``limit`` bytes."""
 
     __slots__ = ("_failure", "_limit", "_read", "_source")
 
@@ -112,10 +113,10 @@ class BoundedReader:
         return self._read
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes, fewer only at the end.
+        """Return up to ``size`` bytes; fewer only at the end.
 
         Raises:
-            LimitExceededError: more than the limit was asked for and is there.
+            LimitExceededError: the source has more bytes than the limit.
             BinlogDecodeError: the compressed bytes are broken.
         """
         allowed = self._limit - self._read
@@ -130,7 +131,7 @@ class BoundedReader:
 
 
 def zstd_reader(data: bytes, limit: int) -> BoundedReader:
-    """A stream over zstd frames, decompressed as it is read.
+    """Return a reader that decompresses zstd frames while it is read.
 
     Raises:
         ConfigError: the package ``zstandard`` is not installed.
@@ -143,7 +144,7 @@ def zstd_reader(data: bytes, limit: int) -> BoundedReader:
 
 
 def zstd_compress(data: bytes, level: int = 3) -> bytes:
-    """One zstd frame.
+    """Compress bytes into one zstd frame.
 
     Raises:
         ConfigError: the package ``zstandard`` is not installed.

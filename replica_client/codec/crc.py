@@ -1,7 +1,7 @@
 """CRC-32 of events (the polynomial of zlib, IEEE 802.3).
 
-Compiled modules inline ``crc.pxd`` instead of :func:`valid_until` and :func:`cut_valid`; they are the
-same functions.
+Compiled modules inline ``crc.pxd`` instead of :func:`valid_until` and :func:`cut_valid`; both forms
+return the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SHORT = 512
 
 
 def crc32(data: bytes | memoryview, start: int = 0) -> int:
-    """CRC-32 of ``data``; ``start`` is the CRC of the bytes that come before it."""
+    """Return the CRC-32 of ``data``; ``start`` is the CRC of the bytes that come before it."""
     return _zlib_crc32(data, start)
 
 
@@ -23,16 +23,16 @@ def _is_valid(event: memoryview) -> bool:
 
 
 def valid_until(data: Any, marks: Any, first: int, last: int) -> int:
-    """Which is the first of some events that does not end with the CRC-32 of its other bytes.
+    """Return the index of the first event whose last four bytes are not its CRC-32.
 
     Args:
-        data: where they are.
-        marks: of each one the offset where it begins and the one behind it.
-        first: index of the first one to look at.
-        last: index behind the last one.
+        data: the memory of the events.
+        marks: start and end offset of each event.
+        first: index of the first event to check.
+        last: index after the last event to check.
 
     Returns:
-        its index; ``last`` when all do.
+        the index; ``last`` if every event has its CRC-32.
     """
     view = memoryview(data)
     for index in range(first, last):
@@ -44,22 +44,22 @@ def valid_until(data: Any, marks: Any, first: int, last: int) -> int:
 def cut_valid(
     data: Any, at: int, end: int, marks: Any, last: int, room: int, most: int, stops: Any
 ) -> int:
-    """Mark the events that begin at an offset, as long as they are short and end with their CRC-32.
+    """Mark short events from an offset on, up to the first one without a right CRC-32.
 
-    It may stop before any of them: the compiled form looks at four together, and not at fewer.
+    It may stop earlier: the compiled form checks only groups of four events.
 
     Args:
-        data: where they are, with headers of 19 bytes.
-        at: offset of the first one.
-        end: offset behind what is there.
-        marks: gets of each one the offset where it begins and the one behind it.
+        data: events with headers of 19 bytes.
+        at: offset of the first event.
+        end: offset after the last byte.
+        marks: receives the start and end offset of each event.
         last: index of the first mark to set.
-        room: index behind the last mark that can be set.
-        most: bytes that an event may have.
-        stops: is true for the types of events to stop before.
+        room: number of marks that fit.
+        most: the most bytes that an event may have.
+        stops: true for the event types to stop before.
 
     Returns:
-        the index behind the last mark set.
+        the index after the last mark set.
     """
     view = memoryview(data)
     while last < room and end - at >= _HEADER:

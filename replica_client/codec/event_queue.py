@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Events that were received or read and wait to be decoded, in one piece of memory that is used again.
+"""A queue of encoded events in one reused buffer, between the network or a file and the decoder.
 
-Bytes come in at the end, are cut into events where they lie (:class:`~.wire.framing.PacketFramer`
-cuts packets, :meth:`EventQueue.split` files), and leave at the front. Nothing is copied between the
+Bytes are appended at the end, cut into events in place (:class:`~.wire.framing.PacketFramer` cuts
+packets, :meth:`EventQueue.split` files), and removed at the front. Nothing is copied between the
 system call and the decoder.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible; elsewhere it runs as plain Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
     from replica_client.codec.turns import Turn
 
 CAPACITY = 2 << 20
-"""Bytes of memory that a queue begins with, and goes back to when it is empty after it had many."""
+"""Initial size of a queue's buffer; an empty queue shrinks a large buffer to this size."""
 
 _KEPT = cython.declare(cython.Py_ssize_t, 16 << 20)
 _HUGE = cython.declare(cython.Py_ssize_t, 64 << 20)
@@ -37,7 +37,7 @@ _HEADER = cython.declare(cython.Py_ssize_t, 19)
 
 @cython.cfunc
 def _room_of(size: cython.Py_ssize_t) -> bytearray:
-    """So many bytes, which nobody has set where that saves touching them."""
+    """Allocate a buffer; the compiled form does not initialize it."""
     room: bytearray = (
         PyByteArray_FromStringAndSize(cython.NULL, size) if cython.compiled else bytearray(size)
     )
@@ -47,10 +47,10 @@ def _room_of(size: cython.Py_ssize_t) -> bytearray:
 @cython.final
 @cython.cclass
 class EventQueue:
-    """Events in order, and behind the last one bytes that are not cut yet.
+    """Events in order, followed by bytes that are not cut into events yet.
 
     Attributes:
-        waiting: bytes of the events.
+        waiting: number of bytes of the events.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -61,54 +61,54 @@ class EventQueue:
         self._marks_memory = bytearray(16 * _FIRST_MARKS)
         self.marks: Any = longs(self._marks_memory)
         self._marks_capacity = _FIRST_MARKS
-        # Marks of events: indexes of the first and behind the last; offsets of the bytes behind.
+        # Indexes of the first event's mark and after the last one; offsets of the uncut bytes.
         self.first = self.last = 0
-        # Those of the events, one behind the other, whose checksums :meth:`split` found right.
+        # Indexes of the first and after the last event with a verified checksum.
         self.first_valid = self.last_valid = 0
         self.tail = self.filled = 0
         self.waiting = 0
 
     def __len__(self) -> int:
-        """How many events there are."""
+        """Return the number of events."""
         return int(self.last - self.first)
 
     @property
     def uncut(self) -> int:
-        """How many bytes are not cut yet."""
+        """Number of bytes that are not cut into events yet."""
         return int(self.filled - self.tail)
 
     def peek(self, offset: int, size: int) -> bytes:
-        """Bytes at an offset of those that are not cut."""
+        """Return `size` of the uncut bytes, from `offset` on."""
         at: cython.Py_ssize_t = self.tail + offset
         return bytes(self.data[at : at + size])
 
     def event(self, index: int) -> bytes:
-        """The bytes of an event."""
+        """Return the bytes of an event."""
         mark: cython.Py_ssize_t = 2 * (self.first + index)
         start: cython.Py_ssize_t = self.marks[mark]
         end: cython.Py_ssize_t = self.marks[mark + 1]
         return bytes(self.data[start:end])
 
     def take(self) -> bytes:
-        """The first event, which the queue has no more; nor does it keep the memory of a very large one."""
+        """Remove the first event and return its bytes; free the memory of a very large one."""
         found = self.event(0)
         self.drop(1)
         return found
 
     def take_all(self) -> list[bytes]:
-        """All events, which the queue has no more."""
+        """Remove all events and return their bytes."""
         found = [self.event(index) for index in range(len(self))]
         self.drop(len(found))
         return found
 
     def drop(self, count: cython.Py_ssize_t) -> None:
-        """Forget the first events."""
+        """Remove the first `count` events."""
         i: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.first
         marks: cython.p_longlong = self.marks
         gone: cython.longlong = 0
         if 2 * count > self.last - first:
-            # Fewer stay than go.
+            # Fewer events stay than are removed: subtract the sizes of those.
             gone = self.waiting
             for i in range(first + count, self.last):
                 gone -= marks[2 * i + 1] - marks[2 * i]
@@ -132,38 +132,38 @@ class EventQueue:
             if self.first < self.last:
                 begin = marks[2 * self.first]
             if self.filled - begin <= _KEPT:
-                # A very large event is gone; what came behind it does not keep its memory.
+                # A very large event was removed: do not keep its buffer for the few bytes after it.
                 self._move_out(begin, 2 * _KEPT)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all events and uncut bytes."""
         self.tail = self.filled
         self.drop(len(self))
 
     def room(self, size: int) -> memoryview:
-        """Memory for so many more bytes; :meth:`received` tells how many were written there."""
+        """Return memory for `size` more bytes; report what is written there to :meth:`received`."""
         self._make_room(size)
         return memoryview(self._memory)[self.filled : self.filled + size]
 
     def received(self, size: int) -> None:
-        """Bytes were written into the memory of :meth:`room`."""
+        """Add `size` bytes, which were written into the memory of :meth:`room`, as uncut bytes."""
         self.filled += size
 
     def put(self, data: bytes) -> None:
-        """Take more bytes."""
+        """Append a copy of `data`."""
         raw: cython.p_const_uchar = data
         self._make_room(len(data))
         copy_bytes(self.data, self.filled, raw, 0, len(data))
         self.filled += len(data)
 
     def lend(self, memory: memoryview, offset: int) -> None:
-        """Have the bytes to come lie in a memory of somebody else, which is only read.
+        """Read from a borrowed buffer, without copying or writing to it.
 
-        :meth:`received` takes them in; nothing is copied.
+        Report to :meth:`received` how many of its bytes are ready.
 
         Args:
-            memory: of bytes, contiguous.
-            offset: of the first one.
+            memory: contiguous bytes.
+            offset: of the first byte to read.
         """
         self._lent = memory
         if cython.compiled:
@@ -177,15 +177,15 @@ class EventQueue:
 
     @property
     def left(self) -> int:
-        """How many bytes can still be taken in where the memory is."""
+        """Number of bytes that fit at the end of the current buffer."""
         return int(self._capacity - self.filled)
 
     def pass_over(self, size: int) -> None:
-        """Forget the first of the bytes that are not cut."""
+        """Discard the first `size` uncut bytes."""
         self.tail += size
 
     def cut(self, size: int) -> None:
-        """The first of the bytes that are not cut are an event."""
+        """Make an event of the first `size` uncut bytes."""
         self._mark(self.tail, self.tail + size)
         self.tail += size
 
@@ -196,16 +196,17 @@ class EventQueue:
         checks: cython.bint = False,
         turn: Turn | None = None,
     ) -> int:
-        """Cut events with headers of 19 bytes, up to one of a type of ``formats`` or a wrong size.
+        """Cut events with headers of 19 bytes, up to a type in ``formats`` or a wrong size.
 
         Args:
-            max_event_size: bytes that one may have.
+            max_event_size: the most bytes that an event may have.
             formats: type codes.
-            checks: look at the checksums of short events, which costs least here.
-            turn: this thread has it, and gives it meanwhile.
+            checks: also verify the checksums of short events, which is cheapest
+                here.
+            turn: the lock of this thread, released while checksums are verified.
 
         Returns:
-            the bytes of the events.
+            the number of bytes that were cut.
         """
         data: cython.p_uchar = self.data
         marks: cython.p_longlong = self.marks
@@ -248,10 +249,10 @@ class EventQueue:
         return int(size)
 
     def verify(self, turn: Turn | None = None) -> None:
-        """Look at the checksums of all events, as far as they are right.
+        """Verify the checksums of the events in order, up to the first wrong one.
 
         Args:
-            turn: this thread has it, and gives it meanwhile.
+            turn: the lock of this thread, released meanwhile.
         """
         first: cython.Py_ssize_t = self.first
         begin: cython.Py_ssize_t = first
@@ -271,7 +272,7 @@ class EventQueue:
     def _cut_valid(
         self, max_event_size: cython.longlong, stops: cython.p_uchar, turn: Turn | None
     ) -> cython.int:
-        """Mark short events as long as their checksums are right."""
+        """Cut short events with right checksums."""
         at: cython.Py_ssize_t = self.tail
         last: cython.Py_ssize_t = self.last
         first: cython.Py_ssize_t = last
@@ -305,14 +306,14 @@ class EventQueue:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes."""
+        """Make sure that `size` more bytes fit: reuse free space or move to a larger buffer."""
         begin: cython.Py_ssize_t = self.tail
         if self.first < self.last:
             begin = self.marks[2 * self.first]
         used: cython.Py_ssize_t = self.filled - begin
         if self._lent is not None:
             return self._move_out(begin, used + size)
-        # What stays is moved to the front where that costs less than what was taken in meanwhile.
+        # Few bytes stay: moving them costs less than the removed bytes did.
         if begin and used <= _SMALL and used <= begin:
             self._move_to_front()
             begin = 0
@@ -326,7 +327,7 @@ class EventQueue:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _move_out(self, begin: cython.Py_ssize_t, capacity: cython.Py_ssize_t) -> cython.int:
-        """Have what lies from ``begin`` on in a memory of this size."""
+        """Move the bytes from ``begin`` on to a new buffer."""
         used: cython.Py_ssize_t = self.filled - begin
         grown = _room_of(capacity)
         raw: cython.p_uchar = grown
@@ -347,7 +348,7 @@ class EventQueue:
         return self._renumber(begin)
 
     def _renumber(self, begin: cython.Py_ssize_t) -> int:
-        """The bytes from ``begin`` on are at the front now."""
+        """Adjust all offsets after the bytes from ``begin`` on were moved to the front."""
         i: cython.Py_ssize_t
         for i in range(2 * self.first, 2 * self.last):
             self.marks[i] -= begin
@@ -358,7 +359,7 @@ class EventQueue:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _mark(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """An event lies there."""
+        """Append the mark of an event."""
         if self.last == self._marks_capacity:
             self._more_marks()
         self.marks[2 * self.last] = start
@@ -368,7 +369,7 @@ class EventQueue:
         return 0
 
     def _more_marks(self) -> None:
-        """Have room for more marks: those of events that are gone, or more memory."""
+        """Make space for more marks: reuse that of removed events, or grow the mark buffer."""
         count: cython.Py_ssize_t = self.last - self.first
         memory = self._marks_memory
         if self.first < count:

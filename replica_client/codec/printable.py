@@ -1,4 +1,4 @@
-"""Text of others for a terminal or a log."""
+"""Foreign text, made safe for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _FIRST_BYTES: Final = (b"\x7f", b"\xc2", b"\xd8\x9c", b"\xe2\x80", b"\xe2\x81")
 
 
 def escaped_json(text: str) -> str:
-    """Return JSON with escapes for what steers a terminal, and JSON leaves alone: DEL, C1, line ends, directions."""
+    """Return JSON with more characters escaped: those that control a terminal.
+
+    JSON itself allows DEL, C1 controls, line separators and marks of direction.
+    """
     if text.isascii() and "\x7f" not in text:
         return text
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -28,7 +31,7 @@ def escaped_json_lines(lines: bytes | bytearray) -> bytes | bytearray:
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes, so that a value cannot steer the terminal."""
+    """Return text with control characters as escapes, so that it cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -38,7 +41,7 @@ def printable(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the known name that was probably meant, or at the names that there are; ``""`` without any."""
+    """Return a hint: the known name probably meant, or all of them; ``""`` if there are none."""
     import difflib  # most runs have no such error
 
     names = sorted(known)

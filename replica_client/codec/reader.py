@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from replica_client.errors import ShortBufferError
 
-# A first byte from which on a length-encoded integer is longer than that byte, or none.
+# The smallest first byte that is not a length-encoded integer of one byte.
 _LONG = 0xFB
 
 
 class ByteReader:
-    """Reads protocol fields from ``data[start:end]``, moving a cursor.
+    """A reader of protocol fields in ``data[start:end]``, with a cursor.
 
-    Integers are little-endian unless a method says otherwise. Every method raises
-    :class:`~replica_client.errors.ShortBufferError` when the field does not fit, and then leaves the
-    cursor where it was.
+    Integers are little-endian unless a method says otherwise. A method raises
+    :class:`~replica_client.errors.ShortBufferError`, and leaves the cursor where it was, if the
+    field does not fit.
     """
 
     __slots__ = ("_data", "_end", "_offset", "_start")
@@ -29,12 +29,12 @@ class ByteReader:
 
     @property
     def offset(self) -> int:
-        """Bytes consumed since the start of this reader."""
+        """Number of bytes read since the start."""
         return self._offset - self._start
 
     @property
     def remaining(self) -> int:
-        """Bytes left."""
+        """Number of bytes left."""
         return self._end - self._offset
 
     def _advance(self, size: int, what: str = "field") -> int:
@@ -45,46 +45,46 @@ class ByteReader:
         return at
 
     def uint(self, size: int) -> int:
-        """An unsigned integer of ``size`` bytes."""
+        """Read an unsigned integer of ``size`` bytes."""
         at = self._advance(size, "integer")
         return int.from_bytes(self._data[at : at + size], "little")
 
     def sint(self, size: int) -> int:
-        """A two's complement integer of ``size`` bytes."""
+        """Read a two's complement integer of ``size`` bytes."""
         at = self._advance(size, "integer")
         return int.from_bytes(self._data[at : at + size], "little", signed=True)
 
     def uint_be(self, size: int) -> int:
-        """An unsigned big-endian integer of ``size`` bytes."""
+        """Read an unsigned big-endian integer of ``size`` bytes."""
         at = self._advance(size, "integer")
         return int.from_bytes(self._data[at : at + size], "big")
 
     def take(self, size: int, what: str = "bytes") -> bytes:
-        """``size`` bytes."""
+        """Read ``size`` bytes."""
         at = self._advance(size, what)
         return bytes(self._data[at : at + size])
 
     def rest(self) -> bytes:
-        """All bytes that are left."""
+        """Read all bytes that are left."""
         at = self._advance(self._end - self._offset)
         return bytes(self._data[at : self._end])
 
     def left(self) -> bytes:
-        """All bytes that are left, without moving."""
+        """Return all bytes that are left, without moving the cursor."""
         return bytes(self._data[self._offset : self._end])
 
     def peek(self) -> int:
-        """The next byte as an integer, without moving."""
+        """Return the next byte as an integer, without moving the cursor."""
         if self._offset >= self._end:
             raise ShortBufferError(self.offset, 1, 0, "byte")
         return self._data[self._offset]
 
     def skip(self, size: int) -> None:
-        """Move over ``size`` bytes."""
+        """Skip ``size`` bytes."""
         self._advance(size)
 
     def nul_string(self) -> bytes:
-        """Bytes up to a NUL, which is consumed and not returned."""
+        """Read bytes up to a NUL; the NUL is consumed and not returned."""
         at = self._data.find(b"\0", self._offset, self._end)
         if at < 0:
             raise ShortBufferError(self.offset, self.remaining + 1, self.remaining, "NUL string")
@@ -93,7 +93,7 @@ class ByteReader:
         return value
 
     def lenenc(self) -> int:
-        """A length-encoded integer (1, 3, 4 or 9 bytes); 0xfb and 0xff are refused.
+        """Read a length-encoded integer (1, 3, 4 or 9 bytes); refuse 0xfb and 0xff.
 
         Spec: MySQL "Protocol::LengthEncodedInteger".
         """
@@ -108,7 +108,7 @@ class ByteReader:
         return int.from_bytes(self._data[at + 1 : at + 1 + size], "little")
 
     def lenenc_bytes(self) -> bytes:
-        """Bytes with a length-encoded length before them."""
+        """Read bytes that follow their length-encoded length."""
         at = self._offset
         size = self.lenenc()
         if size > self.remaining:
@@ -117,7 +117,7 @@ class ByteReader:
         return self.take(size)
 
     def lenenc_strings(self, count: int) -> tuple[bytes, ...]:
-        """``count`` times bytes with a length-encoded length before them."""
+        """Read ``count`` byte strings, each after its length-encoded length."""
         data, at, end = self._data, self._offset, self._end
         strings: list[bytes] = []
         while len(strings) < count:

@@ -1,4 +1,4 @@
-"""A cache of what was decoded, bounded by entries and by the bytes of the large ones."""
+"""A cache of decoded values, limited by the number of entries and the bytes of large ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SMALL = 16 << 10
 
 
 class SizedCache(dict[_Key, _Value]):
-    """A dict to look things up in, and :meth:`put` to fill it; it begins anew when it is full.
+    """A dict that is filled by :meth:`put` and empties itself when it is full.
 
     Args:
-        most: entries.
-        most_bytes: bytes that the large entries were decoded from, together. A single larger one is kept as
-            long as no other large one comes.
-        small: bytes up to which an entry is not large.
+        most: the most entries.
+        most_bytes: the most bytes that all large entries were decoded from. One larger
+            entry is kept until the next large one comes.
+        small: the most bytes of an entry that is not large.
     """
 
     def __init__(self, most: int, most_bytes: int = 4 << 20, small: int = SMALL) -> None:
@@ -28,7 +28,7 @@ class SizedCache(dict[_Key, _Value]):
         self._bytes = 0
 
     def put(self, key: _Key, value: _Value, size: int) -> None:
-        """Keep a value that was decoded from ``size`` bytes."""
+        """Add a value that was decoded from ``size`` bytes."""
         if key not in self:
             if size <= self._small:
                 size = 0
@@ -38,6 +38,6 @@ class SizedCache(dict[_Key, _Value]):
         self[key] = value
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         super().clear()
         self._bytes = 0

@@ -1,11 +1,11 @@
-"""Threads that decode take turns at what needs the interpreter.
+"""A lock with which decoding threads take turns at work that needs the interpreter.
 
-PyArrow lets the interpreter's lock go for each buffer and each array, for less than a microsecond. Where another
-thread waits for it, each of these hands the interpreter over, which costs a hundred times as much. A thread that
-decodes therefore has the turn, and gives it back only for what takes long without the interpreter: reading, and
-decoding what was read. The others wait for the turn meanwhile, and not for the interpreter.
+PyArrow releases the GIL for each buffer and each array, for less than a microsecond. If another
+thread waits for the GIL, every release switches threads, which costs a hundred times as much. A
+decoding thread therefore holds a :class:`Turn`, and releases it only for long work without the GIL:
+reading, and decoding the bytes read. The other threads wait for the turn instead of the GIL.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible; elsewhere it runs as plain Python.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if cython.compiled:
     )
 
 _TRIES = cython.declare(cython.int, 4000)
-# A thread that sleeps takes longer to wake than most turns last: it asks so often before it does.
+# Waking a sleeping thread takes longer than most turns last, so a thread tries this often first.
 
 
 @cython.final
 @cython.cclass
 class Turn:
-    """A lock that one of several decoding threads has.
+    """A lock held by one of several decoding threads.
 
-    As plain Python it is none: the interpreter's own lock is held then but for reading.
+    In plain Python it does nothing: decoding holds the GIL then, except while reading.
     """
 
     if cython.compiled:
@@ -62,20 +62,20 @@ class Turn:
         PyThread_release_lock(self._lock)
 
     def take(self) -> None:
-        """Wait until no other thread has it."""
+        """Wait for the lock and take it."""
         if cython.compiled:
             with cython.nogil:
                 self._take()
 
     def give(self) -> None:
-        """Let another thread have it."""
+        """Release the lock."""
         if cython.compiled:
             self._give()
 
 
 @contextmanager
 def outside(turn: Turn | None) -> Iterator[None]:
-    """Give a turn meanwhile; None: there is none to give."""
+    """Release a turn inside the block; do nothing for None."""
     if turn is None:
         yield
         return

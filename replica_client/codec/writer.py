@@ -1,4 +1,4 @@
-"""Builds byte strings field by field, the mirror of :mod:`replica_client.codec.reader`."""
+"""Write protocol fields into bytes; the counterpart of :mod:`replica_client.codec.reader`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from replica_client.errors import EncodeError
 
 
 class ByteWriter:
-    """Appends protocol fields; every method returns the writer, :meth:`done` the bytes."""
+    """A writer of protocol fields; methods return the writer, :meth:`done` the bytes."""
 
     __slots__ = ("_data",)
 
@@ -26,7 +26,7 @@ class ByteWriter:
         return self
 
     def uint(self, value: int, size: int) -> Self:
-        """An unsigned little-endian integer."""
+        """Append an unsigned little-endian integer."""
         try:
             self._data += value.to_bytes(size, "little")
         except OverflowError as error:
@@ -34,27 +34,27 @@ class ByteWriter:
         return self
 
     def sint(self, value: int, size: int) -> Self:
-        """A two's complement little-endian integer."""
+        """Append a two's complement little-endian integer."""
         return self._integer(value, size, "little", signed=True)
 
     def uint_be(self, value: int, size: int) -> Self:
-        """An unsigned big-endian integer."""
+        """Append an unsigned big-endian integer."""
         return self._integer(value, size, "big", signed=False)
 
     def raw(self, value: bytes) -> Self:
-        """Bytes as they are."""
+        """Append bytes as they are."""
         self._data += value
         return self
 
     def nul_string(self, value: bytes) -> Self:
-        """Bytes and a NUL."""
+        """Append bytes and a NUL."""
         if b"\0" in value:
             raise EncodeError("a NUL-terminated string cannot hold a NUL")
         self._data += value + b"\0"
         return self
 
     def lenenc(self, value: int) -> Self:
-        """A length-encoded integer in its shortest form."""
+        """Append a length-encoded integer in its shortest form."""
         if value < 0xFB:
             return self.uint(value, 1)
         for prefix, size in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
@@ -63,9 +63,9 @@ class ByteWriter:
         raise EncodeError(f"{value} does not fit into a length-encoded integer")
 
     def lenenc_bytes(self, value: bytes) -> Self:
-        """Bytes with their length-encoded length before them."""
+        """Append bytes after their length-encoded length."""
         return self.lenenc(len(value)).raw(value)
 
     def done(self) -> bytes:
-        """Everything written."""
+        """Return all bytes written."""
         return bytes(self._data)

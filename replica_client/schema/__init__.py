@@ -1,4 +1,4 @@
-"""Table shapes: names and types of columns, from what the binlog says about them."""
+"""Table schemas: names and types of columns, from table maps, DDL and information_schema."""
 
 from replica_client.schema.shape import ColumnShape, TableShape
 

@@ -1,4 +1,4 @@
-"""The tables and databases as they are at a moment, and what statements do to them."""
+"""A catalog of tables and databases at one moment, and the changes that statements make to it."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from replica_client.schema.names import casefold_name
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The table is known not to exist."""
+    """A table that is known not to exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """What the table looks like must be read again, and proven.
+    """A table whose definition must be read again and verified.
 
     Attributes:
         reason: why.
-        last: what it looked like before, when that is known.
+        last: the previous definition, if it was known.
     """
 
     reason: str
@@ -61,28 +61,29 @@ class Unverified:
 
 
 TableState = TableModel | Absent | Unverified
-"""What is known of a table; None where nothing is."""
+"""The known state of a table; None if nothing is known about it."""
 
 ABSENT = Absent()
 
-# The oldest MariaDB on which it was seen.
+# The oldest MariaDB on which this was seen.
 _RENAMES_TEMPORARY = (10, 11, 0)
-# MySQL whose CONVERT TO gives TEXT columns of the same statement the size of the old column; 5.6 does not.
+# From this MySQL on, a column that becomes TEXT with CONVERT TO gets the size of the old type.
 _RESIZES = (8, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a statement did to a table or database.
+    """A change to a table or database by a statement.
 
     Attributes:
-        kind: what was done.
-        table: database and table before; ``""`` for the table when it is about a database.
-        before: what was known of it before.
-        after: what is known of it now; under its new name after a rename.
-        others: more tables that the statement changes with it: its new name, what a partition became.
-        new_name: database and table that it is called from now on, where that is another one; also of a table whose
-            definition is not known.
+        kind: of the change.
+        table: database and table before the change; the table is ``""`` for a change to a database.
+        before: the state before.
+        after: the state now; under the new name after a rename.
+        others: other tables that the statement changes: the new name, the table made of a
+            partition.
+        new_name: database and table from now on, if the name changes; also if the definition is not
+            known.
     """
 
     kind: ChangeKind
@@ -94,30 +95,30 @@ class TableChange:
 
 
 class Catalog(Protocol):
-    """Where states are kept."""
+    """A store of table and database states."""
 
     def table(self, name: TableName) -> TableState | None:
-        """What is known of a table."""
+        """Return the known state of a table; None if nothing is known."""
         ...
 
     def set_table(self, name: TableName, state: TableState | None) -> None:
-        """Keep what is known of a table from now on."""
+        """Set the state of a table from now on."""
         ...
 
     def database(self, name: str) -> DatabaseModel:
-        """What is known of a database."""
+        """Return the known definition of a database."""
         ...
 
     def set_database(self, name: str, model: DatabaseModel) -> None:
-        """Keep what is known of a database from now on."""
+        """Set the definition of a database from now on."""
         ...
 
     def known_tables(self, database: str | None = None) -> list[TableName]:
-        """The tables of a database, or of all, of which something is known."""
+        """Return the known tables of a database, or of all databases."""
         ...
 
     def databases(self) -> list[str]:
-        """The databases of which something is known."""
+        """Return the known databases."""
         ...
 
 
@@ -136,14 +137,14 @@ def apply(
     temporary: set[tuple[int, str, str]],
     in_other_case: Callable[[TableName], bool] = lambda _: False,
 ) -> list[TableChange]:
-    """Let a statement change the catalog.
+    """Apply a statement to the catalog and return the changes.
 
     Args:
-        catalog: what is changed.
-        meaning: of the statement.
+        catalog: the catalog to change.
+        meaning: the parsed statement.
         context: of the statement.
-        temporary: temporary tables by thread, which hide others of their name; changed, too.
-        in_other_case: whether a name may be that of a table which is known in another letter case.
+        temporary: temporary tables by thread, which hide tables of the same name; updated.
+        in_other_case: returns whether a known table may have this name in another letter case.
     """
     return list(_Applier(catalog, context, temporary, in_other_case).apply(meaning))
 
@@ -164,7 +165,7 @@ class _Applier:
     def apply(self, meaning: Meaning) -> Iterator[TableChange]:
         failed = self._context.error_code
         if failed and not isinstance(meaning, (DropTables, DropDatabase, Unrelated)):
-            # It ended with an error, and is in the binlog: a part of it may be done.
+            # It failed but was logged: a part of it may have been done.
             meaning = uncertain(meaning, f"the statement ended with error {failed} on the source")
         match meaning:
             case Unrelated():
@@ -189,12 +190,12 @@ class _Applier:
                 yield from self._not_understood(meaning)
 
     def _is_temporary(self, table: TableName) -> bool:
-        """Whether a name in the statement is that of a temporary table which is known."""
+        """Return whether a name in the statement means a known temporary table."""
         known = (self._context.thread_id, *table) in self._temporary
         return known and self._context.uses_temporary is not False
 
     def _is_of_temporary(self, table: TableName) -> bool:
-        """The same in a statement that is of one table: known or not, it is what the statement used."""
+        """Return whether the statement's only table is temporary, whether or not it is known."""
         return bool(self._context.uses_temporary) or self._is_temporary(table)
 
     def _create(self, meaning: CreateTable | CreateLike | CreateSequence) -> Iterator[TableChange]:
@@ -206,7 +207,7 @@ class _Applier:
         may_exist = meaning.if_not_exists and not meaning.or_replace and not self._context.is_done
         if may_exist and not self._can_create(before, table):
             if before is None:
-                # Perhaps it was there before, and looks otherwise.
+                # The table may have existed before, with another definition.
                 state = Unverified("CREATE TABLE IF NOT EXISTS: it may have been there before")
                 self._catalog.set_table(table, state)
             return
@@ -219,7 +220,7 @@ class _Applier:
         yield TableChange("create_table", table, before, after)
 
     def _can_create(self, before: TableState | None, table: TableName) -> bool:
-        """Whether it is certain that the table was not there."""
+        """Return whether the table certainly did not exist."""
         if before is None:
             return self._catalog.database(table[0]).complete
         return isinstance(before, Absent)
@@ -247,7 +248,7 @@ class _Applier:
         return _with_columns(meaning, columns, charset).renamed(database, name)
 
     def _is_like_temporary(self, meaning: CreateLike) -> bool:
-        """Whether a table is made like a temporary one of the session."""
+        """Return whether CREATE TABLE … LIKE copies a temporary table of the session."""
         if meaning.or_replace and not isinstance(self._catalog.table(meaning.table), Absent):
             # MariaDB flags each CREATE OR REPLACE that finds its table.
             return self._is_temporary(meaning.model)
@@ -307,7 +308,7 @@ class _Applier:
             yield joined
 
     def _default_charset(self, database: str) -> str | None:
-        """Default character set of new tables; None where it is not certain."""
+        """Return the default character set of new tables; None where it is uncertain."""
         model = self._catalog.database(database)
         if self._context.is_mariadb and casefold_name(database) == casefold_name(
             self._context.database
@@ -316,9 +317,9 @@ class _Applier:
         return model.charset
 
     def _converted_charset(self, database: str) -> str | None:
-        """What CONVERT TO CHARACTER SET DEFAULT means for a table of a database; None where it is not certain.
+        """Return the character set of CONVERT TO CHARACTER SET DEFAULT; None where it is uncertain.
 
-        For MySQL it is the default of the session's database, whatever the table's.
+        MySQL uses the default of the session's database, MariaDB that of the table's.
         """
         if self._context.is_mariadb:
             return self._default_charset(database)
@@ -327,7 +328,7 @@ class _Applier:
         return self._catalog.database(self._context.database).charset_in(self._context.thread_id)
 
     def _may_keep_default(self, table: TableModel, meaning: AlterTable) -> bool:
-        """Whether MySQL 5.6 may have kept a table's default character set at a CONVERT TO.
+        """Return whether MySQL 5.6 may have kept the default character set at a CONVERT TO.
 
         It does so where no column changes and no other clause makes a new table.
         """
@@ -341,7 +342,7 @@ class _Applier:
         return alone and charsets <= {last.charset, BINARY}
 
     def _as_kept(self, table: TableModel) -> TableModel:
-        """MySQL before 8.0 loses labels in character sets of wide characters when it alters a table."""
+        """Return a table without the labels that MySQL before 8.0 loses when it alters a table."""
         if self._context.is_mariadb or self._context.version >= (8, 0, 0):
             return table
         columns = tuple(
@@ -351,7 +352,7 @@ class _Applier:
         return replace(table, columns=columns)
 
     def _moved(self, state: TableState | None, name: TableName) -> TableState:
-        """Keep a table's state under its new name."""
+        """Return a table's state under its new name."""
         if isinstance(state, TableModel):
             state = state.renamed(*name)
         elif state is None or isinstance(state, Absent):
@@ -360,7 +361,7 @@ class _Applier:
         return state
 
     def _rename(self, old: TableName, new: TableName, *, if_exists: bool) -> Iterator[TableChange]:
-        # MySQL renames no temporary tables; MariaDB does, and flags no event of it.
+        # MariaDB renames temporary tables, without a flag in the event; MySQL never does.
         if self._context.is_mariadb and (self._context.thread_id, *old) in self._temporary:
             if self._context.version < _RENAMES_TEMPORARY:
                 reason = "RENAME TABLE of a name that a temporary table has, too"
@@ -374,7 +375,7 @@ class _Applier:
         if is_none and (self._context.is_mariadb or not is_taken):
             return  # a view, or a temporary table that is not known
         if self._context.is_mariadb and is_taken:
-            # Of a temporary table that is not known and hides another, or what is known is not true any more.
+            # Either an unknown temporary table was renamed, or the catalog is out of date.
             reason = "RENAME TABLE to a name that another table has"
             yield from self._not_understood(NotUnderstood(reason, (old, new)))
             return
@@ -425,7 +426,7 @@ class _Applier:
                 )
                 or not known.complete
             ):
-                # It may have been there, with tables and another character set.
+                # The database may have existed, with tables and another character set.
                 return TableChange("create_database", (name, ""))
         for table in self._catalog.known_tables(name):
             self._catalog.set_table(table, ABSENT)
@@ -463,8 +464,8 @@ class _Applier:
 
 
 def _defined(meaning: CreateTable, charset: str | None) -> TableModel:
-    """The table of a CREATE TABLE without a query; those of statements that look alike are made once."""
-    # The columns are kept with what was made of them, so that no others can have their id.
+    """Return the table of a CREATE TABLE without a query; cached for statements that look alike."""
+    # The entry keeps the columns alive, so that their id is not reused.
     key = (id(meaning.columns), meaning.primary_key, charset, meaning.versioned, meaning.period)
     known = _DEFINED.get(key)
     if known is not None:
@@ -477,7 +478,7 @@ def _defined(meaning: CreateTable, charset: str | None) -> TableModel:
 
 
 def are_shared(columns: tuple[ColumnModel, ...]) -> bool:
-    """Whether columns are those of statements that look alike, so that several tables may have them."""
+    """Return whether columns come from the cache, so that several tables may share them."""
     return _SHARED.get(id(columns)) is columns
 
 

@@ -1,4 +1,4 @@
-"""Character sets as definitions name them."""
+"""Character sets and collations by name and id, and their effect on ENUM and SET labels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from replica_client.errors import EncodeError
 BINARY: Final = "binary"
 UTF8MB3: Final = "utf8mb3"
 WIDE_CHARSETS: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
-"""Character sets that have no character of one byte."""
+"""Character sets without one-byte characters."""
 
 BEYOND_UTF8MB3: Final = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
-"""Character sets that have characters which utf8mb3 lacks."""
+"""Character sets with characters that utf8mb3 lacks."""
 
 _MAX_LENGTHS: Final = {
     **dict.fromkeys(("big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ucs2"), 2),
@@ -72,34 +72,34 @@ CHARSET_NAMES: Final = frozenset(_DEFAULT_IDS)
 
 
 def charset_name(name: str) -> str | None:
-    """The character set that a name means (``utf8`` is ``utf8mb3``); None when it is not known."""
+    """Return a character set's full name (``utf8`` is ``utf8mb3``); None for an unknown one."""
     name = name.lower()
     name = {"utf8": "utf8mb3", "koi8_ru": "koi8u"}.get(name, name)
     return name if name in CHARSET_NAMES else None
 
 
 def charset_of_collation(name: str) -> str | None:
-    """The character set of a collation by its name; None when the name has none (``uca1400_…``)."""
+    """Return a collation's character set; None when its name has none (``uca1400_…``)."""
     return charset_name(name.lower().split("_", 1)[0])
 
 
 def charset_of_id(collation_id: int | None) -> str | None:
-    """The character set of a collation id; None when it is not known."""
+    """Return the character set of a collation id; None for an unknown one."""
     return None if collation_id is None else CHARSET_BY_COLLATION_ID.get(collation_id)
 
 
 def representative_id(charset: str) -> int:
-    """A collation id of a character set: values are read alike with all of them."""
+    """Return one collation id of a character set; all of them decode alike."""
     return _DEFAULT_IDS[charset]
 
 
 def max_length(charset: str) -> int:
-    """Bytes that a character can have (``mbmaxlen``)."""
+    """Return the most bytes of a character (``mbmaxlen``)."""
     return _MAX_LENGTHS.get(charset, 1)
 
 
 def storable(text: str, charset: str | None) -> str:
-    """A label as a server keeps it in a character set: ``?`` for each character that it lacks."""
+    """Return a label as a server stores it: ``?`` for each character that the set lacks."""
     if charset is None or charset == BINARY or (text.isascii() and not lacks_ascii(charset)):
         return text
     collation_id = representative_id(charset)
@@ -108,7 +108,7 @@ def storable(text: str, charset: str | None) -> str:
 
 @cache
 def lacks_ascii(charset: str | None) -> bool:
-    """Whether a character set lacks an ASCII character, as swe7 does, or has another one at its byte."""
+    """Return whether a character set, such as swe7, lacks or moves an ASCII character."""
     if charset is None or charset == BINARY or charset in WIDE_CHARSETS:
         return False
     ascii_text = "".join(map(chr, range(128)))
@@ -128,16 +128,18 @@ def _has(character: str, collation_id: int) -> bool:
 
 
 def reread(text: str, old: str, new: str) -> str | None:
-    """A label after CONVERT TO: the servers keep its bytes and read them in the new character set.
+    """Return a label after CONVERT TO.
+
+    The servers keep the label's bytes and read them in the new character set.
 
     Returns:
-        the label; None when the bytes are no text there.
+        the label; None when the bytes are no text in the new character set.
     """
     if old in (new, BINARY):
         return text
     try:
         data = encode_text(text, representative_id(old))
-        # Labels of bytes are shown as UTF-8.
+        # A label of a binary column is shown as UTF-8.
         shown = "utf8mb4" if new == BINARY else new
         found = decode_text(data, representative_id(shown))
     except (EncodeError, UndecodableTextError):

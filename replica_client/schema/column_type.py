@@ -1,4 +1,4 @@
-"""Types and sizes out of the type codes and metadata of a TABLE_MAP event."""
+"""Column types and sizes from the type codes and metadata of a TABLE_MAP event."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FRACTION_TYPES: Final = frozenset(
 
 
 def split_string(type_code: int, metadata: int) -> tuple[int, int]:
-    """The real type and the length of a column that the table map calls a STRING.
+    """Return the real type and the length of a column with the type code STRING.
 
     The metadata is the real type (ENUM, SET or STRING) and the length in bytes. A length of 256 to
     1023 has its two upper bits, inverted, in bits 4 and 5 of the real type, which are set in all
@@ -55,7 +55,7 @@ def split_string(type_code: int, metadata: int) -> tuple[int, int]:
     """
     real, length = metadata & 0xFF, metadata >> 8
     if real | 0x30 not in _IN_STRING or (type_code == _T.MYSQL_TYPE_VAR_STRING and not length):
-        # A VAR_STRING of some writers: a plain length, as VARCHAR has it.
+        # Some writers store a plain length for VAR_STRING, as for VARCHAR.
         return type_code, metadata
     length |= ((real & 0x30) ^ 0x30) << 4
     real |= 0x30
@@ -63,14 +63,14 @@ def split_string(type_code: int, metadata: int) -> tuple[int, int]:
 
 
 def real_type(type_code: int, metadata: int) -> int:
-    """The type code with ENUM and SET told from STRING."""
+    """Return the real type code: ENUM and SET instead of STRING."""
     if type_code in (_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VAR_STRING):
         return split_string(type_code, metadata)[0]
     return type_code
 
 
 def column_length(type_code: int, metadata: int) -> int:
-    """The length of a column; see :class:`~replica_client.schema.shape.ColumnShape`."""
+    """Return the length of a column; see :class:`~replica_client.schema.shape.ColumnShape`."""
     if type_code in _FIXED_SIZES:
         return _FIXED_SIZES[ColumnType(type_code)]
     if type_code in (_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED):

@@ -1,9 +1,9 @@
-"""What the optional metadata of a TABLE_MAP event says about each column.
+"""Optional metadata of a TABLE_MAP event, per column.
 
-Most metadata fields have one entry per column of some kind, in column order. Which columns are of
-that kind is not said; it follows from the real types, and partly from the server: MySQL counts
-VECTOR among the columns with a character set, MariaDB counts GEOMETRY (seen on MySQL 9.7, MariaDB
-10.11 and 11.8).
+Most metadata fields have one entry per column of some kind, in column order. The event does not say
+which columns are of that kind: it follows from the real types, and partly from the server. MySQL
+counts VECTOR among the columns with a character set, MariaDB counts GEOMETRY (seen on MySQL 9.7,
+MariaDB 10.11 and 11.8).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LABELLED = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """The metadata of one column; None for what is not said."""
+    """The metadata of one column; None for missing fields."""
 
     unsigned: bool | None = None
     collation_id: int | None = None
@@ -47,15 +47,15 @@ class ColumnFacts:
 def column_facts(
     metadata: TableMetadata, types: Sequence[int], flavor: ServerFlavor | None = None
 ) -> list[ColumnFacts]:
-    """The facts of every column.
+    """Return the metadata of every column.
 
     Args:
         metadata: of the table map.
-        types: real type codes, ENUM and SET told from STRING.
-        flavor: the server that wrote it; None finds out as far as the metadata tells.
+        types: real type codes, with ENUM and SET instead of STRING.
+        flavor: the server that wrote it; None detects it as far as the metadata allows.
 
     Raises:
-        BinlogDecodeError: a field has another number of entries than there are columns for it.
+        BinlogDecodeError: a field's number of entries does not match the columns.
     """
     facts = [ColumnFacts() for _ in types]
     for at, unsigned in _entries(metadata.signedness, types, NUMERIC_TYPES, "signedness"):
@@ -109,7 +109,7 @@ def _collations(
 def _character_types(
     metadata: TableMetadata, types: Sequence[int], flavor: ServerFlavor | None
 ) -> frozenset[ColumnType]:
-    """The types that the character set fields count."""
+    """Return the types that count as columns with a character set."""
     if flavor is None and _T.MYSQL_TYPE_GEOMETRY in types:
         flavor = ServerFlavor.MYSQL
         count = sum(code in _MYSQL_CHARACTER_TYPES for code in types)
@@ -134,7 +134,7 @@ def _spread(charset: DefaultCharset, count: int) -> tuple[int, ...]:
 def _entries(
     field: Sequence[_Entry] | None, types: Sequence[int], kinds: Container[int], what: str
 ) -> list[tuple[int, _Entry]]:
-    """Pairs of column index and entry."""
+    """Yield pairs of column index and entry."""
     if field is None:
         return []
     columns = [at for at, code in enumerate(types) if code in kinds]

@@ -1,4 +1,4 @@
-"""Whether a column of a table map can be the one of a definition."""
+"""Compare a column of a table map with a column definition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TYPE_CODES: Final[dict[str, tuple[int, ...]]] = {
         (_T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
     ),
 }
-"""The type codes that a kind can have in a table map; the first is what servers of today write."""
+"""The type codes that a kind can have in a table map; current servers write the first."""
 _BLOB_SIZES: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
 NUMBER_KINDS: Final = frozenset(
     ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal")
@@ -57,7 +57,7 @@ _WIDTHS: Final = (1, 2, 3, 4)
 
 
 def misfit(shape: ColumnShape, model: ColumnModel) -> str:
-    """Why a column of a table map is not the one of the definition; ``""`` when it can be."""
+    """Return why a table map's column does not fit a definition; ``""`` when it does."""
     if shape.type_code not in TYPE_CODES.get(model.kind, ()):
         return f"type {_type_name(shape.type_code)} is not {model.kind}"
     if shape.resolved and shape.name.lower() != model.name.lower():
@@ -107,7 +107,7 @@ def _size_misfit(shape: ColumnShape, model: ColumnModel) -> str:
 
 def _string(shape: ColumnShape, model: ColumnModel) -> bool:
     length = model.length or 0
-    # A compressed column has a byte more, for its header.
+    # A compressed column has one more byte, for its header.
     size = shape.length - (shape.type_code == _T.MYSQL_TYPE_VARCHAR_COMPRESSED)
     if model.kind in ("binary", "varbinary"):
         return size == length

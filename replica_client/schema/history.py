@@ -1,8 +1,8 @@
-"""What tables looked like, by position in the binlog.
+"""Table definitions by binlog position.
 
-A history holds, for each table, the versions of its definition and where each begins. The newest is
-the one of the position that reading has reached. It starts empty, from a reading of
-``information_schema``, or from an export, and DDL moves it on.
+A history holds the versions of each table's definition, and the position where each version begins.
+The newest version is the current one. A history starts empty, from ``information_schema``, or from
+an export; DDL statements update it.
 
 JSON::
 
@@ -12,8 +12,8 @@ JSON::
                                      "table": {"columns": [{"name": "id", "kind": "int"}, …]}}]}}}
 """
 
-# Over 500 lines: versions, pruning and the saved form keep the same books; records, versions and
-# changes have modules of their own.
+# Over 500 lines: versions, pruning and the saved form share state; records, versions and changes
+# have their own modules.
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ STATE_KEY: Final = "schema_history"
 """Name of a checkpoint's state that holds a history."""
 
 KEPT_VERSIONS: Final = 20
-"""Versions of a table that are kept behind the position that was acknowledged."""
+"""Number of versions of a table kept from before the acknowledged position."""
 
 KEPT_GONE: Final = 1000
-"""Tables that are remembered as dropped, in databases of which not all tables are known."""
+"""Number of dropped tables to remember, in databases of which not all tables are known."""
 
 _MOST_REPORTED = 1000
 _FORMAT: Final = "replica-client-schema"
@@ -78,18 +78,18 @@ TemporaryTables: TypeAlias = frozenset[tuple[int, str, str]]
 """Temporary tables: the session's thread, database and name of each."""
 
 START: Final = LogPosition("", 0, 0, "")
-"""Before everything."""
+"""The position before all others."""
 
 
 class SchemaHistory:
-    """Versions of table definitions by position.
+    """The versions of table definitions, by binlog position.
 
     Attributes:
-        position: what it knows of everything before.
-        revision: counts changes.
-        lower_case_names: whether the server takes names in another letter case for the same
-            (``lower_case_table_names`` is not 0); None: not known. Then a statement on ``Orders`` leaves
-            ``orders`` unproven, and the other way round.
+        position: the history includes all statements before this position.
+        revision: increased by every change.
+        lower_case_names: whether names in another letter case mean the same table
+            (``lower_case_table_names`` is not 0); None where that is not known: then a statement
+            on ``Orders`` leaves ``orders`` unverified, and the other way round.
 
     Examples:
         >>> reader = rc.open_binlog("shop-bin.000001")
@@ -103,11 +103,11 @@ class SchemaHistory:
         self._tables = KnownTables()
         self._databases: dict[str, Databases] = {}
         self._temporary: set[tuple[int, str, str]] = set()
-        # As records, for a checkpoint; what changed since the last one, None: everything.
+        # The history as records for a checkpoint, and the keys changed since; None: all changed.
         self._records: HistoryRecords | None = None
         self._parts: tuple[tuple[str, ...], object] = (), None
         self._changed: set[Key] | None = None
-        # What prune() has to look at.
+        # The tables that prune() must check.
         self._prunable: set[TableName] = set()
         self._moved_databases: set[str] = set()
         self._gone: dict[TableName, None] = {}
@@ -119,15 +119,15 @@ class SchemaHistory:
         self._reported: set[str] = set()
         self._state: tuple[int, str] | None = None
 
-    # What the catalog's functions need.
+    # The members of the Catalog protocol.
 
     def table(self, name: TableName) -> TableState | None:
-        """What is known of a table now; None for nothing."""
+        """Return the current state of a table; None if nothing is known."""
         versions = self._tables.get(self._casefolded(name))
         return versions[-1].state if versions else None
 
     def set_table(self, name: TableName, state: TableState | None) -> None:
-        """Keep what a table looks like from :attr:`position` on."""
+        """Set a table's state from :attr:`position` on."""
         key = self._casefolded(name)
         versions = self._tables.setdefault(key, [])
         if self.lower_case_names is None:
@@ -143,12 +143,12 @@ class SchemaHistory:
         self._change(key)
 
     def database(self, name: str) -> DatabaseModel:
-        """What is known of a database."""
+        """Return the current definition of a database."""
         versions = self._databases.get(self._casefold(name))
         return versions[-1][1] if versions else DatabaseModel()
 
     def set_database(self, name: str, model: DatabaseModel) -> None:
-        """Keep what a database is from :attr:`position` on."""
+        """Set a database's definition from :attr:`position` on."""
         key = self._casefold(name)
         versions = self._databases.setdefault(key, [])
         if model.complete and versions and not versions[-1][1].complete:
@@ -161,7 +161,7 @@ class SchemaHistory:
         self._change((key,))
 
     def _change(self, *keys: Key) -> None:
-        """Something changed; without keys all did."""
+        """Record that the state of these keys changed; without keys, that everything changed."""
         self.revision += 1
         if not keys:
             self._changed = None
@@ -169,7 +169,7 @@ class SchemaHistory:
             self._changed.update(keys)
 
     def known_tables(self, database: str | None = None) -> list[TableName]:
-        """The tables, of a database or of all, that are or may be there."""
+        """Return the tables, of a database or of all, that exist or may exist."""
         wanted = None if database is None else self._casefold(database)
         return [
             name
@@ -178,7 +178,7 @@ class SchemaHistory:
         ]
 
     def databases(self) -> list[str]:
-        """The databases of which something is known."""
+        """Return the known databases."""
         return sorted(self._databases)
 
     def _casefold(self, name: str) -> str:
@@ -188,10 +188,10 @@ class SchemaHistory:
         return casefold_table(name) if self.lower_case_names else name
 
     def casefold_names(self, lower_case_names: bool) -> None:
-        """The server tells whether it takes names in another letter case for the same.
+        """Set whether the server ignores the letter case of names.
 
         Raises:
-            SourceChangedError: it does, and names with capital letters are known of the source before it.
+            SourceChangedError: it does now, did not before, and a known name has capital letters.
         """
         known, self.lower_case_names = self.lower_case_names, lower_case_names
         if known is lower_case_names or not lower_case_names:
@@ -207,7 +207,7 @@ class SchemaHistory:
         self._refold()
 
     def _refold(self) -> None:
-        """Put what is known under names in lower case; in doubt it is unproven."""
+        """Move all tables to lower-case names; a table with several spellings becomes unverified."""
         tables, self._tables = self._tables, KnownTables()
         for name, versions in tables.items():
             key = casefold_table(name)
@@ -233,25 +233,28 @@ class SchemaHistory:
         self._change()
         self._look_through()
 
-    # Moving on.
+    # Statements and positions.
 
     def run(
         self, text: str, context: StatementContext, file: str = "", offset: int = 0
     ) -> list[TableChange]:
-        """Let a statement of the binlog change what is known.
+        """Apply a statement of the binlog.
 
         Args:
             text: the statement.
             context: of its session.
             file: binlog file of the statement.
-            offset: its offset there.
+            offset: the statement's offset in that file.
+
+        Returns:
+            the changes.
         """
         return self.apply(read_statement(text, context), context, file, offset)
 
     def apply(
         self, meaning: Meaning, context: StatementContext, file: str = "", offset: int = 0
     ) -> list[TableChange]:
-        """The same with a statement that was read."""
+        """Apply a parsed statement; see :meth:`run`."""
         before = self.revision
         position, self.position = self.position, LogPosition.of(file, offset)
         if self.lower_case_names:
@@ -271,13 +274,13 @@ class SchemaHistory:
         return changes
 
     def _in_other_case(self, name: TableName) -> bool:
-        """Whether a name may be that of a table which is known in another letter case."""
+        """Return whether a known table may have this name in another letter case."""
         return self.lower_case_names is None and any(
             not isinstance(self.table(one), Absent) for one in self._spellings.others(name)
         )
 
     def _tells_case(self, meaning: Meaning, context: StatementContext) -> bool | None:
-        """False where a statement proves that the server takes ``Orders`` and ``orders`` for two tables."""
+        """Return False if a statement proves that letter case distinguishes tables, else None."""
         made = isinstance(meaning, (CreateTable, CreateLike, CreateSequence))
         if not made or context.error_code:
             return None
@@ -288,14 +291,14 @@ class SchemaHistory:
         return False if any(isinstance(self.table(one), TableModel) for one in others) else None
 
     def adopt(self, model: TableModel, origin: Origin = "information_schema") -> None:
-        """Take a definition that is proven for :attr:`position`."""
+        """Set a table's definition, which is verified for :attr:`position`."""
         self._origin = origin
         name = self._casefolded((model.database, model.name))
         self.set_table(name, model.renamed(*name))
         self._origin = "ddl"
 
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
-        """Whether a name is that of a temporary table in a session."""
+        """Return whether a name is that of a temporary table in a session."""
         return (thread_id, *self._casefolded(name)) in self._temporary
 
     @property
@@ -309,26 +312,26 @@ class SchemaHistory:
         self.revision += 1
 
     def hide(self, thread_id: int, name: TableName) -> None:
-        """A temporary table of a session has a name, which is that of another table, too."""
+        """Record a session's temporary table, which hides another table of the same name."""
         self._temporary.add((thread_id, *self._casefolded(name)))
         self.revision += 1
 
     def forget_temporary(self) -> None:
-        """The server was started anew: its sessions are gone, and others have their numbers."""
+        """Forget all temporary tables: after a restart of the server, their sessions are gone."""
         if self._temporary:
             self._temporary.clear()
             self.revision += 1
 
     def versions(self, name: TableName) -> tuple[Version, ...]:
-        """All versions of a table, the oldest first."""
+        """Return all versions of a table, the oldest first."""
         return tuple(self._tables.get(self._casefolded(name), ()))
 
     def tables(self) -> list[TableName]:
-        """All tables that have versions, also those that are gone."""
+        """Return all tables that have versions, including dropped ones."""
         return sorted(self._tables)
 
     def rewind(self, file: str, offset: int) -> None:
-        """Forget what begins at or behind a position, to read on from there."""
+        """Forget what begins at or after a position, to read on from there."""
         limit = LogPosition.of(file, offset)
         changed: list[Key] = []
         for name in self._tables.changed_since(limit):
@@ -354,9 +357,10 @@ class SchemaHistory:
             self._look_through()
 
     def roll_back(self, file: str, offset: int) -> None:
-        """Forget what a transaction changed that began at a position and was rolled back.
+        """Forget the changes of a transaction that began at a position and was rolled back.
 
-        Tables that it dropped stay gone: MariaDB logs the DROP of a CREATE OR REPLACE … SELECT that failed so.
+        Tables that it dropped stay dropped: MariaDB logs the DROP of a failed CREATE OR REPLACE …
+        SELECT in this way.
         """
         limit = LogPosition.of(file, offset)
         dropped = [
@@ -370,7 +374,7 @@ class SchemaHistory:
             self.set_table(name, ABSENT)
 
     def forget_positions(self) -> None:
-        """Another server's binlog follows: what is known now holds from before its beginning."""
+        """Set all current states as known from the start, as another server's binlog follows."""
         self.forget_temporary()
         for name in self._tables:
             self._tables[name] = [replace(self._tables[name][-1], since=START)]
@@ -382,7 +386,7 @@ class SchemaHistory:
         self._look_through()
 
     def moved(self, position: LogPosition) -> SchemaHistory:
-        """What is known now, as known from another place on: where nothing changed in between."""
+        """Return a history with only the current states, known from another position on."""
         other = SchemaHistory(lower_case_names=self.lower_case_names)
         other.position = position
         for name in self._databases:
@@ -394,7 +398,7 @@ class SchemaHistory:
         return other
 
     def prune(self, file: str, offset: int, keep: int = KEPT_VERSIONS) -> None:
-        """Forget old versions; the one of the position and what came later stays."""
+        """Keep `keep` versions of each table from before a position, and all later versions."""
         limit = LogPosition.of(file, offset)
         for name in tuple(self._prunable if keep >= KEPT_VERSIONS else self._tables):
             versions = self._tables.get(name)
@@ -417,7 +421,7 @@ class SchemaHistory:
                 if absent and current == len(versions) - 1:
                     self._gone[name] = None
         while len(self._gone) > KEPT_GONE:
-            # Nothing is known of it then, which is less, and never wrong.
+            # Forgetting the table loses knowledge, but is never wrong.
             name = next(iter(self._gone))
             del self._gone[name]
             if isinstance(self.table(name), Absent) and self._tables[name][-1].since < limit:
@@ -433,12 +437,12 @@ class SchemaHistory:
                 self._moved_databases.discard(database)
 
     def _mark(self, key: Key) -> None:
-        """What is kept of a table or database changed, and nothing that is known now."""
+        """Record that a checkpoint must write a key again, although its current state is the same."""
         if self._changed is not None:
             self._changed.add(key)
 
     def _look_through(self) -> None:
-        """Find what :meth:`prune` has to look at."""
+        """Find the tables that :meth:`prune` must check."""
         self._prunable = {
             name
             for name in self._tables
@@ -449,7 +453,7 @@ class SchemaHistory:
         }
 
     def copy(self) -> SchemaHistory:
-        """An independent copy."""
+        """Return an independent copy."""
         other = SchemaHistory(lower_case_names=self.lower_case_names)
         other._tables = self._tables.copy()
         other._databases = {name: list(models) for name, models in self._databases.items()}
@@ -461,16 +465,16 @@ class SchemaHistory:
         return other
 
     def is_new(self, text: str) -> bool:
-        """Whether something is reported for the first time, of this history and its copies."""
+        """Return whether a text was not reported yet, by this history or its copies; record it."""
         if text in self._reported or len(self._reported) >= _MOST_REPORTED:
             return False
         self._reported.add(text)
         return True
 
-    # Kept and given away.
+    # Saving and loading.
 
     def to_json(self) -> dict[str, Any]:
-        """The whole history as JSON."""
+        """Return the whole history as JSON."""
         tables: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for (database, name), versions in sorted(self._tables.items()):
             tables.setdefault(database, {})[name] = [one.to_json() for one in versions]
@@ -488,10 +492,10 @@ class SchemaHistory:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The history that :meth:`to_json` gave.
+        """Return the history that :meth:`to_json` saved.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the value is not a valid history.
         """
         if not isinstance(value, Mapping) or value.get("format") != _FORMAT:
             raise SchemaError("it is no schema history")
@@ -523,21 +527,21 @@ class SchemaHistory:
         return self
 
     def to_state(self) -> str:
-        """The history as a short text, for a checkpoint; made anew only after changes."""
+        """Return the history as a short text for a checkpoint; cached until the next change."""
         if self._state is None or self._state[0] != self.revision:
             data = json.dumps(self.to_json(), separators=(",", ":")).encode("ascii")
             self._state = (self.revision, base64.b64encode(zlib.compress(data)).decode("ascii"))
         return self._state[1]
 
     def to_parts(self, *, defaults: bool = False) -> tuple[str, ...]:
-        """The history as texts, for a checkpoint that is saved often.
+        """Return the history as texts, for a checkpoint that is saved often.
 
-        After a change the tuple has more at its end, and now and then less at its beginning; what was in it
-        before stays as it is. The work is that of the change, however many tables are known.
+        A change appends to the tuple, and sometimes removes from its beginning; the other texts
+        stay the same. The cost depends on the change, not on the number of tables.
 
         Args:
-            defaults: with the defaults and comments of columns. Without them, those of a checkpoint that was read
-                are left out, too: all is written anew then.
+            defaults: include the defaults and comments of columns. Without them, those of a loaded
+                checkpoint are left out too: then everything is written again.
         """
         head = {
             "lower_case_table_names": self.lower_case_names,
@@ -560,10 +564,10 @@ class SchemaHistory:
 
     @classmethod
     def from_state(cls, state: object) -> Self:
-        """The history that :meth:`to_state` or :meth:`to_parts` gave.
+        """Return the history that :meth:`to_state` or :meth:`to_parts` saved.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the state is not a valid history.
         """
         try:
             if isinstance(state, (list, tuple)):

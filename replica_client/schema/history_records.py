@@ -1,10 +1,10 @@
-"""A schema history as records: what changed since the last record is one more.
+"""A schema history as a sequence of records; each change appends one.
 
-A checkpoint is saved often, and a history of thousands of tables changes by one table at a time. Its state is
-a tuple of texts that grows at its end: a store writes only the new ones. A record holds all versions of some
-tables and databases; what a later record says of a table counts. When more than a third of what the records
-say is outdated, the oldest are left out, and what still counted of them stands in a new one: the work of a
-change stays the same however many tables there are.
+A checkpoint is saved often, and a history of thousands of tables changes by one table at a time.
+Its state is a tuple of texts that grows at its end, so a store writes only the new texts. A record
+holds all versions of some tables and databases, and replaces what earlier records say of them. When
+more than a third of the records' content is outdated, the oldest records are dropped, and a new
+record holds their current content. The cost of a change does not depend on the number of tables.
 
 A record is JSON::
 
@@ -12,11 +12,12 @@ A record is JSON::
      "databases": {"shop": [{"since": …, "charset": "utf8mb4", "complete": true}]},
      "tables": {"shop": {"orders": [{"since": …, "origin": "ddl", "table": {…}}], "old": null}}}
 
-One with ``"defaults": true`` has the defaults and comments of columns.
+A record with ``"defaults": true`` has the defaults and comments of columns.
 
-In a long one the versions of tables are compressed, in base64, and it lists the tables, so that what nobody asks for is
-not read: those that are there, those that the newest version says are gone, those of which nothing is known any more,
-and of the first two those with many versions. Releases up to this one's first wrote long ones compressed as a whole::
+In a long record the versions are compressed, in base64. So that versions are only unpacked when
+needed, the record lists its tables: existing ones, dropped ones (``absent``), those no longer known
+(``forgotten``), and those with many versions (``long``). Earlier releases compressed long records
+as a whole::
 
     {"record": 2, …, "tables": {"shop": ["orders"]}, "absent": {"shop": ["gone"]}, "forgotten": {"shop": ["old"]},
      "long": {}, "packed": "…"}
@@ -40,10 +41,10 @@ from replica_client.schema.versions import LogPosition, Version, databases_json,
 
 Databases = list[tuple[LogPosition, DatabaseModel]]
 Key = TableName | tuple[str]
-"""A table, or a database."""
+"""Database and table, or database alone."""
 
 MAX_STATE_SIZE: Final = 1 << 30
-"""Bytes that a history may have when it is unpacked."""
+"""The most bytes of an unpacked history."""
 
 _VERSION: Final = 1
 _VERSION_LISTED: Final = 2
@@ -59,16 +60,16 @@ _Names = dict[str, list[str]]
 
 
 class HistoryRecords:
-    """The records of one history; each is written once.
+    """The records of one history; each record is written once.
 
     Args:
-        tables: versions by table, of the history.
-        databases: versions by database, of the history.
-        defaults: whether what is added has the defaults and comments of columns.
+        tables: versions by table.
+        databases: versions by database.
+        defaults: whether new records have the defaults and comments of columns.
 
     Attributes:
         defaults: see above.
-        has_defaults: whether a record may have some.
+        has_defaults: whether any record may have defaults and comments.
     """
 
     def __init__(
@@ -84,9 +85,9 @@ class HistoryRecords:
         self._keys: deque[list[Key]] = deque()
         self._first = 0
         self._weight = 0
-        # Number of the record in which a key stands last.
+        # Number of the last record that has a key.
         self._latest: dict[Key, int] = {}
-        # Versions of tables that have several; all but the newest were written before.
+        # Versions with their JSON, of tables with several: all but the newest stay the same.
         self._written: dict[TableName, list[tuple[Version, str]]] = {}
 
     @property
@@ -95,16 +96,16 @@ class HistoryRecords:
         return tuple(self._texts)
 
     def add(self, changed: Iterable[Key], head: Mapping[str, Any]) -> None:
-        """Write what changed.
+        """Write the changed tables and databases into new records.
 
         Args:
-            changed: tables and databases whose versions are others now, or gone.
-            head: what a record says beside them.
+            changed: the keys whose versions changed.
+            head: the other members of the record.
         """
         if self.defaults:
             head = {**head, _DEFAULTS: True}
         keys = dict.fromkeys(changed)
-        # What keys say twice is outdated; each record that is left out here was paid for by as many changes.
+        # Keys in several records are outdated in all but the last: drop the oldest records.
         live = len(self._tables) + len(self._databases)
         most = live + live // 2 + _SPARE_KEYS
         while self._texts and self._weight + len(keys) > most:
@@ -154,7 +155,7 @@ class HistoryRecords:
             self._append(f'{_compact(said)[:-1]},"tables":{{{inner}}}}}', keys)
 
     def _lists(self, keys: Iterable[Key]) -> list[_Names]:
-        """Which of some tables are there, absent, forgotten, and have many versions."""
+        """Sort tables into existing, absent, forgotten, and those with many versions."""
         lists: tuple[_Names, ...] = {}, {}, {}, {}
         for key in keys:
             if len(key) == 1:
@@ -195,13 +196,13 @@ class HistoryRecords:
         self._latest.update(dict.fromkeys(keys, number))
 
     def read(self, texts: Iterable[object]) -> list[ReadRecord]:
-        """Take over records of a checkpoint.
+        """Take over the records of a checkpoint.
 
         Returns:
-            What each says, the oldest first.
+            the parsed records, the oldest first.
 
         Raises:
-            SchemaError: they are damaged.
+            SchemaError: the records are damaged.
         """
         found, left = [], MAX_STATE_SIZE
         for text in texts:
@@ -223,17 +224,17 @@ class ReadRecord:
     """A record of a checkpoint.
 
     Args:
-        text: of it.
-        most: bytes that it may have when it is unpacked.
+        text: of the record.
+        most: the most bytes that it may have when it is unpacked.
 
     Attributes:
-        head: what it says beside tables and databases.
-        databases: versions by database; None for what is forgotten.
-        position: no version of it begins behind it.
+        head: the members other than tables and databases.
+        databases: versions by database; None for forgotten ones.
+        position: all versions begin at or before this position.
         size: bytes that it has, or may have.
 
     Raises:
-        SchemaError: it is damaged.
+        SchemaError: the record is damaged.
     """
 
     def __init__(self, text: str, most: int) -> None:
@@ -260,12 +261,12 @@ class ReadRecord:
 
     @property
     def keys(self) -> list[Key]:
-        """The tables and databases that it is about."""
+        """The tables and databases in the record."""
         databases: list[Key] = [(name,) for name in self.databases]
         return [*self._there, *self._absent, *self._forgotten, *databases]
 
     def add_to(self, known: KnownTables) -> None:
-        """Let what it says of tables count."""
+        """Add the record's tables to the known tables, replacing earlier records."""
         long = set(self._long)
         for names, absent in ((self._there, False), (self._absent, True)):
             short = Unread(self, absent, False)
@@ -290,7 +291,7 @@ def _names(listed: _Names) -> list[TableName]:
 
 
 def _listed(tables: Mapping[str, Mapping[str, Any]]) -> list[_Names]:
-    """Which tables are there, absent, forgotten, and have many versions, by their versions as JSON."""
+    """Sort tables into existing, absent, forgotten, and those with many versions, from JSON."""
     lists: tuple[_Names, ...] = {}, {}, {}, {}
     for database, members in tables.items():
         for name, versions in members.items():

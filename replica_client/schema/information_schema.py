@@ -1,4 +1,4 @@
-"""Definitions as ``information_schema`` tells them: what to ask, and what the answers mean.
+"""Queries of ``information_schema`` and how to read their results.
 
 No input or output here: the caller runs the statements.
 """
@@ -25,7 +25,7 @@ TableName = tuple[str, str]
 _OWN: Final = "('information_schema', 'performance_schema', 'sys')"
 _MOST_PATTERNS: Final = 64
 SHOW_HIDDEN: Final = "SET SESSION show_gipk_in_create_table_and_information_schema = ON"
-"""MySQL 8.0.30: lets listings have generated invisible primary keys; other servers refuse it."""
+"""MySQL 8.0.30: include generated invisible primary keys in listings; others refuse it."""
 
 DATABASES: Final = (
     "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA"
@@ -38,9 +38,12 @@ Where = tuple[str, Sequence[str]]
 
 
 def where_patterns(patterns: Sequence[tuple[str, str]]) -> Where | None:
-    """Tables by patterns of LIKE for database and name, with ``|`` before characters that stand for themselves.
+    """Return the condition for tables that match patterns of LIKE for database and name.
 
-    None where they are too many to help; then all tables are to be asked for.
+    In a pattern, ``|`` escapes the character after it.
+
+    Returns:
+        the condition; None for too many patterns: then query all tables.
     """
     if len(patterns) > _MOST_PATTERNS:
         return None
@@ -49,7 +52,7 @@ def where_patterns(patterns: Sequence[tuple[str, str]]) -> Where | None:
         parts = []
         for column, text in zip(("TABLE_SCHEMA", "TABLE_NAME"), pattern, strict=True):
             plain = re.sub(r"\|(.)", r"\1", text)
-            # Only an equality keeps servers from looking at all tables.
+            # Servers scan all tables unless the condition is an equality.
             is_plain = re.search(r"(?<!\|)(?:\|\|)*[%_]", text) is None
             parts.append(f"{column} = %s" if is_plain else f"{column} LIKE %s ESCAPE '|'")
             arguments.append(plain if is_plain else text)
@@ -58,12 +61,15 @@ def where_patterns(patterns: Sequence[tuple[str, str]]) -> Where | None:
 
 
 def where_table(table: TableName) -> Where:
-    """One table."""
+    """Return the condition for one table."""
     return "TABLE_SCHEMA = %s AND TABLE_NAME = %s", table
 
 
 def where_tables(database: str, names: Sequence[str]) -> Where:
-    """Tables of a database, and perhaps others whose names the server's listings do not tell from these."""
+    """Return the condition for tables of a database.
+
+    It may match other tables: server collations may ignore case and accents.
+    """
     marks = ", ".join(["%s"] * len(names))
     return f"TABLE_SCHEMA = %s AND TABLE_NAME IN ({marks})", (database, *names)
 
@@ -75,7 +81,7 @@ def _where(where: Where | None) -> Where:
 
 
 def names_query(where: Where | None = None) -> Where:
-    """Database and name of tables and views: what servers tell without opening a table."""
+    """Return the query for database and name of tables and views, which opens no table."""
     condition, arguments = _where(where)
     return (
         f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {condition}",
@@ -84,7 +90,7 @@ def names_query(where: Where | None = None) -> Where:
 
 
 def tables_query(where: Where | None = None) -> Where:
-    """Database, name, type and default collation of tables."""
+    """Return the query for database, name, type and default collation of tables."""
     condition, arguments = _where(where)
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION"
@@ -94,9 +100,9 @@ def tables_query(where: Where | None = None) -> Where:
 
 
 def columns_query(flavor: ServerFlavor, where: Where | None = None) -> Where:
-    """What :func:`read_tables` wants to know of columns, in their order."""
+    """Return the query for the columns that :func:`read_tables` reads."""
     condition, arguments = _where(where)
-    # What tells a period column: only MariaDB has them.
+    # Only MariaDB has period columns, which this expression shows.
     period = "GENERATION_EXPRESSION" if flavor == ServerFlavor.MARIADB else "''"
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME,"
@@ -107,7 +113,7 @@ def columns_query(flavor: ServerFlavor, where: Where | None = None) -> Where:
 
 
 def keys_query(where: Where | None = None) -> Where:
-    """Database, table, column and prefix of primary keys, in order."""
+    """Return the query for database, table, column and prefix of primary keys, in order."""
     condition, arguments = _where(where)
     return (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
@@ -117,7 +123,7 @@ def keys_query(where: Where | None = None) -> Where:
 
 
 def read_databases(rows: Iterable[Sequence[Any]]) -> dict[str, DatabaseModel]:
-    """The answer to :data:`DATABASES`."""
+    """Read the result of :data:`DATABASES`."""
     return {
         text_of(name): DatabaseModel(charset_name(text_of(charset)), complete=True)
         for name, charset in rows
@@ -131,14 +137,14 @@ def read_tables(
     flavor: ServerFlavor,
     version: tuple[int, int, int],
 ) -> list[TableModel]:
-    """The answers to the three queries above as definitions.
+    """Read the results of the three queries above into definitions.
 
     Raises:
         SchemaError: a column's type is not understood.
     """
     context = StatementContext("", flavor, version)
     found: dict[TableName, list[ColumnModel]] = {}
-    # Thousands of tables have columns that look alike.
+    # Thousands of tables may have equal columns: share them.
     seen: dict[tuple[Any, ...], ColumnModel] = {}
     with_period: set[TableName] = set()
     for row in columns:
@@ -176,10 +182,10 @@ def read_tables(
 
 
 def labels_of(column_type: str) -> tuple[str, ...] | None:
-    """The labels of an ENUM or SET by its COLUMN_TYPE; None for every other type.
+    """Return the labels of an ENUM or SET from COLUMN_TYPE; None for other types.
 
     Raises:
-        SchemaError: it is not understood.
+        SchemaError: the type is not understood.
     """
     context = StatementContext()
     try:
@@ -215,7 +221,10 @@ def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:
 def _default(
     value: Any, extra: Sequence[str], context: StatementContext, column: ColumnModel
 ) -> str | None:
-    """A default as a definition means it: MariaDB lists SQL, MySQL the value, or SQL that it calls generated."""
+    """Return a listed default as a definition has it.
+
+    MariaDB lists SQL; MySQL lists the value, or SQL marked DEFAULT_GENERATED.
+    """
     if value is None:
         return None
     text = text_of(value)
@@ -229,7 +238,7 @@ def _default(
 
 
 def text_of(value: Any) -> str:
-    """A value of an answer as text."""
+    """Return a value of a result as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)

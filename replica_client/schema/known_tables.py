@@ -1,7 +1,7 @@
-"""Versions of tables by name; those of a checkpoint are read when they are asked for.
+"""Versions of tables by name; a checkpoint's versions are parsed on demand.
 
-A source can have tens of thousands of tables of which a run sees a few. Of the others the records of the
-checkpoint (:mod:`~replica_client.schema.history_records`) tell only what they list by name.
+A source can have tens of thousands of tables, and a run sees few of them. Of the others, only the
+names are read from the records of the checkpoint (:mod:`~replica_client.schema.history_records`).
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _Default = TypeVar("_Default")
 
 
 class Record(Protocol):
-    """Where the versions of tables stand that are not read yet."""
+    """A record that holds versions of tables that are not parsed yet."""
 
     @property
     def position(self) -> LogPosition:
-        """No version begins behind it."""
+        """All versions begin at or before this position."""
         ...
 
     def body(self) -> dict[str, dict[str, Any]]:
-        """The versions as JSON, by database and table.
+        """Return the versions as JSON, by database and table.
 
         Raises:
-            SchemaError: they are damaged.
+            SchemaError: the record is damaged.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The versions of a table that are not read yet.
+    """A table's versions that are not parsed yet.
 
     Attributes:
-        record: where they stand.
-        absent: whether the newest says that the table is gone.
-        long: whether there may be more than are kept.
+        record: the record that holds them.
+        absent: whether the newest version says that the table was dropped.
+        long: whether there may be more versions than are kept.
     """
 
     record: Record
@@ -63,7 +63,7 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
             found = self._found[name] = self._read(name, found.record)
         return found
 
-    # What the base has of the following two raises and catches an error for each table that is new.
+    # The base class raises and catches an error for each new table in these two methods.
 
     @overload
     def get(self, name: TableName, default: None = None, /) -> list[Version] | None: ...
@@ -72,11 +72,11 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
     def get(self, name: TableName, default: _Default, /) -> list[Version] | _Default: ...
 
     def get(self, name: TableName, default: Any = None, /) -> Any:
-        """The versions of a table, or the default where it is not known."""
+        """Return the versions of a table, or the default for an unknown table."""
         return self[name] if name in self._found else default
 
     def setdefault(self, name: TableName, default: list[Version], /) -> list[Version]:
-        """The versions of a table, which are these where it is not known."""
+        """Return the versions of a table; set them to the default for an unknown table."""
         if name not in self._found:
             self._found[name] = default
         return self[name]
@@ -97,7 +97,7 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
         return name in self._found
 
     def add_unread(self, name: TableName, unread: Unread) -> None:
-        """Let the versions of a table stand where they are until they are asked for."""
+        """Set a table's versions to ones that are parsed on demand."""
         self._found[name] = unread
 
     def discard(self, name: TableName) -> None:
@@ -105,19 +105,19 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
         self._found.pop(name, None)
 
     def is_absent(self, name: TableName) -> bool:
-        """Whether a table is gone, by its newest version."""
+        """Return whether the newest version of a table says that it was dropped."""
         found = self._found[name]
         if isinstance(found, Unread):
             return found.absent
         return isinstance(found[-1].state, Absent)
 
     def is_longer(self, name: TableName, count: int) -> bool:
-        """Whether a table may have more versions than so many."""
+        """Return whether a table may have more than `count` versions."""
         found = self._found[name]
         return found.long if isinstance(found, Unread) else len(found) > count
 
     def changed_since(self, limit: LogPosition) -> list[TableName]:
-        """The tables with a version that begins at a position or behind it."""
+        """Return the tables with a version that begins at or after a position."""
         return [
             name
             for name, found in list(self._found.items())
@@ -126,7 +126,7 @@ class KnownTables(MutableMapping[TableName, list[Version]]):
         ]
 
     def copy(self) -> KnownTables:
-        """One that changes by itself."""
+        """Return an independent copy."""
         other = KnownTables()
         other._found = {
             name: found if isinstance(found, Unread) else list(found)

@@ -1,8 +1,9 @@
-"""What a server keeps of an ENUM or SET label that a client wrote.
+"""ENUM and SET labels as a server stores them.
 
-A literal goes through three character sets: the client's (``character_set_client``), the connection's
-(``collation_connection``) and the column's. What one of them lacks becomes ``?``. ``binary`` converts nothing: the
-bytes are taken for text of the next one. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8.)
+A literal goes through three character sets: the client's (``character_set_client``), the
+connection's (``collation_connection``) and the column's. A character that one of them lacks becomes
+``?``. With ``binary`` nothing is converted: the bytes are read in the next character set. (Seen on
+MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8.)
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ _NO_TEXT: Final = re.compile("[\ud800-\udfff\ufffd]")
 
 
 class ByteLabel(str):
-    """A label that is written as bytes, ``0x…``, ``x'…'`` or ``b'…'``: nothing converts it.
+    """A label written as bytes (``0x…``, ``x'…'`` or ``b'…'``), which is not converted.
 
-    Its text is that of its bytes in UTF-8, with lone surrogates for those that are none.
+    Its text is the bytes decoded as UTF-8, with lone surrogates for invalid bytes.
     """
 
     __slots__ = ()
 
     def __new__(cls, value: bytes | str) -> Self:
-        """Make a label of its bytes, or of a text that stands for them."""
+        """Make a label from its bytes, or from a text that stands for them."""
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
         return super().__new__(cls, value)
 
 
 class Written(NamedTuple):
-    """The character sets of the session that wrote literals; None for one that loses nothing.
+    """The character sets of a session's literals; None for one that loses no character.
 
     Attributes:
-        client: ``character_set_client``, in which the statement is.
-        connection: that of ``collation_connection``, to which literals are converted.
+        client: ``character_set_client``, of the statement.
+        connection: of ``collation_connection``, to which literals are converted.
     """
 
     client: str | None = None
@@ -54,16 +55,16 @@ class Written(NamedTuple):
 
 
 UNCONVERTED: Final = Written()
-"""Literals of a session that loses nothing."""
+"""A session whose literals lose no character."""
 
 
 def is_text(text: str) -> bool:
-    """Whether nothing in it stands for bytes that are no text: lone surrogates, or U+FFFD."""
+    """Return whether a text has no invalid bytes, as lone surrogates or U+FFFD."""
     return text.isascii() or _NO_TEXT.search(text) is None
 
 
 def needed(labels: tuple[str, ...], written: Written) -> Written:
-    """What of a session's character sets matters to these labels; nothing where they stay as they are."""
+    """Return the session's character sets if they matter to these labels, else ``UNCONVERTED``."""
     if BINARY in written or written.connection in WIDE_CHARSETS:
         return written
     if all(label.isascii() for label in labels) and not any(map(lacks_ascii, written)):
@@ -77,7 +78,7 @@ def needed(labels: tuple[str, ...], written: Written) -> Written:
 def kept_labels(
     labels: tuple[str, ...], written: Written, charset: str | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Labels as the server keeps them in a column, and which of them (the first is 1) are not known.
+    """Return labels as the server stores them, and the numbers (from 1) of unknown ones.
 
     Args:
         labels: as they were written; lone surrogates stand for bytes that are no text.
@@ -91,7 +92,7 @@ def kept_labels(
 
 
 def kept_label(label: str, written: Written, charset: str | None) -> str | None:
-    """A label as the server keeps it in a column; None where that is not known."""
+    """Return a label as the server stores it in a column; None where that is not known."""
     if charset not in (BINARY, None):
         label = type(label)(label.rstrip(" "))
     client, connection = (BINARY, BINARY) if isinstance(label, ByteLabel) else written
@@ -114,14 +115,14 @@ def kept_label(label: str, written: Written, charset: str | None) -> str | None:
     label = storable(label, connection)
     if charset != BINARY:
         return storable(label, charset)
-    # Its bytes are shown as UTF-8.
+    # A label of a binary column is shown as UTF-8.
     if wide or not (label.isascii() or connection in (None, *_UTF8)):
         return None
     return label
 
 
 def _taken_for(label: str, client: str | None, charset: str | None) -> str | None:
-    """The bytes of a label as text of another character set."""
+    """Return a label's bytes decoded in another character set; None if that fails."""
     if charset is None or (label.isascii() and not lacks_ascii(charset)):
         return label
     try:
@@ -135,10 +136,14 @@ def _taken_for(label: str, client: str | None, charset: str | None) -> str | Non
 
 
 def _questioned(label: str, client: str) -> str | None:
-    """A label with ``?`` for each byte that is no text; None where a server takes other bytes with them."""
+    """Return a label with ``?`` for each invalid byte.
+
+    Returns:
+        the label; None where the server replaces other bytes too.
+    """
     if client == "utf8mb3":
         try:
-            # Whole characters outside of the BMP, byte by byte.
+            # The bytes of whole characters outside the BMP each become ``?``.
             label.encode("utf-8", "surrogateescape").decode("utf-8")
         except (UnicodeEncodeError, UnicodeDecodeError):
             return None

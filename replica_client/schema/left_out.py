@@ -1,9 +1,11 @@
-"""Facts that servers leave out of the binlog, by flavour, version and setting: the one list.
+"""Facts that servers leave out of the binlog, by flavour, version and setting.
 
-A reader that believes the binlog asks here first. What stands here is unproven: the size in the table map may rule
-it out; else the table's definition is needed, from a schema history or from the source; else the column is refused by
-name.
-Each row was seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8, or stands in the release notes of the version.
+Readers look a fact up here before they trust the binlog. A listed fact is unverified. The size in
+the table map may rule it out; otherwise the definition is needed, from a schema history or the
+source; without a definition the column is refused by name.
+
+Each row was seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8, or is in the release notes of the
+version.
 """
 
 from __future__ import annotations
@@ -38,14 +40,16 @@ _INTEGERS: Final = frozenset(
 
 
 class HiddenKind(NamedTuple):
-    """A type whose columns a table map shows as binary strings, whatever ``binlog_row_metadata`` is.
+    """A type whose columns look like binary strings in a table map.
+
+    That is so for every ``binlog_row_metadata``.
 
     Attributes:
         kind: the type.
         flavor: of the servers that have it.
         since: the first version that has it.
-        type_code: that the table map shows.
-        fits: whether a length in the table map can be that of such a column.
+        type_code: in the table map.
+        fits: returns whether a length in the table map can be that of such a column.
     """
 
     kind: str
@@ -74,7 +78,7 @@ HIDDEN_KINDS: Final = (
         lambda size: 0 < size <= _MAX_VECTOR and size % 4 == 0,
     ),
 )
-"""MariaDB 10.5 and newer write ``binlog_row_metadata=FULL`` without them."""
+"""The kinds that MariaDB 10.5 and newer leave out of ``binlog_row_metadata=FULL``."""
 
 MODE_FOREIGN: Final = 0x100 | 0x200 | 0x400 | 0x800 | 0x1000 | 0x40000
 """POSTGRESQL, ORACLE, MSSQL, DB2, MAXDB and ANSI."""
@@ -85,14 +89,14 @@ MODE_WITHOUT_CHARSETS: Final = 0x10000 | 0x20000
 
 
 class UnwrittenByMode(NamedTuple):
-    """A part of the CREATE TABLE that a server writes itself (for CREATE … SELECT), left out under an SQL mode.
+    """A part that a server leaves out of its own CREATE TABLE (for CREATE … SELECT).
 
     Attributes:
-        part: ``"table charset"``: the character set of the table, so that a column without one of its own has one
-            that nobody knows; ``"column charset"``: that of columns, too.
-        modes: bits of ``sql_mode``, any of which leaves it out.
+        part: ``"table charset"``: the table's character set, so that columns without their own have
+            an unknown one; ``"column charset"``: that of columns, too.
+        modes: bits of ``sql_mode``, any of which omits the part.
         flavor: of the servers that do so.
-        until: the first version that does so no more; None while all do.
+        until: the first version that no longer does so; None while all do.
     """
 
     part: str
@@ -110,12 +114,12 @@ UNWRITTEN_BY_MODE: Final = (
 
 
 class DoubtfulName(NamedTuple):
-    """The name of a character set whose meaning depends on a setting that no event has.
+    """A name of a character set whose meaning depends on a setting that no event has.
 
     Attributes:
-        name: as it is written in a statement.
+        name: as written in a statement.
         meanings: character sets that it can mean.
-        setting: that decides.
+        setting: the setting that decides.
         flavor: of the servers that have the setting.
         since: the first version that has it.
     """
@@ -132,13 +136,13 @@ DOUBTFUL_NAMES: Final = (
         "utf8", ("utf8mb3", "utf8mb4"), "old_mode=UTF8_IS_UTF8MB3", ServerFlavor.MARIADB, (10, 6, 1)
     ),
 )
-"""``default_collation_for_utf8mb4`` and ``character_set_collations`` choose a collation, and keep the character set."""
+"""``default_collation_for_utf8mb4`` and ``character_set_collations`` only choose a collation."""
 
 
 def hidden_kinds(
     column: ColumnShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
 ) -> tuple[str, ...]:
-    """Return the types that a column of a table map may have, and that the table map does not name.
+    """Return the types that a column may have without the table map naming them.
 
     Args:
         column: of the table map.
@@ -160,7 +164,7 @@ def hidden_kinds(
 def hiding_columns(
     shape: TableShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
 ) -> dict[str, tuple[str, ...]]:
-    """Return the columns whose type a table map may hide, by name, each with the types that it can be."""
+    """Return the columns, by name, whose type a table map may hide, with the possible types."""
     found = {column.name: hidden_kinds(column, flavor, version) for column in shape.columns}
     return {name: kinds for name, kinds in found.items() if kinds}
 
@@ -168,7 +172,10 @@ def hiding_columns(
 def describes_rows(
     shape: TableShape, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
 ) -> bool:
-    """Return whether a table map alone proves how its rows are read (``binlog_row_metadata=FULL``)."""
+    """Return whether a table map alone is enough to read its rows.
+
+    That needs ``binlog_row_metadata=FULL``.
+    """
     return shape.names_resolved and all(
         _is_described(column) and not hidden_kinds(column, flavor, version)
         for column in shape.columns
@@ -186,7 +193,7 @@ def _is_described(column: ColumnShape) -> bool:
 def unwritten_parts(
     sql_mode: int, flavor: ServerFlavor, version: Version = UNKNOWN_VERSION
 ) -> frozenset[str]:
-    """Return the parts of a CREATE TABLE that a server leaves out where it writes one itself under an SQL mode."""
+    """Return the parts that a server omits from its own CREATE TABLE under an SQL mode."""
     return frozenset(
         row.part
         for row in UNWRITTEN_BY_MODE

@@ -1,7 +1,7 @@
-"""What is in doubt as long as nobody told whether names differ by letter case.
+"""Tables whose letter case is ambiguous while ``lower_case_table_names`` is unknown.
 
-In binlog files nothing says what ``lower_case_table_names`` was. A statement on ``Orders`` is one on ``orders``
-where it was not 0, so what is known of the one holds no more after a statement on the other.
+Binlog files do not contain ``lower_case_table_names``. If it was not 0, a statement on ``Orders``
+is one on ``orders``; so the state of one is no longer certain after a statement on the other.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _REASON: Final = "a statement names it in another letter case, and it is not kno
 
 
 class Spellings:
-    """The letter cases in which a table's name was seen."""
+    """The letter cases in which each table name was seen."""
 
     def __init__(self) -> None:
         self._names: dict[TableName, set[TableName]] = {}
 
     def add(self, name: TableName) -> None:
-        """A name was seen."""
+        """Record a name."""
         self._names.setdefault(casefold_table(name), set()).add(name)
 
     def others(self, name: TableName) -> list[TableName]:
-        """The same name in other letter cases."""
+        """Return the known spellings of a name, except the name itself."""
         seen = self._names.get(casefold_table(name))
         return [] if seen is None or seen == {name} else sorted(seen - {name})
 
     def copy(self) -> Spellings:
-        """One that changes by itself."""
+        """Return an independent copy."""
         other = Spellings()
         other._names = {key: set(names) for key, names in self._names.items()}
         return other
 
 
 class CaseDoubts:
-    """What one statement leaves in doubt.
+    """The effect of one statement where letter case is ambiguous.
 
     Args:
-        catalog: what is known before it.
-        spellings: of the names there.
+        catalog: the state before the statement.
+        spellings: of the names in the catalog.
         temporary: temporary tables by thread.
         thread_id: of the statement.
     """
@@ -78,7 +78,7 @@ class CaseDoubts:
         self._thread_id = thread_id
 
     def certain_part(self, meaning: Meaning) -> Meaning:
-        """The statement as far as its effect is the same in both cases."""
+        """Return the part of a statement that does not depend on letter case."""
         tables = _tables(meaning)
         if self._forget_temporary(tables):
             is_temporary = isinstance(meaning, DropTables) and meaning.temporary
@@ -92,7 +92,7 @@ class CaseDoubts:
         return meaning
 
     def _forget_temporary(self, tables: tuple[TableName, ...]) -> bool:
-        """Whether a table may be a temporary one in another letter case, which is not known any more then."""
+        """Forget temporary tables that the statement may mean in another case; return if any."""
         if not self._temporary:
             return False
         casefolded = {
@@ -107,7 +107,7 @@ class CaseDoubts:
         return bool(meant)
 
     def spread(self, meaning: Meaning) -> list[TableChange]:
-        """Leave the same names in other letter cases unproven, behind the statement."""
+        """Make the other spellings of the statement's names unverified; return the changes."""
         named = _tables(meaning)
         found = [
             self._doubt(other, keeps_shape=isinstance(meaning, TruncateTable))
@@ -139,7 +139,7 @@ class CaseDoubts:
 
 
 def _tables(meaning: Meaning) -> tuple[TableName, ...]:
-    """The tables that a statement names, and that are not its own temporary ones."""
+    """Return the tables that a statement names, without its own temporary tables."""
     if isinstance(meaning, TruncateTable):
         return (meaning.table,)
     if isinstance(meaning, DropTables):

@@ -1,4 +1,4 @@
-"""Definitions of tables and databases: what DDL makes and ``information_schema`` tells."""
+"""Definitions of tables, columns and databases, from DDL or ``information_schema``."""
 
 from __future__ import annotations
 
@@ -20,48 +20,49 @@ TEXT_KINDS: Final = frozenset(
 
 
 HASH_NAME: Final = "DB_ROW_HASH_"
-"""How the names of columns begin that MariaDB hides at the end of a table: hashes of long unique keys."""
+"""Name prefix of MariaDB's hidden columns at a table's end: hashes of long unique keys."""
 
 _BY_CHOICE: Final = {"by_choice": True}
-"""Of what is written only where it is asked for."""
+"""Marks fields that are only saved on request."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ColumnModel:
-    """A column as it is defined.
+    """The definition of a column.
 
     Attributes:
-        name: its name.
+        name: the column's name.
         kind: the type's plain name: ``int``, ``decimal``, ``varchar``, ``varbinary``, ``text``,
             ``blob``, ``enum``, ``geometry``, ``uuid`` …; synonyms are resolved.
         length: characters of a CHAR or VARCHAR, bytes of a BINARY or VARBINARY, digits of a
             DECIMAL, bits of a BIT, dimensions of a VECTOR; None where the kind has none.
-        scale: digits behind the point of a DECIMAL.
+        scale: digits after the point of a DECIMAL.
         fraction_digits: of temporal kinds.
         unsigned: of numbers.
         charset: of text; None while it is not known.
         labels: of ENUM and SET.
-        unknown_labels: which of them (the first is 1) are no texts: the source lists a ``?`` for what it cannot
-            say in its listings.
+        unknown_labels: numbers (from 1) of labels that are not known: the source lists ``?`` for a
+            character that it cannot show.
         nullable: None where the definition leaves it to the server's settings.
         visible: False for an invisible column.
         compressed: a MariaDB COMPRESSED column.
         hidden: made by the server and in no listing (the period columns of a MariaDB table with
             implicit system versioning).
-        type_name: the type's name with its attributes as the definition writes it, in upper case, where that is not the
-            kind and UNSIGNED: ``POINT``, ``INTEGER``, ``BOOLEAN``, ``INT UNSIGNED ZEROFILL``.
-        display_width: what stands in brackets behind a number's type that is none of the above.
-        display_scale: the second number there.
-        auto_increment: the source counts its values.
-        on_update: an UPDATE of another column sets it to the present time.
-        default: text of the literal that is its default; ``CURRENT_TIMESTAMP`` for the present time; None for none,
-            NULL or an expression.
-        comment: its comment.
-        generated: the source computes its values by an expression.
+        type_name: the type as written, in upper case, with its attributes, where it differs from
+            the kind and UNSIGNED: ``POINT``, ``INTEGER``, ``BOOLEAN``, ``INT UNSIGNED ZEROFILL``.
+        display_width: the first number in brackets after a numeric type, if it is none of the
+            above.
+        display_scale: the second number in brackets.
+        auto_increment: AUTO_INCREMENT.
+        on_update: ON UPDATE CURRENT_TIMESTAMP.
+        default: text of the literal default; ``CURRENT_TIMESTAMP`` for the current time; None for
+            none, NULL or an expression.
+        comment: the comment.
+        generated: the source computes the values by an expression.
 
-    The last eight say nothing of how rows are read: servers list them otherwise than statements write them, and columns
-    that differ in nothing else are equal. Defaults and comments are written only where it is asked for: a transform may
-    hide what they tell.
+    The last eight attributes do not affect how rows are read, and are ignored when columns are
+    compared: servers list them differently from statements. Defaults and comments are only saved on
+    request, as a transform may hide their content.
     """
 
     name: str
@@ -88,7 +89,7 @@ class ColumnModel:
 
     @property
     def annotations(self) -> tuple[object, ...]:
-        """What does not count when columns are compared."""
+        """The attributes that are ignored when columns are compared."""
         return (
             *(self.type_name, self.display_width, self.display_scale, self.auto_increment),
             *(self.on_update, self.default, self.comment, self.generated),
@@ -96,39 +97,39 @@ class ColumnModel:
 
     @property
     def needs_charset(self) -> bool:
-        """Whether it is text whose character set is not known."""
+        """Whether this is a text column whose character set is not known."""
         return self.charset is None and self.kind in TEXT_KINDS
 
     @property
     def doubtful_labels(self) -> tuple[int, ...]:
-        """Which labels (the first is 1) may be others where they were written in utf8mb3: those with ``?``."""
+        """Numbers (from 1) of labels with ``?``, which may differ from those in utf8mb3."""
         if self.charset is not None and self.charset not in BEYOND_UTF8MB3:
             return ()
         return tuple(at for at, label in enumerate(self.labels or (), 1) if "?" in label)
 
     def in_charset(self, charset: str) -> Self:
-        """The same column of text in a character set; labels lose what that does not have."""
+        """Return the column in a character set; labels lose characters that the set lacks."""
         labels = self.labels
         if labels is not None:
-            # Only of bytes they keep trailing spaces.
+            # Only labels of binary columns keep trailing spaces.
             kept = labels if charset == BINARY else (label.rstrip(" ") for label in labels)
             labels = tuple(storable(label, charset) for label in kept)
         return replace(self, charset=charset, labels=labels)
 
     def to_json(self, *, defaults: bool = False) -> dict[str, Any]:
-        """The column as JSON, without what is as in most columns.
+        """Return the column as JSON, without the attributes that have their usual value.
 
         Args:
-            defaults: with the column's default and comment.
+            defaults: include the column's default and comment.
         """
         return _sparse(self, by_choice=defaults)
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The column that :meth:`to_json` gave.
+        """Return the column that :meth:`to_json` saved.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the value is not a valid column.
         """
         key = None
         if isinstance(value, Mapping) and "labels" not in value and "unknown_labels" not in value:
@@ -154,17 +155,17 @@ SEQUENCE_COLUMNS: Final = (
     *("next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment"),
     *("cache_size", "cycle_option", "cycle_count"),
 )
-"""The columns of a sequence of MariaDB."""
+"""The columns of a MariaDB sequence."""
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """A table as it is defined.
+    """The definition of a table.
 
     Attributes:
-        database: its database.
-        name: its name.
-        columns: its columns in order, hidden ones too.
+        database: the database's name.
+        name: the table's name.
+        columns: all columns in order, with hidden ones.
         primary_key: column names and prefix lengths (0: the whole column), in the key's order.
         charset: default character set of new columns; None while it is not known.
         versioned: a MariaDB table WITH SYSTEM VERSIONING.
@@ -189,12 +190,15 @@ class TableModel:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether it is a sequence of MariaDB, whose one row the binlog replaces by an INSERT without its old row."""
+        """Whether this is a MariaDB sequence.
+
+        Its only row is replaced by INSERT events without an old row.
+        """
         return not self.primary_key and self.column_names == SEQUENCE_COLUMNS
 
     @property
     def untracked(self) -> str:
-        """Return why row events do not say which rows the table has now; ``""`` where they do."""
+        """Return why row events do not show which rows the table has; ``""`` where they do."""
         if self.versioned:
             return "it keeps its old rows itself (WITH SYSTEM VERSIONING); exclude it"
         if self.is_sequence:
@@ -204,7 +208,7 @@ class TableModel:
         return ""
 
     def with_charset(self, charset: str) -> Self:
-        """The same table with a character set where none is known."""
+        """Return the table with this character set wherever none is known."""
         columns = tuple(
             column.in_charset(charset) if column.needs_charset else column
             for column in self.columns
@@ -212,23 +216,23 @@ class TableModel:
         return replace(self, columns=columns, charset=self.charset or charset)
 
     def renamed(self, database: str, name: str) -> Self:
-        """The same table under another name."""
+        """Return the table under another name."""
         return type(self)(
             database, name, self.columns, self.primary_key, self.charset, self.versioned
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The table as JSON, without defaults and comments; its name is left to the caller."""
+        """Return the table as JSON, without its name, and without defaults and comments."""
         found = _sparse(self)
         del found["database"], found["name"]
         found["columns"] = [column.to_json() for column in self.columns]
         return found
 
     def json_text(self, *, defaults: bool = False) -> str:
-        """:meth:`to_json` as compact text; columns that were seen before cost little.
+        """Return :meth:`to_json` as compact text; the texts of columns are cached.
 
         Args:
-            defaults: with the defaults and comments of columns.
+            defaults: include the defaults and comments of columns.
         """
         found = _sparse(self)
         del found["database"], found["name"], found["columns"]
@@ -238,10 +242,10 @@ class TableModel:
 
     @classmethod
     def from_json(cls, database: str, name: str, value: object) -> Self:
-        """The table that :meth:`to_json` gave.
+        """Return the table that :meth:`to_json` saved.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the value is not a valid table.
         """
         members = _members(value, cls, "table")
         try:
@@ -259,14 +263,14 @@ class TableModel:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseModel:
-    """A database.
+    """The definition of a database.
 
     Attributes:
         charset: default character set of new tables; None while it is not known.
-        complete: whether all its tables are known, so that one that is not known does not exist.
-        changed_by: the thread that gave it another character set than it had: sessions that were in it before
-            go on with the old one, in MariaDB for new tables and everywhere for CONVERT TO … DEFAULT.
-        last_charset: what it had when it was dropped.
+        complete: whether all its tables are known, so that an unknown table does not exist.
+        changed_by: the thread that changed the character set. Sessions already in the database keep
+            the old one: in MariaDB for new tables, and everywhere for CONVERT TO … DEFAULT.
+        last_charset: the character set when the database was dropped.
     """
 
     charset: str | None = None
@@ -275,23 +279,23 @@ class DatabaseModel:
     last_charset: str | None = None
 
     def altered(self, charset: str, thread_id: int) -> DatabaseModel:
-        """The database with a character set that a session gave it."""
+        """Return the database after a session changed its character set."""
         changed_by = self.changed_by if self.charset == charset else thread_id
         return DatabaseModel(charset, self.complete, changed_by)
 
     def made(self, charset: str | None, thread_id: int) -> DatabaseModel:
-        """The database made anew by a session."""
+        """Return the database after a session created it again."""
         before = self.charset or self.last_charset
         changed_by = self.changed_by if before in (None, charset) else thread_id
         return DatabaseModel(charset, complete=True, changed_by=changed_by)
 
     def charset_in(self, thread_id: int) -> str | None:
-        """What a session that is in the database takes for its character set; None where nothing tells."""
+        """Return the database's character set as a session sees it; None if that is not known."""
         return self.charset if self.changed_by in (None, thread_id) else None
 
 
 def describe(column: ColumnModel) -> str:
-    """The column's type, as SQL writes it."""
+    """Return a column's type in SQL."""
     text = column.kind
     if column.labels is not None:
         text += (
@@ -314,17 +318,17 @@ def describe(column: ColumnModel) -> str:
     return text
 
 
-# Tables of one application share most of their columns.
+# Tables of one application have many equal columns.
 _COLUMNS: WeakValueDictionary[tuple[Any, ...], ColumnModel] = WeakValueDictionary()
 
 
-# An ALTER of one column lets the others be written as they were.
+# After an ALTER of one column, the texts of the others are reused.
 _TEXTS: WeakKeyDictionary[ColumnModel, tuple[tuple[object, ...], str]] = WeakKeyDictionary()
 
 
 def _column_text(column: ColumnModel, defaults: bool) -> str:
     known = _TEXTS.get(column)
-    # Columns may be equal and have other comments and the like.
+    # Equal columns may have different annotations.
     kind = (defaults, *column.annotations)
     if known is None or known[0] != kind:
         value = column.to_json(defaults=defaults)

@@ -1,4 +1,4 @@
-"""The shape that a table's rows have in the binlog, by its definition alone."""
+"""Compute the shape of a table's rows in the binlog from its definition alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _T = ColumnType
 
 
 def shape_of(model: TableModel, flavor: ServerFlavor) -> TableShape:
-    """The columns as a server of today writes them; columns that no listing shows are left out.
+    """Return a table's columns as a current server writes them, without hidden columns.
 
-    Sizes in bytes are left out, too: of those, only a row image needs them.
+    Sizes in bytes are left out: only reading row images needs them.
 
     Raises:
-        SchemaError: a type that has no form in the binlog is among them.
+        SchemaError: a column's type has no form in the binlog.
     """
     names = [name for name, _ in model.primary_key]
     columns = [column for column in model.columns if not column.hidden]

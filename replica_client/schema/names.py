@@ -1,7 +1,7 @@
-"""Names of databases and tables in another letter case (``lower_case_table_names``).
+"""Database and table names in lower case (``lower_case_table_names``).
 
-A server with ``lower_case_table_names`` 1 or 2 takes ``Orders`` and ``orders`` for one table. Its table maps have
-names in lower case; statements are in the binlog as they were typed.
+For a server with ``lower_case_table_names`` 1 or 2, ``Orders`` and ``orders`` are one table. Its
+table maps have names in lower case; statements are logged as typed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from replica_client.schema.ddl.steps import (
     TruncateTable,
 )
 
-# Letters that have a lower case in Unicode and none in utf8mb3_general_ci, in which servers compare names: the
-# same on MySQL 5.6 and 9.7 and MariaDB 11.8. They stay as they are.
+# Letters with a lower case in Unicode but none in utf8mb3_general_ci, by which servers compare
+# names (MySQL 5.6 and 9.7, MariaDB 11.8). They are not changed.
 _KEPT: Final = (
     "[\u0220\u023a-\u037f\u03cf-\u03d8\u03f4-\u03ff\u048a\u04c0\u04c5\u04c9\u04cd\u04f6\u04fa-\u052e"
     "\u10a0-\u1cbf\u1e9e\u1efa-\u1efe\u2132\u2183\u2c00-\ua7f5\U00010000-\U0010ffff]"
@@ -36,23 +36,23 @@ _KEPT: Final = (
 
 
 def casefold_name(name: str) -> str:
-    """A name in lower case, as servers make it."""
+    """Return a name in lower case, by the servers' rules."""
     return name.lower() if name.isascii() else _casefold(name)
 
 
 @lru_cache(maxsize=4096)
 def _casefold(name: str) -> str:
-    # Letter by letter: Python looks at a letter's neighbours (the final sigma), servers do not.
+    # Letter by letter: Python looks at neighbours (the final sigma), servers do not.
     return "".join(char if re.match(_KEPT, char) else char.lower()[:1] for char in name)
 
 
 def casefold_table(table: TableName) -> TableName:
-    """The same of a database and a table."""
+    """Return the names of a database and a table in lower case."""
     return casefold_name(table[0]), casefold_name(table[1])
 
 
 def casefold_meaning(meaning: Meaning) -> Meaning:
-    """What a statement means, with all names of databases and tables in lower case."""
+    """Return a statement's meaning with all database and table names in lower case."""
     match meaning:
         case CreateTable() | CreateSequence() | TruncateTable():
             return replace(meaning, table=casefold_table(meaning.table))

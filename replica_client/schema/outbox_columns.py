@@ -1,4 +1,4 @@
-"""Which columns of an outbox table say where its rows go, and as what."""
+"""The columns of an outbox table that say where its rows are sent, and as what."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from replica_client.codec.quick_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OutboxColumns:
-    """The columns of an outbox table, by Debezium's meaning.
+    """The columns of an outbox table, in Debezium's terms.
 
     Attributes:
-        id: tells a message from all others; its header ``id``.
-        key: of the message.
-        route: what the destination is named by.
+        id: the message's unique id; its header ``id``.
+        key: the message's key.
+        route: the column whose value names the destination.
         payload: the message.
         topic: template of the destination; ``{route}`` is the value of :attr:`route`.
-        headers: names of more headers, and their columns.
+        headers: names of further headers, and their columns.
     """
 
     id: str
@@ -28,7 +28,7 @@ class OutboxColumns:
     headers: tuple[tuple[str, str], ...] = ()
 
     def columns(self) -> Iterator[str]:
-        """The names of all of them."""
+        """Yield the names of all these columns."""
         yield from (self.id, self.key, self.route, self.payload)
         for _, column in self.headers:
             yield column

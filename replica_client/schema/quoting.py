@@ -1,13 +1,13 @@
-"""Names and literals in SQL: the one position that quotes them, for each kind of server.
+"""Quoting of names and literals in SQL, for each kind of server.
 
-MySQL and MariaDB read a text literal by the session's ``sql_mode`` (``NO_BACKSLASH_ESCAPES``) and by
-its character set. What is made here is safe in this way:
+MySQL and MariaDB read a text literal by the session's ``sql_mode`` (``NO_BACKSLASH_ESCAPES``) and
+character set. These functions are safe as follows:
 
-* :func:`mysql_name`: in every ``sql_mode``, ``ANSI_QUOTES`` too. The session must talk UTF-8:
-  :class:`~replica_client.transport.connection.SourceConnection` sees to it.
+* :func:`mysql_name`: in every ``sql_mode``, ``ANSI_QUOTES`` too. The session must use UTF-8, as
+  :class:`~replica_client.transport.connection.SourceConnection` ensures.
 * :func:`mysql_value`: in every ``sql_mode`` and every character set: text is hexadecimal digits.
-* :func:`mysql_text`: for places of DDL that take only a quoted text; it must be told whether a
-  backslash escapes. In sessions that talk UTF-8.
+* :func:`mysql_text`: for DDL that takes only a quoted text; the caller must say whether a
+  backslash escapes. In sessions that use UTF-8.
 
 SQLite has no modes: :func:`sqlite_name`; values are parameters.
 """
@@ -24,12 +24,13 @@ from replica_client.errors import SchemaError
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r"})
 
 SPEAKS_UTF8: Final = "/*!999999\\C utf8mb4 */ SET NAMES utf8mb4"
-"""First statement of each script that people give to ``mysql`` or ``mariadb``.
+"""First statement of each script for the clients ``mysql`` or ``mariadb``.
 
-These clients cut a script into statements by the character set they were started with, not the session's. In gbk,
-sjis and cp932 the last byte of a letter and a backquote after it are one character: a name ends elsewhere, and what
-follows is a command of the client, such as ``\\!``, which runs a program. The command ``\\C`` sets the character set of
-the client; it obeys that inside such a comment, which servers and drivers pass over.
+These clients split a script into statements by the character set they were started with, not by the
+session's. In gbk, sjis and cp932 a backquote can be the second byte of a character. The client then
+sees the end of a name elsewhere, and may read what follows as a client command, such as ``\\!``,
+which runs a program. The command ``\\C`` sets the client's character set. The client obeys it
+inside such a comment, which servers and drivers ignore.
 """
 
 Literal = int | float | Decimal | str | bytes | None
@@ -37,16 +38,16 @@ Literal = int | float | Decimal | str | bytes | None
 
 
 def mysql_name(name: str) -> str:
-    """An identifier for MySQL and MariaDB, in backticks.
+    """Return an identifier for MySQL and MariaDB, in backticks.
 
     Raises:
-        SchemaError: the servers have no such name: it is empty, has U+0000, or half of a pair.
+        SchemaError: the name is not valid: it is empty, or has U+0000 or a lone surrogate.
     """
     return "`" + _checked(name).replace("`", "``") + "`"
 
 
 def mysql_table(database: str, table: str) -> str:
-    """A table's name with its database.
+    """Return a table's quoted name with its database.
 
     Raises:
         SchemaError: see :func:`mysql_name`.
@@ -55,12 +56,12 @@ def mysql_table(database: str, table: str) -> str:
 
 
 def mysql_names(names: Iterable[str]) -> str:
-    """Identifiers with commas between them."""
+    """Return identifiers joined by commas."""
     return ", ".join(map(mysql_name, names))
 
 
 def mysql_value(value: Literal) -> str:
-    """A literal for an expression; text has the character set utf8mb4, bytes have none."""
+    """Return a literal for an expression; text has the character set utf8mb4, bytes have none."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -73,7 +74,7 @@ def mysql_value(value: Literal) -> str:
 
 
 def mysql_text(text: str, *, backslash_escapes: bool) -> str:
-    """A quoted text, where the grammar takes no expression: labels and comments in DDL.
+    """Return a quoted text for DDL that takes no expression, such as labels and comments.
 
     Args:
         text: the value.
@@ -85,15 +86,15 @@ def mysql_text(text: str, *, backslash_escapes: bool) -> str:
 
 
 def before_arguments(sql: str) -> str:
-    """SQL that goes before the driver, which looks for ``%s`` in a statement with arguments."""
+    """Return SQL escaped for a driver that replaces ``%s`` in statements with arguments."""
     return sql.replace("%", "%%")
 
 
 def sqlite_name(name: str) -> str:
-    """An identifier for SQLite, in double quotes.
+    """Return an identifier for SQLite, in double quotes.
 
     Raises:
-        SchemaError: SQLite has no such name: it has U+0000, or half of a pair.
+        SchemaError: the name is not valid: it has U+0000 or a lone surrogate.
     """
     return '"' + _checked(name).replace('"', '""') + '"'
 

@@ -1,7 +1,7 @@
-"""Column names of ours, by output, which a table's own columns would meet.
+"""Column names that each output adds, and that a table's own columns may collide with.
 
-Spark, Delta, DuckDB and most destinations take names that differ in letter case alone for one name, so names are
-compared without it. What happens to a table that has such a column is a rule of the output:
+Names are compared without letter case, as in Spark, Delta, DuckDB and most destinations. Each
+output has its own rule for a table with such a column:
 
 ====================  ======================================================================================
 output                a table that has one of the names
@@ -43,19 +43,19 @@ RESERVED: Final[Mapping[str, tuple[str, ...]]] = {
         *("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at", "_sdc_primary_key"),
     ),
 }
-"""The names, in small letters."""
+"""The names, in lower case."""
 
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 
 
 def taken_names(output: str, columns: Iterable[str]) -> dict[str, str]:
-    """Return the columns that have a name of an output: their names, by ours.
+    """Return the columns that have a name of an output: the column's name, by the output's name.
 
     Args:
         output: a key of :data:`RESERVED`.
         columns: names of a table's columns.
     """
-    # dlt makes snake case of names: `_Deleted` and `_deleted ` are one column there.
+    # dlt converts names to snake case: `_Deleted` and `_deleted ` are one column there.
     of_dlt = output.startswith("dlt")
     found = {}
     for name in columns:
@@ -68,17 +68,17 @@ def taken_names(output: str, columns: Iterable[str]) -> dict[str, str]:
 
 
 def check_names(output: str, table: str, columns: Iterable[str], what: str, remedy: str) -> None:
-    """Refuse a table that has a column of a name of ours.
+    """Raise an error for a table that has a column with a name of an output.
 
     Args:
         output: a key of :data:`RESERVED`.
         table: ``database.table``.
         columns: names of its columns.
-        what: has such a name, with its verb, for the message.
-        remedy: says what to do, for the message.
+        what: the subject and verb of the message.
+        remedy: what to do, for the message.
 
     Raises:
-        ConfigError: it has one; names table and column.
+        ConfigError: there is such a column; the message names table and column.
     """
     for name in taken_names(output, columns).values():
         raise ConfigError(f"{table}: it has a column {name}, and {what} one of this name; {remedy}")

@@ -1,4 +1,4 @@
-"""A table map and a definition, made one: what the binlog leaves out is filled in and checked."""
+"""Combine a table map with a definition: fill in what the binlog omits, and check the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
     "inet6": "inet6",
     "vector": "vector",
 }
-"""What values of a kind are, where the type code does not say it."""
+"""The logical type of a kind's values, where the type code does not say it."""
 _T = ColumnType
 _HASHED: Final = frozenset(
     (
@@ -44,12 +44,12 @@ _FITTING: SizedCache[
 
 
 def lacks_charset(shape: TableShape, model: TableModel, *, of_labels: bool = True) -> bool:
-    """Whether neither the binlog nor the definition tells a text column's character set.
+    """Return whether a text column's character set is neither in the binlog nor the definition.
 
     Args:
         shape: of the table map.
         model: the definition.
-        of_labels: count ENUM and SET, too, where they have labels that depend on it.
+        of_labels: include ENUM and SET columns with labels that are not ASCII.
     """
     return len(shape.columns) == len(model.columns) and any(
         known.needs_charset
@@ -60,10 +60,10 @@ def lacks_charset(shape: TableShape, model: TableModel, *, of_labels: bool = Tru
 
 
 def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor) -> TableModel:
-    """The definition with the columns that MariaDB hides at the end of a table.
+    """Return the definition with the columns that MariaDB hides at the end of a table.
 
-    A unique key of a BLOB, TEXT or long VARCHAR column is one of a hash, which is a hidden BIGINT column
-    ``DB_ROW_HASH_n``: no listing has it, every table map does.
+    A unique key of a BLOB, TEXT or long VARCHAR column is a key of its hash, in a hidden BIGINT
+    column ``DB_ROW_HASH_n``. No listing has this column; every table map has it.
     """
     surplus = shape.columns[len(model.columns) :]
     if not surplus or flavor != ServerFlavor.MARIADB:
@@ -86,7 +86,7 @@ def with_hash_columns(shape: TableShape, model: TableModel, flavor: ServerFlavor
 
 
 def _hash_name(model: TableModel, at: int) -> str:
-    """The name of the n-th hash: those that the table has are passed over."""
+    """Return the name of the n-th hash column, skipping names that the table's columns have."""
     taken = {name.upper() for name in model.column_names}
     free = (f"{HASH_NAME}{number}" for number in count(1) if f"{HASH_NAME}{number}" not in taken)
     return next(islice(free, at - 1, None))
@@ -95,14 +95,14 @@ def _hash_name(model: TableModel, at: int) -> str:
 def hash_columns(
     shape: TableShape, model: TableModel | None, flavor: ServerFlavor
 ) -> frozenset[str]:
-    """Names of those columns, which SELECT does not have; none while the definition is not known."""
+    """Return the names of the hash columns, which SELECT omits; none without a definition."""
     if model is None or with_hash_columns(shape, model, flavor) is model:
         return frozenset()
     return frozenset(shape.column_names[len(model.columns) :])
 
 
 def may_have_hash_columns(shape: TableShape, flavor: ServerFlavor) -> bool:
-    """Whether the last column may be one of those, by its name and type."""
+    """Return whether the last column may be a hash column, by its name and type."""
     last = shape.columns[-1] if shape.columns else None
     return (
         flavor == ServerFlavor.MARIADB and last is not None and last.resolved and _can_be_hash(last)
@@ -115,7 +115,7 @@ def _can_be_hash(column: ColumnShape) -> bool:
 
 
 def find_mismatch(shape: TableShape, model: TableModel) -> str:
-    """Why a table map is not of the table that is defined; ``""`` when it can be."""
+    """Return why a table map does not fit a definition; ``""`` when it does."""
     if len(shape.columns) != len(model.columns):
         return f"{len(shape.columns)} columns in the binlog, {len(model.columns)} in the definition"
     for at, (column, known) in enumerate(zip(shape.columns, model.columns, strict=True), 1):
@@ -126,10 +126,10 @@ def find_mismatch(shape: TableShape, model: TableModel) -> str:
 
 
 def resolve(shape: TableShape, model: TableModel) -> TableShape:
-    """The table map's shape with what the definition knows more.
+    """Return the table map's shape, completed by the definition.
 
     Raises:
-        SchemaMismatchError: the definition is not that of the table map; both are in the message.
+        SchemaMismatchError: the definition does not fit the table map; the message has both.
     """
     found = resolve_if_fitting(shape, model)
     if found is None:
@@ -141,13 +141,13 @@ def resolve(shape: TableShape, model: TableModel) -> TableShape:
 
 
 def resolve_if_fitting(shape: TableShape, model: TableModel) -> TableShape | None:
-    """The same, but None where the definition is not that of the table map.
+    """Return the table map's shape, completed by the definition; None if they do not fit.
 
-    Tables that look alike share their columns' shapes and definitions, and are compared once.
+    The result is cached for tables that share their columns' shapes and definitions.
     """
     if not are_shared(model.columns):
         return None if find_mismatch(shape, model) else _resolved(shape, model)
-    # Both are kept with what was made of them, so that no others can have their ids.
+    # The entry keeps both alive, so that their ids are not reused.
     key = (id(shape.columns), id(model.columns), model.primary_key)
     known = _FITTING.get(key)
     if known is None:
@@ -172,7 +172,7 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
     collation = None
     stated = charset_of_id(shape.collation_id)
     if model.needs_charset and model.labels is not None:
-        # Labels lose what their character set does not have.
+        # Labels lose characters that their character set lacks.
         model = _with_doubts(model) if stated is None else model.in_charset(stated)
     if model.kind in TEXT_KINDS and model.charset is not None:
         collation = representative_id(model.charset)
@@ -193,13 +193,16 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
 
 
 def _with_doubts(model: ColumnModel) -> ColumnModel:
-    """Labels whose character set is not known: a server may have put ``?`` for what is not ASCII."""
+    """Return a column of unknown character set, with labels that are not ASCII marked as unknown.
+
+    A server may have replaced characters of such labels.
+    """
     doubtful = {at for at, label in enumerate(model.labels or (), 1) if not label.isascii()}
     return replace(model, unknown_labels=tuple(sorted(doubtful.union(model.unknown_labels))))
 
 
 def describe_shape(shape: TableShape) -> str:
-    """A table map's columns in one line."""
+    """Return a table map's columns as one line of text."""
     columns = []
     for column in shape.columns:
         name = ColumnType(column.type_code).name if column.type_code in _KNOWN else "?"

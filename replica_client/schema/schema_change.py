@@ -1,4 +1,4 @@
-"""A statement that changed a table or database, as consumers get it."""
+"""A change to a table or database by a statement, for consumers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from replica_client.schema.model import TableModel
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A statement that changed a table or database, as consumers get it.
+    """A change to a table or database by a statement.
 
-    One for each table that the statement names, of wanted tables only; a swap by RENAME is three. Statements
-    that change no table's shape and no rows (CREATE INDEX, views, routines, OPTIMIZE …) give none. They come in
-    the order of the binlog: in ``Transaction.schema_changes`` and ``Transaction.items``, and from
-    ``changes(notices=True)`` and ``batches(notices=True)``, of files and of live sources. The names here and the
-    kinds are stable.
+    There is one object for each selected table that the statement names; a swap by RENAME gives
+    three. Statements that change no table's shape and no rows (CREATE INDEX, views, routines,
+    OPTIMIZE …) give none. Changes come in binlog order: in ``Transaction.schema_changes`` and
+    ``Transaction.items``, and from ``changes(notices=True)`` and ``batches(notices=True)``, for
+    files and live sources. The attributes and kinds are stable.
 
     Attributes:
         kind: ``create_table``, ``alter_table``, ``rename_table``, ``drop_table``,
             ``truncate_table``, ``create_database``, ``alter_database``, ``drop_database`` or
             ``not_understood``.
         database: of the table, before a rename.
-        table: its name before a rename; ``""`` for a change of a database.
-        before: its definition before; None when there was none, or it is not known.
-        after: its definition now, under its new name; None when it is gone or not known.
-        understood: False when :attr:`after` must be proven before rows of the table are read.
+        table: the name before a rename; ``""`` for a change of a database.
+        before: the definition before; None if there was none, or it is not known.
+        after: the definition now, under the new name; None if the table was dropped, or its
+            definition is not known.
+        understood: False if :attr:`after` must be verified before rows of the table are read.
         statement: the statement's text.
         file: binlog file of the statement.
         position: offset of the statement in the file.
-        event_index: index of its event in the transaction.
+        event_index: index of the statement's event in the transaction.
         context: of its session; None where it is not known.
-        server_id: of the server that ran it.
-        merged: whether a transform makes one table of several; this is about one of these.
+        server_id: of the server that ran the statement.
+        merged: whether a transform merges several tables, of which this is one.
 
     Examples:
         >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
@@ -66,7 +67,7 @@ def schema_change(
     context: StatementContext | None = None,
     server_id: int = 0,
 ) -> SchemaChange:
-    """A change as consumers get it."""
+    """Return a catalog's change in the form for consumers."""
     return SchemaChange(
         change.kind,
         *change.table,

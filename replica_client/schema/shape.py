@@ -1,9 +1,9 @@
-"""The shape of a table: what its columns are, as far as a TABLE_MAP event tells.
+"""The shape of a table: its columns, as far as a TABLE_MAP event describes them.
 
-Always there: the types, their sizes, which columns can be NULL. ``binlog_row_metadata=MINIMAL``
+Always known: the types, their sizes, which columns can be NULL. ``binlog_row_metadata=MINIMAL``
 (the default of MySQL 8) adds signedness, character sets and geometry types; ``FULL`` adds names,
 labels, primary key and visibility. MySQL before 8.0.1 and MariaDB (default ``NO_LOG``) add nothing.
-What is not known is None, and :meth:`TableShape.resolved_with` fills it in from elsewhere.
+Unknown attributes are None; :meth:`TableShape.resolved_with` fills them in from other sources.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BINARY_COLLATION = 63
 
 @dataclass(frozen=True, slots=True)
 class ColumnShape:
-    """A column.
+    """The shape of a column.
 
     Attributes:
         name: the column's name; ``col_1``, ``col_2`` … by position while it is not known.
@@ -53,7 +53,8 @@ class ColumnShape:
         collation_id: of text, ENUM and SET; 63 is ``binary``: the values are bytes; None where it
             is not known (values are bytes) or makes no sense.
         labels: of ENUM and SET; None while they are not known.
-        unknown_labels: which of them (the first is 1) are no texts; a value that has one is refused.
+        unknown_labels: numbers (from 1) of labels that are not known; a value that has one is
+            refused.
         geometry_type: 0 GEOMETRY, 1 POINT, 2 LINESTRING …; None where not known.
         vector_dimension: dimensions of a MySQL VECTOR; None where not known.
         primary_key_index: 0 for the first column of the primary key, 1 for the second …; None for
@@ -65,8 +66,8 @@ class ColumnShape:
         scale: digits after the point of a DECIMAL.
         fraction_digits: digits after the point of a TIME, DATETIME or TIMESTAMP.
         resolved: whether ``name`` is the column's own.
-        logical_type: MariaDB's UUID, INET4, INET6 or VECTOR where the table's definition told so.
-        definition: the column as it is defined, where that is known; it does not count when columns are compared.
+        logical_type: MariaDB's UUID, INET4, INET6 or VECTOR, from the table's definition.
+        definition: the column's definition, if it is known; ignored when columns are compared.
 
     Examples:
         >>> change = next(rc.open_binlog("shop-bin.000001").changes())
@@ -97,28 +98,31 @@ class ColumnShape:
 
     @property
     def computed(self) -> bool:
-        """Whether the source is known to compute it: a generated column, or the hash of a long unique key.
+        """Whether the source computes the column: generated, or the hash of a long unique key.
 
-        MariaDB 11.8.9 leaves these out of all row images but those of plain INSERTs, whether they changed or not.
+        MariaDB 11.8.9 omits these columns from all row images except those of plain INSERTs.
         """
         return is_hash(self) or (self.definition is not None and self.definition.generated)
 
 
 def is_hash(column: ColumnShape) -> bool:
-    """Whether a column is the hash of a long unique key, which MariaDB hides at the end of a table."""
+    """Return whether a column is the hash of a long unique key.
+
+    MariaDB hides such a column at the end of a table.
+    """
     known = column.definition
     return known is not None and known.hidden and known.name.startswith(HASH_NAME)
 
 
-# Many tables of a source look alike: one for each tenant, shard or month.
+# Many tables of a source are alike: one per tenant, shard or month.
 _COLUMNS: SizedCache[tuple[object, ...], tuple[ColumnShape, ...]] = SizedCache(128)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """What is known about a column from elsewhere (``information_schema``, DDL).
+    """Facts about a column from other sources (``information_schema``, DDL).
 
-    Attributes as in :class:`ColumnShape`; None for what is not known there either.
+    Attributes as in :class:`ColumnShape`; None for unknown ones.
     """
 
     name: str
@@ -142,9 +146,10 @@ class TableShape:
         database: the table's database (schema).
         table: the table's name.
         columns: the columns, in order.
-        merged: whether a transform makes one table of several, so that the source's tables may look different.
-        keeps_deleted: whether a transform makes updates of deletes, so that a row may come that was there before.
-        outbox: the columns that say where rows go, and as what, where it is an outbox.
+        merged: whether a transform merges several tables, whose definitions may differ.
+        keeps_deleted: whether a transform turns deletes into updates, so that a row may be inserted
+            again.
+        outbox: the columns that route the rows, if the table is an outbox.
 
     Examples:
         >>> change = next(rc.open_binlog("shop-bin.000001").changes())
@@ -161,7 +166,7 @@ class TableShape:
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """Names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @cached_property
@@ -181,13 +186,13 @@ class TableShape:
 
     @classmethod
     def from_table_map(cls, event: TableMapEvent, flavor: ServerFlavor | None = None) -> Self:
-        """The shape that a table map tells.
+        """Return the shape that a table map describes.
 
         Args:
             event: the table map.
             flavor: the server that wrote it (``BinlogFormat.flavor``). MySQL and MariaDB count
-                columns differently in tables with GEOMETRY columns; without it the difference is
-                found out where the metadata shows it.
+                columns differently in tables with GEOMETRY columns; without a flavor the difference
+                is detected where the metadata shows it.
 
         Raises:
             BinlogDecodeError: the optional metadata does not fit the columns.
@@ -199,12 +204,10 @@ class TableShape:
         return cls(event.schema, event.table, columns)
 
     def resolved_with(self, definitions: Sequence[ColumnDefinition]) -> Self:
-        """The same table with what the binlog did not tell filled in.
-
-        What the binlog told stays: it is of the right moment.
+        """Return the shape with unknown attributes filled in; attributes from the binlog stay.
 
         Raises:
-            SchemaMismatchError: another number of columns, or other names.
+            SchemaMismatchError: the number of columns differs, or a name.
         """
         if len(definitions) != len(self.columns):
             raise SchemaMismatchError(
@@ -229,10 +232,11 @@ def _columns(
     optional_metadata: bytes,
     flavor: ServerFlavor | None,
 ) -> tuple[ColumnShape, ...]:
-    """The columns by the fields of a table map.
+    """Return the columns that the fields of a table map describe.
 
     Raises:
-        ColumnDecodeError: a name or label is no text, or a name occurs twice; says no table.
+        ColumnDecodeError: a name or label is no text, or a name occurs twice; without the table's
+            name.
         BinlogDecodeError: the optional metadata does not fit the columns.
     """
     types = [
@@ -254,7 +258,7 @@ def _columns(
 
 
 def _kept_columns(event: TableMapEvent, flavor: ServerFlavor | None) -> tuple[ColumnShape, ...]:
-    """The columns of a table map; those of a like one before it when they are kept."""
+    """Return the columns of a table map, from a cache of table maps that look alike."""
     of_columns = event.definition[2:]
     columns = _COLUMNS.get((of_columns, flavor))
     if columns is None:
@@ -273,7 +277,7 @@ def _kept_columns(event: TableMapEvent, flavor: ServerFlavor | None) -> tuple[Co
 def _column(at: int, code: int, metadata: int, nullable: bool, fact: ColumnFacts) -> ColumnShape:
     labels = None
     if fact.labels is not None:
-        # CONVERT TO leaves labels whose bytes are no text in the new character set.
+        # CONVERT TO can leave labels whose bytes are invalid in the new character set.
         with suppress(UndecodableTextError):
             labels = _labels_of(fact.labels, fact.collation_id)
     return ColumnShape(
@@ -309,7 +313,7 @@ def _labels_of(labels: tuple[bytes, ...], collation_id: int | None) -> tuple[str
     try:
         return tuple(map(text_decoder(collation_id), labels))
     except UnicodeDecodeError:
-        # One after the other, for the error that names the label.
+        # Decode one by one, so that the error names the label.
         return tuple(decode_text(label, collation_id) for label in labels)
 
 

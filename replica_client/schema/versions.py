@@ -1,4 +1,4 @@
-"""A version of a table's definition: from which position of the binlog on it holds, and its JSON."""
+"""Versions of a table's definition, the binlog positions they begin at, and their JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Origin = Literal["ddl", "information_schema", "import", "not_understood"]
 
 @lru_cache(maxsize=64)
 def split_file_name(file: str) -> tuple[str, int]:
-    """Return the part of a binlog file name that rotation keeps, and the number that it counts.
+    """Return a binlog file name's base, which rotation keeps, and its number.
 
     ``binlog.000024`` gives ``("binlog.", 24)``; a name without a number gives itself and 0.
     """
@@ -31,10 +31,10 @@ def split_file_name(file: str) -> tuple[str, int]:
 
 @lru_cache(maxsize=64)
 def file_order(file: str) -> tuple[str, int]:
-    """Return the text and the number that files of one source are ordered by.
+    """Return the text and the number by which the files of one source are ordered.
 
-    The relay's files of its second source are ``binlog-2.000001`` and so on: they come after ``binlog.…``, and those
-    of the tenth after those of the ninth.
+    A relay names the files of its second source ``binlog-2.000001`` and so on: they come after
+    ``binlog.…``, and those of the tenth source after those of the ninth.
     """
     base, number = split_file_name(file)
     match = _EPOCH.fullmatch(base)
@@ -51,15 +51,15 @@ class LogPosition(NamedTuple):
 
     @classmethod
     def of(cls, file: str, offset: int) -> LogPosition:
-        """The place of an offset in a file."""
+        """Return the position of an offset in a file."""
         return cls(*file_order(file), offset, file)
 
     @classmethod
     def parse(cls, text: str) -> LogPosition:
-        """The position of its text, ``file:offset``.
+        """Return the position in a text ``file:offset``.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the text is not a position.
         """
         file, _, offset = text.rpartition(":")
         if not offset.isdecimal() or not offset.isascii() or len(offset) > 20:
@@ -72,12 +72,12 @@ class LogPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a table looks like from a position on.
+    """A table's definition from a position on.
 
     Attributes:
-        since: the position; of the statement that made it so.
+        since: the position of the statement that made this version.
         state: the definition.
-        origin: where it is known from.
+        origin: its source.
     """
 
     since: LogPosition
@@ -85,7 +85,7 @@ class Version:
     origin: Origin = "ddl"
 
     def to_json(self) -> dict[str, Any]:
-        """The version as JSON; the table's name is left to the caller."""
+        """Return the version as JSON, without the table's name."""
         found: dict[str, Any] = {"since": str(self.since), "origin": self.origin}
         if isinstance(self.state, TableModel):
             found["table"] = self.state.to_json()
@@ -94,10 +94,10 @@ class Version:
         return found
 
     def json_text(self, *, defaults: bool = False) -> str:
-        """:meth:`to_json` as compact text; columns that were seen before cost little.
+        """Return :meth:`to_json` as compact text; the texts of columns are cached.
 
         Args:
-            defaults: with the defaults and comments of columns.
+            defaults: include the defaults and comments of columns.
         """
         if not isinstance(self.state, TableModel):
             return json.dumps(self.to_json(), separators=(",", ":"))
@@ -106,10 +106,10 @@ class Version:
 
     @classmethod
     def from_json(cls, database: str, name: str, value: Mapping[str, Any]) -> Version:
-        """The version that :meth:`to_json` gave.
+        """Return the version that :meth:`to_json` saved.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: the value is not a valid version.
         """
         state: TableState = ABSENT
         if "table" in value:
@@ -120,7 +120,7 @@ class Version:
 
 
 def databases_json(models: list[tuple[LogPosition, DatabaseModel]]) -> list[dict[str, Any]]:
-    """The versions of a database as JSON."""
+    """Return the versions of a database as JSON."""
     return [
         {
             "since": str(since),
@@ -137,7 +137,7 @@ def databases_json(models: list[tuple[LogPosition, DatabaseModel]]) -> list[dict
 
 
 def databases_of_json(value: Any) -> list[tuple[LogPosition, DatabaseModel]]:
-    """The versions of a database that :func:`databases_json` gave."""
+    """Return the versions of a database that :func:`databases_json` saved."""
     return [
         (
             LogPosition.parse(one["since"]),

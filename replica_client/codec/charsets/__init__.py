@@ -1,8 +1,8 @@
 """Text in every character set of MySQL and MariaDB.
 
-``decode_text`` and ``encode_text`` take a collation id, as table maps and status variables carry it;
-:func:`text_decoder` gives the function behind it once per column. What is not text in its character
-set is an error unless the caller asks for something else by name.
+``decode_text`` and ``encode_text`` take a collation id, as table maps and status variables carry
+it; :func:`text_decoder` returns the decoding function, to keep for a column. Bytes that are not
+text in their character set are an error unless the caller passes another ``errors``.
 """
 
 from replica_client.codec.charsets.text import (

@@ -1,7 +1,8 @@
-"""Character sets of one to four bytes for each character: Python's codec, put right where it differs.
+"""Character sets of one to four bytes per character: Python's codec, corrected where it differs.
 
-Python's codec decodes a whole text in C. That is the result unless it fails or holds a character of a
-sequence that the servers read otherwise; only then the text is taken character by character.
+Python's codec decodes a whole text in C. Its result is used unless it fails, or contains a
+character whose bytes the servers may decode differently; only then the text is decoded character by
+character.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ REPLACEMENT = "\ufffd"
 
 
 def expand(runs: tuple[Run, ...]) -> dict[bytes, str | None]:
-    """Byte sequence -> character of every run, None for what is no text."""
+    """Return the character of every byte sequence in the runs; None for invalid sequences."""
     found: dict[bytes, str | None] = {}
     for first, count, character in runs:
         size = max((first.bit_length() + 7) // 8, 1)
@@ -34,7 +35,7 @@ def _pattern(characters: set[str]) -> re.Pattern[str] | None:
 
 
 class MultiByteCharset:
-    """One multi-byte character set.
+    """A multi-byte character set.
 
     Args:
         name: e.g. ``cp932``.
@@ -71,7 +72,7 @@ class MultiByteCharset:
         return text if len(text) == 1 else None
 
     def decoder(self, errors: str) -> Callable[[bytes], str]:
-        """The function that decodes; raises UnicodeDecodeError."""
+        """Return a function that decodes bytes or raises UnicodeDecodeError."""
         codec, suspects = self._codec, self._suspects
 
         def decode(data: bytes) -> str:
@@ -108,9 +109,9 @@ class MultiByteCharset:
         return "".join(out)
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a text; raises UnicodeEncodeError.
+        """Encode text; raise UnicodeEncodeError where that fails.
 
-        Only what reads back as the same text is written.
+        Bytes are only returned if they decode to the same text.
         """
         if self._odd is None or not self._odd.search(text):
             try:

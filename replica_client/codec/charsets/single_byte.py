@@ -1,4 +1,4 @@
-"""Character sets of one byte for each character, by a table of 256 characters."""
+"""Character sets of one byte per character, by a table of 256 characters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import codecs
 from collections.abc import Callable
 
 UNDEFINED = "\ufffe"
-"""What stands in a table for a byte that is no character; no set has this character."""
+"""The table entry of a byte that is no character; no character set contains it."""
 
 
 def decoding_table(name: str) -> str:
-    """The 256 characters of a character set."""
+    """Return the 256 characters of a character set."""
     from replica_client.codec.charsets.tables.differences import CODECS, DECODE_RUNS  # large
 
     table = [UNDEFINED] * 256
@@ -26,7 +26,7 @@ def decoding_table(name: str) -> str:
 
 
 def single_byte_decoder(name: str, errors: str) -> Callable[[bytes], str]:
-    """The function that decodes a single-byte set; raises UnicodeDecodeError."""
+    """Return a function that decodes a single-byte set; it raises UnicodeDecodeError."""
     table = decoding_table(name)
     decode = codecs.charmap_decode
 
@@ -37,11 +37,11 @@ def single_byte_decoder(name: str, errors: str) -> Callable[[bytes], str]:
 
 
 def single_byte_encoder(name: str) -> Callable[[str], bytes]:
-    """The function that encodes a single-byte set; raises UnicodeEncodeError."""
+    """Return a function that encodes a single-byte set; it raises UnicodeEncodeError."""
     from replica_client.codec.charsets.tables.differences import ENCODE_RUNS
 
     table = decoding_table(name)
-    # Of several bytes for a character, the first one.
+    # Where several bytes mean one character, the lowest byte is written.
     by_character = {
         ord(table[byte]): byte for byte in range(255, -1, -1) if table[byte] != UNDEFINED
     }

@@ -18,7 +18,7 @@ from replica_client.constants.collations import CHARSET_BY_COLLATION_ID, CHARSET
 from replica_client.errors import EncodeError, ReplicaClientError
 
 TextDecoder = Callable[[bytes], str]
-"""Bytes of one character set to text; raises UnicodeDecodeError."""
+"""A function that decodes bytes of one character set, or raises UnicodeDecodeError."""
 
 _MAX_BYTES = {
     **dict.fromkeys(CHARSETS, 1),
@@ -29,10 +29,10 @@ _MAX_BYTES = {
 
 
 class UndecodableTextError(ReplicaClientError, UnicodeDecodeError):
-    """Bytes that are not text of their character set.
+    """Bytes that are not text in their character set.
 
-    It is a :class:`UnicodeDecodeError` too: ``encoding`` is the character set's name, ``object``
-    the bytes, ``start`` and ``end`` the part that is at fault. Its message holds no data.
+    As a :class:`UnicodeDecodeError`, it has the character set's name in ``encoding``, the bytes in
+    ``object``, and the invalid part from ``start`` to ``end``. Its message contains no data.
     """
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class UndecodableTextError(ReplicaClientError, UnicodeDecodeError):
 
 
 class UnknownCollationError(ReplicaClientError, LookupError):
-    """A collation id, or character set name, that neither MySQL nor MariaDB has."""
+    """A collation id or character set name that neither MySQL nor MariaDB has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Charset:
 
 @cache
 def charset_named(name: str) -> Charset:
-    """The character set of a name (``utf8`` is ``utf8mb3``).
+    """Return the character set with a name (``utf8`` is ``utf8mb3``).
 
     Raises:
         UnknownCollationError: there is no such character set.
@@ -73,7 +73,7 @@ def charset_named(name: str) -> Charset:
 
 @cache
 def charset_of(collation_id: int) -> Charset:
-    """The character set that a collation id belongs to.
+    """Return the character set that a collation id belongs to.
 
     Raises:
         UnknownCollationError: no MySQL or MariaDB has such a collation.
@@ -112,9 +112,10 @@ def _encoder(charset: Charset) -> Callable[[str], bytes]:
 
 
 def text_decoder(collation_id: int, errors: Literal["strict", "replace"] = "strict") -> TextDecoder:
-    """The function that decodes text of a collation: what a column's decoder keeps.
+    """Return the function that decodes text of a collation, to keep for a column.
 
-    It raises a plain :class:`UnicodeDecodeError` where :func:`decode_text` raises its subclass.
+    The function raises a plain :class:`UnicodeDecodeError` where :func:`decode_text` raises its
+    subclass.
 
     Raises:
         UnknownCollationError: no MySQL or MariaDB has such a collation.
@@ -143,15 +144,15 @@ def decode_text(
     collation_id: int,
     errors: Literal["strict", "replace", "bytes"] = "strict",
 ) -> str | bytes:
-    """Text of ``data`` in the character set of a collation.
+    """Decode `data` in the character set of a collation.
 
-    The ``binary`` character set (as a client's) is read as UTF-8, as the server does with names.
+    The ``binary`` character set is decoded as UTF-8, as the servers do with names.
 
     Args:
         data: the bytes.
         collation_id: any id of MySQL or MariaDB.
-        errors: ``strict`` raises; ``replace`` puts U+FFFD where bytes are no text; ``bytes``
-            gives ``data`` back undecoded.
+        errors: ``strict`` raises; ``replace`` writes U+FFFD for invalid bytes; ``bytes`` returns
+            ``data`` undecoded.
 
     Raises:
         UndecodableTextError: (strict) the bytes are not text of that character set.
@@ -167,7 +168,7 @@ def decode_text(
 
 
 def encode_text(text: str, collation_id: int) -> bytes:
-    """The bytes of ``text`` in the character set of a collation.
+    """Encode `text` in the character set of a collation.
 
     Raises:
         EncodeError: a character is not in that character set.

@@ -1,4 +1,4 @@
-"""The Unicode character sets: where MySQL's are narrower than Python's codecs."""
+"""The Unicode character sets, with MySQL's limits where Python's codecs accept more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def unicode_decoder(name: str, errors: str) -> Callable[[bytes], str]:
-    """The function that decodes a Unicode set; raises UnicodeDecodeError."""
+    """Return a function that decodes a Unicode set; it raises UnicodeDecodeError."""
     codec = UNICODE_CODECS[name]
 
     def plain(data: bytes) -> str:
@@ -39,7 +39,7 @@ def unicode_decoder(name: str, errors: str) -> Callable[[bytes], str]:
 
 
 def unicode_encoder(name: str) -> Callable[[str], bytes]:
-    """The function that encodes a Unicode set; raises UnicodeEncodeError."""
+    """Return a function that encodes a Unicode set; it raises UnicodeEncodeError."""
     codec = UNICODE_CODECS[name]
 
     def encoder(text: str) -> bytes:

@@ -1,5 +1,5 @@
-"""Statements that change what tables are, understood as far as that goes.
+"""A parser of the statements that change tables.
 
-No grammar of SQL: of a statement only that is read which can change a table's columns. What is not
-understood says so, and names the tables that it may have changed.
+It is not a full SQL grammar: it reads only the parts that can change a table's columns. For a
+statement that it does not understand, it returns the reason and the tables that may have changed.
 """

@@ -1,4 +1,4 @@
-"""ALTER TABLE: the clauses that change a table's shape, and those that do not."""
+"""A parser of ALTER TABLE: clauses that change a table's shape, and those that do not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WITHOUT_ROWS: Final = frozenset(
         "SPIDER",
     )
 )
-"""Engines whose tables keep no rows, or show those of others."""
+"""Engines whose tables store no rows, or show the rows of other tables."""
 _NO_CHANGE: Final = frozenset(
     (
         *("FORCE", "ENABLE", "DISABLE", "WITH", "WITHOUT", "UPGRADE"),
@@ -81,12 +81,12 @@ class _Alteration:
 
 
 def read_alter_table(cursor: Cursor, context: StatementContext, *, ignore: bool) -> AlterTable:
-    """Behind ALTER TABLE.
+    """Read what follows ALTER TABLE.
 
     Args:
-        cursor: there.
+        cursor: at the table's name.
         context: of the statement.
-        ignore: whether it was ALTER IGNORE TABLE, which takes rows out that do not fit.
+        ignore: whether it is ALTER IGNORE TABLE, which removes rows that do not fit.
 
     Raises:
         NotUnderstoodError: a clause is not understood.
@@ -121,7 +121,7 @@ def read_alter_table(cursor: Cursor, context: StatementContext, *, ignore: bool)
 
 
 def _is_list_item(part: list[Token]) -> bool:
-    """Whether a part goes on with a list (ORDER BY a, b; DROP PARTITION p, q)."""
+    """Return whether a part continues a list (ORDER BY a, b; DROP PARTITION p, q)."""
     if not part:
         return False
     if part[0].kind not in (WORD, NAME):
@@ -138,7 +138,7 @@ def _is_tail(token: Token) -> bool:
 def _clause(
     cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
 ) -> bool:
-    """Read a clause; True when names that follow a comma still belong to it."""
+    """Read a clause; return True when names after the next comma may still belong to it."""
     if cursor.done:
         return False
     word = cursor.token.upper if cursor.token.kind == WORD else ""
@@ -212,7 +212,7 @@ def _drop(cursor: Cursor, table: TableName, context: StatementContext, found: _A
 
 
 def drops_primary_key(cursor: Cursor) -> bool:
-    """Read the name of an index that is dropped; return whether it is that of the primary key, in any letter case."""
+    """Read a dropped index's name; return whether it means the primary key, in any letter case."""
     cursor.take("IF", "EXISTS")
     return cursor.name().upper() == "PRIMARY"
 
@@ -343,7 +343,7 @@ def _repair(
 def _tablespace(
     cursor: Cursor, table: TableName, context: StatementContext, found: _Alteration
 ) -> bool:
-    """DISCARD and IMPORT: the file with the rows goes, or comes from elsewhere."""
+    """Read DISCARD or IMPORT TABLESPACE, which removes or replaces the file with the rows."""
     found.row_clauses.append(f"{cursor.tokens[cursor.at - 1].upper} TABLESPACE")
     return False
 
@@ -370,7 +370,7 @@ def _default(
 
 
 def _table_options(cursor: Cursor, found: _Alteration) -> bool:
-    """Read table options; False when something else is here."""
+    """Read table options; return False when something else follows."""
     while not cursor.done:
         charset = read_charset_option(cursor)
         if charset is not None:

@@ -1,4 +1,4 @@
-"""A column definition: name, type, attributes and default."""
+"""A parser of column definitions: name, type, attributes and default."""
 
 from __future__ import annotations
 
@@ -46,15 +46,16 @@ _WIDE: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
 
 
 def hexadecimal_default(text: str, kind: str, charset: str | None) -> str | None:
-    """A number's literal as :attr:`~replica_client.schema.model.ColumnModel.default` has it.
+    """Return a number literal as :attr:`~replica_client.schema.model.ColumnModel.default`.
 
     Args:
-        text: the literal: ``0x4d``, ``x'4d'``, or another one, which stays as it is.
+        text: the literal: ``0x4d`` or ``x'4d'``; another literal is returned unchanged.
         kind: of the column.
-        charset: of the column; None for none.
+        charset: of the column; None if it has none.
 
     Returns:
-        The number of a number's column, the text of a text's, ``0x…`` of one of bytes; None where it is not known.
+        a number for a numeric column, text for a text column, ``0x…`` for a binary column; None
+        where it is not known.
     """
     found = _LITERAL.fullmatch(text)
     if found is None:
@@ -77,14 +78,14 @@ def hexadecimal_default(text: str, kind: str, charset: str | None) -> str | None
 
 
 def text_default(text: str, kind: str) -> str:
-    """A string's literal as :attr:`~replica_client.schema.model.ColumnModel.default` has it.
+    """Return a string literal as :attr:`~replica_client.schema.model.ColumnModel.default`.
 
     Args:
-        text: between the quotes.
+        text: the text between the quotes.
         kind: of the column.
 
     Returns:
-        The text; ``0x…`` where it is one of bytes that would be taken for such digits.
+        the text; as ``0x…`` for a binary column whose text itself begins with ``0x``.
     """
     if kind in _BYTES and text[:2].lower() == "0x":
         return f"0x{text.encode().hex()}"
@@ -105,27 +106,27 @@ _PRESENT = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP",
 
 @dataclass(slots=True)
 class ColumnText:
-    """A definition as it is written, before the table's character set is known.
+    """A column definition as written, before the table's character set is known.
 
     Attributes:
         name: the column's name.
-        type: its type.
-        charset: its own character set, also by its collation.
+        type: the column's type.
+        charset: the column's own character set, also from its collation.
         nullable: None where nothing was said.
         primary: whether it is the primary key.
         visible: whether ``SELECT *`` shows it.
         column_position: ``""``, ``FIRST`` or ``AFTER``.
-        after: the column that it comes after.
+        after: the column after AFTER.
         row_bound: a period column, ``GENERATED ALWAYS AS ROW START`` or ``END``.
-        default: the tokens behind DEFAULT; empty where there is none.
-        computed: the source makes its values: a generated or AUTO_INCREMENT column.
-        generated: the source makes them by an expression, and takes none.
-        auto_increment: the source counts them.
+        default: the tokens after DEFAULT; empty without one.
+        computed: the source computes the values: a generated or AUTO_INCREMENT column.
+        generated: the source computes the values by an expression.
+        auto_increment: AUTO_INCREMENT.
         on_update: ON UPDATE CURRENT_TIMESTAMP.
-        comment: behind COMMENT.
-        listed: the server wrote it, as its listings do: a ``?`` in a label may stand for another character.
-        utf8_is_in_doubt: what was read as utf8mb3 may be utf8mb4, which has more labels.
-        versioned: WITH SYSTEM VERSIONING, which versions a table that does not say so itself (MariaDB).
+        comment: the text after COMMENT.
+        listed: the server wrote the definition: a ``?`` in a label may replace another character.
+        utf8_is_in_doubt: ``utf8`` was read as utf8mb3 but may be utf8mb4, which has more labels.
+        versioned: WITH SYSTEM VERSIONING at the column, which makes the table versioned (MariaDB).
     """
 
     name: str
@@ -152,11 +153,11 @@ class ColumnText:
 
         Args:
             table_charset: the table's default; None where it is not known.
-            converted: whether CONVERT TO stands in the statement: text of the column is in the table's character
-                set, whatever its definition says.
+            converted: whether the statement has CONVERT TO: text columns get the table's character
+                set, whatever their definitions say.
 
         Raises:
-            NotUnderstoodError: its size depends on a character set that is not known.
+            NotUnderstoodError: the column's size depends on an unknown character set.
         """
         found = replace(self.type)
         charset = self.charset
@@ -182,7 +183,7 @@ class ColumnText:
             found.length,
             found.scale,
             found.fraction_digits,
-            found.unsigned and found.kind != "year",  # servers take the word and forget it
+            found.unsigned and found.kind != "year",  # servers accept the word and ignore it
             found.charset,
             labels,
             nullable,
@@ -200,7 +201,7 @@ class ColumnText:
         )
         doubtful = set(unknown)
         if self.listed:
-            # Bytes that are no text, as CONVERT TO leaves them, are listed as ``?``, and wide characters as others.
+            # The listing shows ``?`` for invalid bytes after CONVERT TO, and changes wide characters.
             is_wide = column.charset in WIDE_CHARSETS
             texts = enumerate(column.labels or (), 1)
             doubtful.update(at for at, label in texts if is_wide or "?" in label)
@@ -217,15 +218,15 @@ def _usual_name(found: TypeText) -> str:
 
 
 def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
-    """Read a definition, name first, up to the end.
+    """Read a column definition from the name to the end.
 
     Raises:
-        NotUnderstoodError: its name or type is not understood.
+        NotUnderstoodError: the name or type is not understood.
     """
     name = column_name(cursor)
     column = ColumnText(name, read_type(cursor, context), utf8_is_in_doubt=context.utf8_is_in_doubt)
     if column.type.serial:
-        # MySQL takes a NULL after it.
+        # MySQL accepts NULL after SERIAL.
         column.nullable = False
         column.computed = column.auto_increment = True
     while not cursor.done:
@@ -236,10 +237,10 @@ def read_column(cursor: Cursor, context: StatementContext) -> ColumnText:
 
 
 def column_name(cursor: Cursor) -> str:
-    """Read a column's name; a table and a database may stand before it.
+    """Read a column's name, possibly qualified by table and database.
 
     Raises:
-        NotUnderstoodError: no name is here.
+        NotUnderstoodError: something else is next.
     """
     cursor.take(".")
     name = cursor.name()
@@ -279,7 +280,7 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     elif word == "DEFAULT":
         column.default = read_default(cursor)
     elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
-        # A NULL behind it counts, one before it does not.
+        # NULL after AUTO_INCREMENT counts, NULL before it does not.
         column.computed = column.auto_increment = True
         column.nullable = False
     elif word == "ON":
@@ -331,20 +332,20 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
 
 
 def read_default(cursor: Cursor) -> tuple[Token, ...]:
-    """The tokens behind DEFAULT; goes on behind them."""
+    """Read the tokens of the default value after DEFAULT."""
     start = cursor.at
     _skip_value(cursor)
-    # Where they stand is nothing that a column means.
+    # Offsets are no part of a column's definition; without them equal defaults compare equal.
     return tuple(token._replace(start=0, end=0) for token in cursor.tokens[start : cursor.at])
 
 
 def literal_text(tokens: Sequence[Token], kind: str, charset: str | None) -> str | None:
-    """The default that tokens say, as :attr:`~replica_client.schema.model.ColumnModel.default` has it.
+    """Return the default in tokens as :attr:`~replica_client.schema.model.ColumnModel.default`.
 
     Args:
-        tokens: behind DEFAULT.
+        tokens: after DEFAULT.
         kind: of the column.
-        charset: of the column; None for none.
+        charset: of the column; None if it has none.
     """
     sign = ""
     while tokens and tokens[0].upper in ("+", "-"):
@@ -382,11 +383,11 @@ def _collation(cursor: Cursor, column: ColumnText, context: StatementContext) ->
         return
     if token.kind not in (WORD, NAME, STRING):
         raise NotUnderstoodError("a collation's name expected")
-    # A collation of no character set in particular (uca1400_ai_ci) leaves it as it is.
+    # A collation without a character set (uca1400_ai_ci) does not change the character set.
     charset = charset_of_collation(token.text)
     column.charset = charset or column.charset
     if context.is_mariadb and charset != BINARY:
-        # There it makes text of bytes, and counts for more than what JSON means.
+        # COLLATE makes text of a binary type, and overrides the charset that JSON implies.
         column.type.kind = text_kind(column.type.kind)
         column.type.charset = None if charset else column.type.charset
 
@@ -410,7 +411,7 @@ def _generated(cursor: Cursor, column: ColumnText, word: str) -> None:
 
 
 def _skip_value(cursor: Cursor) -> None:
-    """Pass over a default: one term, or an expression in brackets."""
+    """Skip a default: one term, or an expression in brackets."""
     while cursor.token.upper in ("+", "-"):
         cursor.step()
     if cursor.skip_brackets():

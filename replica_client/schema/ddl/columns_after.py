@@ -1,7 +1,8 @@
-"""The columns of a table after ALTER TABLE, and those that CREATE TABLE … SELECT makes.
+"""Compute a table's columns after ALTER TABLE or CREATE TABLE … SELECT.
 
-Servers log CREATE TABLE … SELECT in row format with full definitions; the query is in the binlog only in
-statement format. Expressions have types that only the server knows: such a statement is not understood.
+In row format servers log CREATE TABLE … SELECT with full definitions; the query is in the binlog
+only in statement format. Only the server knows the types of expressions: a query with expressions
+is not understood.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ _BOUND_KINDS = ("date", "datetime", "timestamp")
 
 @dataclass(slots=True)
 class _Entry:
-    """A column while it changes.
+    """A column during an ALTER TABLE.
 
     Attributes:
-        column: its definition.
-        old: its name before the statement; ``""`` for a new one.
-        is_new: whether the statement defines it.
+        column: the definition.
+        old: the name before the statement; ``""`` for a new column.
+        is_new: whether the statement defines the column.
     """
 
     column: ColumnModel
@@ -77,33 +78,33 @@ def altered(
     *,
     resizes: bool = False,
 ) -> TableModel:
-    """Return the table after these clauses.
+    """Return the table after the clauses of an ALTER TABLE.
+
+    Column names in clauses are those before the statement; only names after AFTER are new ones.
+    Columns are added and moved in the order of the clauses.
 
     Args:
-        table: as it was.
+        table: before the statement.
         steps: the clauses.
-        database_charset: the database's default; None where it is not certain.
-        converted_charset: what CONVERT TO CHARACTER SET DEFAULT means; None as well.
-        resizes: whether CONVERT TO gives a column that the same statement makes a TEXT the size of its old type.
-
-    Names in the clauses mean the columns as they were before the statement, but behind AFTER, where
-    they mean what the columns are called then. Columns are added and moved one after the other, in the
-    order of the clauses.
+        database_charset: the database's default; None where it is uncertain.
+        converted_charset: the meaning of CONVERT TO CHARACTER SET DEFAULT; None where it is
+            uncertain.
+        resizes: whether a column that becomes TEXT gets the size of its old type with CONVERT TO.
 
     Raises:
-        NotUnderstoodError: the clauses do not fit the table as it is known.
+        NotUnderstoodError: the clauses do not fit the table.
     """
     charset = _charset_after(table, steps, database_charset, converted_charset)
     conversions = [step for step in steps if isinstance(step, ConvertCharset)]
     converts = bool(conversions)
-    # MariaDB takes another default for what comes later.
+    # On MariaDB, CONVERT TO also changes the default for columns that are defined later.
     inner = (conversions[-1].charset or converted_charset) if converts else charset
     entries = [_Entry(column, column.name) for column in table.columns]
     renames: dict[str, str] = {}
     _drop(entries, [step for step in steps if isinstance(step, DropColumn)])
     moved: list[tuple[ColumnText, _Entry]] = []
     by_old = {entry.old.lower(): entry for entry in reversed(entries)}
-    # How many columns are called so now: a statement may have thousands of steps for thousands of columns.
+    # Columns per name, counted once: thousands of steps may meet thousands of columns.
     taken = Counter(entry.column.name.lower() for entry in entries)
     for step in steps:
         if isinstance(step, RenameColumn):
@@ -149,11 +150,11 @@ def altered(
         entries.insert(at, entry)
         names.insert(at, entry.column.name.lower())
     if _has_generated_key(table):
-        # MySQL keeps a generated invisible primary key first: of InnoDB, and the engine is not known.
+        # MySQL keeps a generated invisible primary key first, but only in InnoDB.
         before = list(takewhile(lambda entry: entry.old != _GENERATED_KEY, entries))
         is_there = len(before) < len(entries)
         if before and is_there and all(_looks_like_key(entry.column) for entry in before):
-            # In the other order the table would look the same, so that no table map contradicts.
+            # Both orders have the same types, so a table map could not reveal a wrong guess.
             raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
         entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
     columns = [
@@ -187,12 +188,12 @@ def altered(
 
 
 def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
-    """The columns of a table WITH SYSTEM VERSIONING that names no period columns of its own."""
+    """Return a table's columns with the hidden period columns of WITH SYSTEM VERSIONING."""
     return (*columns, *_HIDDEN_PERIOD)
 
 
 def with_defaults(table: TableModel, defaults: Sequence[SetDefault]) -> TableModel:
-    """The table with other defaults."""
+    """Return a table with changed column defaults."""
     if not defaults:
         return table
     found = {step.name.lower(): step.default for step in defaults}
@@ -207,14 +208,17 @@ def with_defaults(table: TableModel, defaults: Sequence[SetDefault]) -> TableMod
 
 
 def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnModel:
-    """The column after MODIFY or CHANGE: one that may bound a period may stay NOT NULL unsaid."""
+    """Return the column after MODIFY or CHANGE.
+
+    A NOT NULL column that may bound a period gets an unknown nullability, as it may stay NOT NULL.
+    """
     if old.nullable is not False or text.nullable is not None or new.nullable is False:
         return new
     return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
 
 
 def _looks_like_key(column: ColumnModel) -> bool:
-    """Whether a table map shows a column as it does a generated primary key."""
+    """Return whether a column has the type of a generated invisible primary key."""
     return column.kind == "bigint" and column.unsigned and column.nullable is not True
 
 
@@ -268,7 +272,7 @@ def _drop(entries: list[_Entry], steps: list[DropColumn]) -> None:
 
 
 def _insert_index(entries: list[_Entry], names: list[str], text: ColumnText) -> int:
-    """Where among the columns, of these names in lower case, one is put."""
+    """Return the index at which a column is inserted; `names` are the columns in lower case."""
     if text.column_position == "FIRST":
         return 0
     if text.column_position == "AFTER":
@@ -276,7 +280,7 @@ def _insert_index(entries: list[_Entry], names: list[str], text: ColumnText) -> 
             return names.index(text.after.lower()) + 1
         except ValueError:
             raise NotUnderstoodError(f"column {text.after} is not there") from None
-    # Columns that the server made for itself stay last.
+    # Hidden columns of the server stay last.
     at = len(entries)
     while at and entries[at - 1].column.hidden:
         at -= 1
@@ -308,14 +312,14 @@ _MODIFIERS: Final = frozenset(
         "SQL_BIG_RESULT", "SQL_BUFFER_RESULT", "SQL_CACHE", "SQL_NO_CACHE", "SQL_CALC_FOUND_ROWS",
     )
 )  # fmt: skip
-# What may follow the tables, and changes no column.
+# Clauses that may follow the tables and change no column.
 _CLAUSES: Final = frozenset(
     ("WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH", "FOR", "LOCK")
 )
 _JOINS: Final = frozenset(("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "STRAIGHT_JOIN"))
 _NOT_HERE: Final = frozenset(("UNION", "EXCEPT", "INTERSECT", "MINUS", "INTO", "PROCEDURE"))
 _HINTS: Final = frozenset(("USE", "FORCE", "IGNORE", "PARTITION", "TABLESAMPLE"))
-# Words that are values where they stand without quotes.
+# Words that are values when they are not quoted.
 _VALUES: Final = frozenset(
     (
         "NULL", "TRUE", "FALSE", "DEFAULT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER",
@@ -328,7 +332,7 @@ _RESERVED: Final = (
 
 
 class _Table(NamedTuple):
-    """A table of the query: the name that columns have before them, its database, its definition."""
+    """A table of the query: its alias or name, its database and its definition."""
 
     name: str
     database: str
@@ -341,10 +345,10 @@ def selected_columns(
     context: StatementContext,
     lookup: TableLookup,
 ) -> tuple[ColumnModel, ...]:
-    """The columns of the new table: those only defined first, then the query's.
+    """Return the columns of CREATE TABLE … SELECT: those only defined first, then the query's.
 
     Raises:
-        NotUnderstoodError: the query does more than naming columns of tables that are known.
+        NotUnderstoodError: the query has more than names of columns in known tables.
     """
     found = _columns_of(query, context, lookup)
     names = {column.name.lower() for column in found}
@@ -378,12 +382,12 @@ def _columns_of(query: str, context: StatementContext, lookup: TableLookup) -> l
     found: list[ColumnModel] = []
     for part in split_commas(projections):
         found += _projected(Cursor(part), tables)
-    # NOT NULL is kept or lost by rules of outer joins.
+    # Whether NOT NULL is kept depends on the joins.
     return [replace(column, nullable=None, visible=True, hidden=False) for column in found]
 
 
 def _until(cursor: Cursor, words: set[str] | frozenset[str]) -> tuple[list[Token], Cursor]:
-    """The tokens before the first of these keywords that is in no brackets, and what follows."""
+    """Return the tokens before the first of some keywords outside brackets, and a cursor there."""
     rest = cursor.rest()
     depth = 0
     for at, token in enumerate(rest):
@@ -397,7 +401,7 @@ def _until(cursor: Cursor, words: set[str] | frozenset[str]) -> tuple[list[Token
 
 
 def _projected(cursor: Cursor, tables: Sequence[_Table]) -> list[ColumnModel]:
-    """The columns that one part of the list between SELECT and FROM names."""
+    """Return the columns of one item of the select list."""
     if cursor.token.kind == WORD and cursor.token.upper in _VALUES:
         raise NotUnderstoodError("a query with expressions")
     names = [] if cursor.token.upper == "*" else [cursor.name()]
@@ -432,7 +436,7 @@ def _projected(cursor: Cursor, tables: Sequence[_Table]) -> list[ColumnModel]:
 
 
 def _is_meant(table: _Table, names: Sequence[str]) -> bool:
-    """Whether the names before a column or a star mean a table; no names mean all."""
+    """Return whether the qualifier of a column or star means a table; no qualifier means all."""
     if len(names) > 2:
         raise NotUnderstoodError("a query with expressions")
     return not names or (
@@ -441,14 +445,14 @@ def _is_meant(table: _Table, names: Sequence[str]) -> bool:
 
 
 def _tables(cursor: Cursor, context: StatementContext, lookup: TableLookup) -> list[_Table]:
-    """The tables behind FROM; goes to the end of the query."""
+    """Read the tables after FROM, up to the end of the query."""
     found = [_table(cursor, context, lookup)]
     while not cursor.done:
         if not cursor.take(","):
             if cursor.token.upper == "FOR" and cursor.peek().upper == "SYSTEM_TIME":
                 raise NotUnderstoodError("a query of rows of another time")
             if cursor.token.kind == WORD and cursor.token.upper in _CLAUSES:
-                _until(cursor, frozenset())  # no other query is behind it
+                _until(cursor, frozenset())  # raises if another query follows
                 break
             if not cursor.take_one("STRAIGHT_JOIN"):
                 if cursor.take_one("LEFT", "RIGHT"):
@@ -464,7 +468,7 @@ def _tables(cursor: Cursor, context: StatementContext, lookup: TableLookup) -> l
 
 
 def _until_comma(cursor: Cursor) -> tuple[list[Token], Cursor]:
-    """The condition of a join, and what follows it."""
+    """Return the condition of a join, and a cursor after the condition."""
     condition, rest = _until(cursor, _JOINS | _CLAUSES)
     first = split_commas(condition)[0] if condition else []
     if len(first) == len(condition):

@@ -1,7 +1,8 @@
-"""CREATE TABLE and CREATE SEQUENCE; statements that differ only in the table's name are read once.
+"""A parser of CREATE TABLE and CREATE SEQUENCE.
 
-The text after the name is read without it and kept by its content. A statement whose name does not
-end, for certain, at the first bracket is read in the general way.
+Statements that differ only in the table's name are parsed once: the text after the name is parsed
+separately and cached. This needs a name that certainly ends at the first bracket; other statements
+are parsed as a whole.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ _KEY_WORDS = frozenset(
 
 @dataclass(slots=True)
 class Definitions:
-    """Columns and keys.
+    """The columns and keys of a CREATE TABLE.
 
     Attributes:
         columns: in order.
-        primary_key: the one that is a definition of its own; None where there is none.
-        period: whether PERIOD FOR SYSTEM_TIME is among them.
-        bounds: columns that bound a period: they cannot be NULL.
-        application_period: those of the period of application time.
-        without_overlaps: the period of application time that ends the primary key; ``""`` for none.
+        primary_key: from a separate PRIMARY KEY clause; None without one.
+        period: whether there is a PERIOD FOR SYSTEM_TIME.
+        bounds: columns that bound a period; they cannot be NULL.
+        application_period: the columns of the application-time period.
+        without_overlaps: the application-time period that ends the primary key; ``""`` for none.
     """
 
     columns: list[ColumnText] = field(default_factory=list)
@@ -68,9 +69,9 @@ class Definitions:
     without_overlaps: str = ""
 
     def key_of_columns(self) -> PrimaryKey | None:
-        """The primary key, also where a column says PRIMARY KEY."""
+        """Return the primary key, from a clause of its own or from a column's PRIMARY KEY."""
         if self.primary_key is not None:
-            # MariaDB has one period of application time at most; its end comes first.
+            # MariaDB allows one application-time period; its end comes first in the key.
             ends = reversed(self.application_period) if self.without_overlaps else ()
             return (*self.primary_key, *((name, 0) for name in ends))
         found = tuple((column.name, 0) for column in self.columns if column.primary)
@@ -78,7 +79,7 @@ class Definitions:
 
 
 def is_key(cursor: Cursor) -> bool:
-    """Whether a key, constraint or period is here, and no column."""
+    """Return whether a key, constraint or period comes next, and not a column."""
     if cursor.token.kind != WORD:
         return False
     word = cursor.token.upper
@@ -90,10 +91,10 @@ def is_key(cursor: Cursor) -> bool:
 
 
 def read_definitions(tokens: Sequence[Token], context: StatementContext) -> Definitions:
-    """Read a list of definitions.
+    """Read a list of column, key and period definitions.
 
     Raises:
-        NotUnderstoodError: a column among them is not understood.
+        NotUnderstoodError: a column is not understood.
     """
     found = Definitions()
     for part in split_commas(tokens):
@@ -110,7 +111,7 @@ def read_definitions(tokens: Sequence[Token], context: StatementContext) -> Defi
 
 
 def read_key(cursor: Cursor, found: Definitions) -> None:
-    """Read a key; only a primary key and periods matter.
+    """Read a key, constraint or period; record only primary keys and periods.
 
     Raises:
         NotUnderstoodError: a primary key or period without columns.
@@ -130,7 +131,7 @@ def read_key(cursor: Cursor, found: Definitions) -> None:
     if not cursor.take("PRIMARY", "KEY"):
         return
     while not cursor.done and cursor.token.upper != "(":
-        cursor.step()  # its name, USING BTREE
+        cursor.step()  # the key's name, USING BTREE
     key: list[tuple[str, int]] = []
     for part in split_commas(cursor.brackets()):
         column = Cursor(part)
@@ -165,7 +166,7 @@ def read_create_sequence(
 
 
 def read_alter_sequence(cursor: Cursor, context: StatementContext) -> AlterTable | None:
-    """Read what follows ALTER SEQUENCE; None where its columns stay as they are."""
+    """Read what follows ALTER SEQUENCE; return None where the columns do not change."""
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table_name(context.database)
     steps: list[Step] = []
@@ -213,10 +214,10 @@ def sequence_columns(meaning: CreateSequence) -> tuple[ColumnModel, ...]:
 
 
 class TableHead(NamedTuple):
-    """What stands before a table's definitions.
+    """The part of CREATE TABLE before the definitions.
 
     Attributes:
-        table: its name.
+        table: the table's name.
         if_not_exists: see :class:`~replica_client.schema.ddl.steps.CreateTable`.
         or_replace: see there.
         temporary: see there.
@@ -229,10 +230,13 @@ class TableHead(NamedTuple):
 
 
 def read_table_head(cursor: Cursor, context: StatementContext) -> TableHead | None:
-    """Read ``[OR REPLACE] [TEMPORARY] TABLE [IF NOT EXISTS] name`` behind CREATE; None for something else.
+    """Read ``[OR REPLACE] [TEMPORARY] TABLE [IF NOT EXISTS] name`` after CREATE.
+
+    Returns:
+        the head; None for another statement.
 
     Raises:
-        NotUnderstoodError: it has no name.
+        NotUnderstoodError: there is no name.
     """
     start = cursor.at
     or_replace = cursor.take("OR", "REPLACE")
@@ -247,10 +251,10 @@ def read_table_head(cursor: Cursor, context: StatementContext) -> TableHead | No
 def read_create_table(
     cursor: Cursor, context: StatementContext, text: str, head: TableHead
 ) -> Meaning:
-    """Behind CREATE TABLE and the name.
+    """Read what follows CREATE TABLE and the name.
 
     Raises:
-        NotUnderstoodError: its columns are not understood.
+        NotUnderstoodError: the columns are not understood.
     """
     found = read_behind_name(cursor, context, text)
     if found is not None:
@@ -263,12 +267,15 @@ def read_create_table(
 
 
 def read_behind_name(cursor: Cursor, context: StatementContext, text: str) -> CreateTable | None:
-    """What stands behind the name, as of a table that has none; None, and nothing read, for LIKE.
+    """Read what follows the name, into a CREATE TABLE with an empty name.
 
-    Of the context only what types and literals mean counts, not the session's database.
+    The session's database must not matter: the result is cached for all databases.
+
+    Returns:
+        the statement; None, with nothing read, for LIKE.
 
     Raises:
-        NotUnderstoodError: its columns are not understood.
+        NotUnderstoodError: the columns are not understood.
     """
     if cursor.token.upper == "LIKE" or (
         cursor.token.upper == "(" and cursor.peek().upper == "LIKE"
@@ -280,7 +287,7 @@ def read_behind_name(cursor: Cursor, context: StatementContext, text: str) -> Cr
     charset, versioned, select_at = _options(cursor)
     versioned = versioned or any(column.versioned for column in definitions.columns)
     if select_at < 0 and not definitions.columns:
-        # Columns that a storage engine finds itself (MariaDB's discovery).
+        # A storage engine finds the columns itself (MariaDB's discovery).
         cursor.refuse("columns")
     return CreateTable(
         ("", ""),
@@ -301,7 +308,7 @@ def _is_query(cursor: Cursor) -> bool:
 
 
 def _options(cursor: Cursor) -> tuple[str | None, bool, int]:
-    """Table options: character set, versioning, and where a query begins (-1 for none)."""
+    """Read table options: character set, versioning, and where a query begins (-1 for none)."""
     charset, versioned = None, False
     while not cursor.done:
         if cursor.take("START", "TRANSACTION"):
@@ -309,7 +316,7 @@ def _options(cursor: Cursor) -> tuple[str | None, bool, int]:
         if (cursor.token.upper == "(" and _is_query(cursor)) or _begins_query(cursor):
             return charset, versioned, cursor.token.start
         if cursor.take("PARTITION", "BY"):
-            # Everything of it is in brackets but a few words.
+            # Apart from a few words, partition clauses are in brackets.
             continue
         if cursor.token.upper == "(":
             cursor.brackets()
@@ -322,7 +329,7 @@ def _options(cursor: Cursor) -> tuple[str | None, bool, int]:
         else:
             cursor.step()
             if cursor.take("="):
-                # A value; TABLE and VALUES may be one.
+                # The option's value, which may be the word TABLE or VALUES.
                 if not cursor.skip_brackets():
                     cursor.step()
     return charset, versioned, -1
@@ -344,11 +351,11 @@ def _begins_query(cursor: Cursor) -> bool:
 
 
 def read_charset_option(cursor: Cursor) -> tuple[str | None] | None:
-    """``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``, when one is here.
+    """Read ``[DEFAULT] CHARACTER SET [=] x`` or ``[DEFAULT] COLLATE [=] x``, if one comes next.
 
     Returns:
-        the character set in a tuple (None in it: the default; ``""``: as it was, for a collation of no
-        character set in particular); None when something else is here.
+        the character set in a tuple: None in it for the default, ``""`` for a collation without a
+        character set, which changes nothing. None when something else comes next.
 
     Raises:
         NotUnderstoodError: the character set is not known.
@@ -375,7 +382,7 @@ def read_charset_option(cursor: Cursor) -> tuple[str | None] | None:
 
 _KEPT: Final = 256
 _LONGEST: Final = 4096
-# Comments and strings, whose brackets are none; a name in backquotes would not be closed.
+# Brackets do not count in comments and strings. A bracket in backquotes leaves an unclosed name.
 _DOUBTFUL: Final = re.compile(r"['\"#/]|--")
 
 _NAME: Final = r"(?:`([^`]+)`|([a-z_][a-z0-9_]*))"
@@ -386,7 +393,7 @@ _PLAIN: Final = re.compile(
 
 
 def read_alike(text: str, context: StatementContext) -> CreateTable | None:
-    """The meaning of a CREATE TABLE with columns; None for what else has to be read.
+    """Return the CREATE TABLE that a text contains; None for statements that need the full parser.
 
     Args:
         text: of the statement.
@@ -410,7 +417,7 @@ def read_alike(text: str, context: StatementContext) -> CreateTable | None:
 
 
 def _head(text: str, context: StatementContext) -> TableHead | None:
-    """What stands before the bracket; None where it is not understood, or more than that."""
+    """Parse the text before the bracket; return None if it is not exactly a table head."""
     plain = _PLAIN.match(text) if text.isascii() else None
     if plain is not None:
         if_not_exists, quoted_database, database, quoted_name, name = plain.groups()
@@ -433,7 +440,7 @@ def _behind_name(
     client_charset: str | None,
     connection_charset: str | None,
 ) -> CreateTable | None:
-    """What stands behind a table's name, of a table without one; None where it is not understood."""
+    """Parse the text after a table's name; return None if it is not understood."""
     context = StatementContext(
         flavor=flavor,
         version=version,
@@ -449,7 +456,7 @@ def _behind_name(
 
 
 def without_semicolons(tokens: list[Token]) -> list[Token]:
-    """The tokens of a statement without what ends it."""
+    """Return the tokens of a statement without the semicolons at the end."""
     end = len(tokens)
     while end and tokens[end - 1].upper == ";":
         end -= 1

@@ -1,4 +1,4 @@
-"""SQL text to tokens, as far as finding names, types and clauses needs it, and the cursor that reads them."""
+"""A lexer for SQL, good enough to find names, types and clauses, and a cursor over its tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_client.schema.labels import is_text
 
 WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "operator"
 
-# Letters, _, $ and all beyond ASCII, by what they are not: a class that ends at U+10FFFF takes Python 2 ms to compile.
+# Letters, _, $ and all beyond ASCII, negated: Python compiles a class up to U+10FFFF in 2 ms.
 _LETTER: Final = r"[^\x00-#%-@\[-^`{-\x7f]"
 _LETTER_OR_DIGIT: Final = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _SPACE = re.compile(r"[\s\x00]+")
@@ -25,8 +25,8 @@ _NUMBER = re.compile(
     r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
     r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
 )
-# What most of a statement is made of: words, names in backquotes, strings without escapes and doubled quotes,
-# and operators that begin nothing else.
+# The common tokens, matched fast: words, names in backquotes, strings without escapes and
+# doubled quotes, and operators that begin nothing else.
 _PLAIN = re.compile(
     rf"[\s\x00]*(?:({_LETTER}{_LETTER_OR_DIGIT}*+)(?!')"
     r"|`([^`]*+)`(?!`)|'([^'\\]*+)'(?!')|([(),=;]))"
@@ -34,12 +34,12 @@ _PLAIN = re.compile(
 _UNQUOTED: Final = {quote: re.compile(f"[^{quote}\\\\]+") for quote in "`'\""}
 _KEPT: Final = 1 << 16
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-# MariaDB leaves out what MySQL added since 5.7.
+# MariaDB ignores executable comments for MySQL 5.7 and newer.
 _NOT_FOR_MARIADB = range(50700, 100000)
 
 
 class LexerError(ValueError):
-    """A string, name or comment is not closed."""
+    """An error: a string, name or comment is not closed."""
 
 
 class Token(NamedTuple):
@@ -49,8 +49,8 @@ class Token(NamedTuple):
         kind: WORD (a keyword or plain name), NAME (a quoted one), STRING, NUMBER or OPERATOR.
         text: the value, without quotes and escapes.
         upper: a word in upper case, an operator itself, ``""`` for the others.
-        start: where it begins in the statement.
-        end: where it ends.
+        start: offset of its first character in the statement.
+        end: offset after its last character.
     """
 
     kind: str
@@ -61,12 +61,15 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str, context: StatementContext) -> list[Token]:
-    """The tokens of a statement, without comments; what the server runs of ``/*! … */`` is in.
+    """Return the tokens of a statement.
+
+    Comments are left out, but executable comments (``/*! … */``) are read where the server runs
+    them.
 
     Raises:
         LexerError: a string, quoted name or comment is not closed.
     """
-    # One statement is asked about several times.
+    # Callers tokenize the same statement several times.
     return list((_kept_tokens if len(text) <= _KEPT else _tokens)(text, context))
 
 
@@ -114,7 +117,7 @@ def _tokens(text: str, context: StatementContext) -> list[Token]:
 
 
 def _joined(tokens: list[Token]) -> list[Token]:
-    """The tokens, with adjacent strings as one."""
+    """Return the tokens with adjacent strings joined."""
     found: list[Token] = []
     for is_string, run in groupby(tokens, lambda token: token.kind is STRING):
         several = list(run)
@@ -170,14 +173,14 @@ def _quoted(text: str, at: int, quote: str, *, escapes: bool) -> tuple[str, int]
             at += 2
             start = at
         else:
-            # A backslash that escapes nothing, or what is neither that nor a quote.
+            # A backslash that escapes nothing, or a run of plain characters.
             plain = _UNQUOTED[quote].match(text, at + 1)
             at = plain.end() if plain is not None else at + 1
     raise LexerError(f"no {quote} closes the one at {start - 1}")
 
 
 def _runs(match: re.Match[str], context: StatementContext) -> bool:
-    """Whether the server runs what is in an executable comment."""
+    """Return whether the server runs the content of an executable comment."""
     if match[1] and not context.is_mariadb:
         return False
     if match[2] is None or context.version == (0, 0, 0):
@@ -190,7 +193,7 @@ def _runs(match: re.Match[str], context: StatementContext) -> bool:
 
 
 def _comment_end(text: str, at: int) -> int:
-    """The end of a comment that is not run; others may be inside of an executable one."""
+    """Return the end of a skipped comment; only executable comments can nest others."""
     nested = text[at + 2 : at + 3] == "!" or text.startswith("/*M!", at)
     depth = 1
     for mark in _COMMENT_MARK.finditer(text, at + 2):
@@ -207,7 +210,7 @@ _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
 
 
 class NotUnderstoodError(Exception):
-    """A statement, or a part of it, is not understood; the text says where."""
+    """An error: a statement or a part of it is not understood; the message says where."""
 
 
 _BYTES: Final = re.compile(
@@ -217,7 +220,7 @@ _BYTES: Final = re.compile(
 
 
 def literal_bytes(text: str) -> bytes | None:
-    """Return the bytes of a literal ``0x…``, ``x'…'``, ``0b…`` or ``b'…'``; None for another text."""
+    """Return the bytes of ``0x…``, ``x'…'``, ``0b…`` or ``b'…'``; None for other texts."""
     found = _BYTES.fullmatch(text)
     if found is None:
         return None
@@ -232,7 +235,7 @@ _END: Final = Token("end", "", "", 0, 0)
 
 
 class Cursor:
-    """A place among tokens.
+    """A position among tokens.
 
     Args:
         tokens: of the statement, or of a part of it.
@@ -244,27 +247,27 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """The token here; one of kind ``end`` behind the last."""
+        """The next token; one of kind ``end`` after the last."""
         return self.tokens[self.at] if self.at < len(self.tokens) else _END
 
     def peek(self, ahead: int = 1) -> Token:
-        """A token further on."""
+        """Return a later token without moving."""
         at = self.at + ahead
         return self.tokens[at] if at < len(self.tokens) else _END
 
     @property
     def done(self) -> bool:
-        """Whether all tokens are behind."""
+        """Whether all tokens are read."""
         return self.at >= len(self.tokens)
 
     def step(self) -> Token:
-        """The token here; goes on."""
+        """Read the next token."""
         at = self.at
         self.at = at + 1
         return self.tokens[at] if at < len(self.tokens) else _END
 
     def take(self, *words: str) -> bool:
-        """Go on behind these words or operators, when all of them are next."""
+        """Skip these words or operators if all of them come next; return whether they do."""
         for ahead, word in enumerate(words):
             if self.peek(ahead).upper != word:
                 return False
@@ -272,7 +275,7 @@ class Cursor:
         return True
 
     def take_one(self, *words: str) -> str:
-        """Go on behind the one of these words that is next; ``""`` when none is."""
+        """Skip one of these words if one comes next, and return it; otherwise return ``""``."""
         upper = self.token.upper
         if upper and upper in words:
             self.at += 1
@@ -280,7 +283,7 @@ class Cursor:
         return ""
 
     def expect(self, *words: str) -> None:
-        """Go on behind these words.
+        """Skip these words.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -289,7 +292,7 @@ class Cursor:
             self.refuse(" ".join(words))
 
     def refuse(self, wanted: str) -> None:
-        """Say what is not understood here.
+        """Raise an error that says what was expected here.
 
         Raises:
             NotUnderstoodError: always.
@@ -299,19 +302,19 @@ class Cursor:
 
     @property
     def at_name(self) -> bool:
-        """Whether a name can be here."""
+        """Whether the next token can be a name."""
         return self.token.kind in (WORD, NAME)
 
     def name(self) -> str:
-        """A name, as the servers keep it.
+        """Read a name, in the form that the servers keep.
 
         Raises:
-            NotUnderstoodError: something else is next, or bytes in it are no text.
+            NotUnderstoodError: something else is next, or the name has bytes that are no text.
         """
         return _kept_name(self.name_as_written())
 
     def name_as_written(self) -> str:
-        """A name; lone surrogates in it stand for bytes that are no text.
+        """Read a name; lone surrogates in it stand for bytes that are no text.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -321,7 +324,7 @@ class Cursor:
         return self.step().text
 
     def table_name(self, database: str) -> tuple[str, str]:
-        """A table's name with its database, which is the default one when it is not said.
+        """Read a table's name; return it with its database, by default `database`.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -348,7 +351,7 @@ class Cursor:
         return self.name()
 
     def string(self) -> str:
-        """A string.
+        """Read a string.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -358,7 +361,7 @@ class Cursor:
         return self.step().text
 
     def integer(self) -> int:
-        """A number without fraction.
+        """Read an integer.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -373,10 +376,10 @@ class Cursor:
             self.at += 1
 
     def brackets(self) -> list[Token]:
-        """The tokens between the bracket here and the one that closes it; goes on behind it.
+        """Read a pair of brackets; return the tokens between them.
 
         Raises:
-            NotUnderstoodError: no bracket is here, or none closes it.
+            NotUnderstoodError: no bracket is next, or it is not closed.
         """
         self.expect("(")
         tokens, start, depth = self.tokens, self.at, 1
@@ -393,21 +396,21 @@ class Cursor:
         raise NotUnderstoodError("a bracket is not closed")
 
     def skip_brackets(self) -> bool:
-        """Go on behind a pair of brackets, when one opens here."""
+        """Skip a pair of brackets if one opens here; return whether it does."""
         if self.token.upper != "(":
             return False
         self.brackets()
         return True
 
     def rest(self) -> list[Token]:
-        """All tokens from here on."""
+        """Return all tokens that are not read yet."""
         return list(self.tokens[self.at :])
 
 
 def _kept_name(text: str) -> str:
-    """A name as the servers keep it, in utf8mb3.
+    """Return a name in the form that the servers keep, in utf8mb3.
 
-    MySQL puts ``?`` for a character outside of the BMP; MariaDB refuses it.
+    MySQL replaces a character outside the BMP by ``?``; MariaDB refuses the name.
     """
     if text.isascii():
         return text
@@ -417,7 +420,7 @@ def _kept_name(text: str) -> str:
 
 
 def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The parts between the commas that are in no brackets; none for no tokens."""
+    """Split tokens at the commas outside brackets; no tokens give no parts."""
     if not tokens:
         return []
     parts: list[list[Token]] = [[]]

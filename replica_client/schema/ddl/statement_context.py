@@ -1,4 +1,4 @@
-"""What a statement's meaning depends on beside its text."""
+"""The session state that a statement's meaning depends on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MODE_ORACLE: Final = 0x200
 MODE_MAXDB: Final = 0x1000
 MODE_NO_BACKSLASH_ESCAPES: Final = 0x100000
 MODE_STRICT: Final = 0x200000 | 0x400000
-"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES: ALTER TABLE refuses values that it would change with either."""
+"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES: with either, ALTER TABLE changes no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementContext:
-    """The session that a statement ran in.
+    """The session in which a statement ran.
 
     Attributes:
         database: the default database, ``""`` for none.
@@ -32,12 +32,12 @@ class StatementContext:
         sql_mode: bits of the session's SQL mode.
         server_charset: default character set of new databases; None when it is not known.
         thread_id: of the session; temporary tables belong to it.
-        error_code: with which the statement ended on the source, 0 for none.
-        client_charset: in which the statement is; None where it loses nothing, as the server's own do.
-        connection_charset: to which its literals are converted; None as well.
-        sets_database_charset: whether its ``collation_database`` is not that of its database.
-        uses_temporary: whether it used a temporary table of its session; None where that is not known.
-        is_done: whether the statement is known to have changed something: an IF NOT EXISTS found nothing.
+        error_code: the error of the statement on the source; 0 for none.
+        client_charset: the statement's character set; None if it loses no character.
+        connection_charset: the character set that literals are converted to; None as well.
+        sets_database_charset: whether ``collation_database`` differs from that of the database.
+        uses_temporary: whether the statement used a temporary table; None where that is not known.
+        is_done: whether the statement certainly changed something, even with IF NOT EXISTS.
     """
 
     database: str = ""
@@ -55,7 +55,7 @@ class StatementContext:
 
     @property
     def written(self) -> Written:
-        """The character sets that its literals go through."""
+        """The character sets that literals of the statement are converted through."""
         return Written(self.client_charset, self.connection_charset)
 
     @property
@@ -65,9 +65,10 @@ class StatementContext:
 
     @property
     def logs_cascades(self) -> bool:
-        """Whether the server writes what foreign keys do into its binlog.
+        """Whether the server logs row changes that foreign keys make.
 
-        MySQL 9.6 and newer do where ``innodb_native_foreign_keys`` is OFF, as it is by default; no event tells it.
+        MySQL 9.6 and newer do unless ``innodb_native_foreign_keys`` is ON; no event has that
+        setting.
         """
         return not self.is_mariadb and self.version >= (9, 6, 0)
 
@@ -83,12 +84,12 @@ class StatementContext:
 
     @property
     def is_strict(self) -> bool:
-        """Whether a statement fails where it would put another value in place of one that does not fit."""
+        """Whether a statement fails, instead of changing a value that does not fit."""
         return bool(self.sql_mode & MODE_STRICT)
 
     @property
     def oracle(self) -> bool:
-        """Whether types mean what they do in Oracle (MariaDB)."""
+        """Whether type names have Oracle's meaning (MariaDB)."""
         return self.is_mariadb and bool(self.sql_mode & MODE_ORACLE)
 
     @property
@@ -98,7 +99,7 @@ class StatementContext:
 
     @property
     def utf8_is_in_doubt(self) -> bool:
-        """Whether ``utf8`` means utf8mb3 or utf8mb4 as MariaDB's old_mode has it, which no event tells."""
+        """Whether ``utf8`` may also mean utf8mb4: by MariaDB's old_mode, which no event has."""
         return is_doubtful_name("utf8", self.flavor, self.version)
 
     @staticmethod
@@ -108,7 +109,7 @@ class StatementContext:
         version: tuple[int, int, int],
         uses_temporary: bool | None = None,
     ) -> StatementContext:
-        """The context that a QUERY event carries."""
+        """Return the context that a QUERY event carries."""
         status = event.session
         return _kept_context(
             event.schema,
@@ -118,7 +119,7 @@ class StatementContext:
             status.collation_server,
             event.thread_id,
             event.error_code,
-            # Of one that found its table or database the servers log none.
+            # The servers log no XID for an IF NOT EXISTS that did nothing.
             status.ddl_xid is not None,
             status.character_set_client,
             status.collation_connection,
@@ -142,7 +143,7 @@ def _kept_context(
     sets_database_charset: bool,
     uses_temporary: bool | None,
 ) -> StatementContext:
-    """The context, one for the statements that a session runs one after the other."""
+    """Return a context; one object is shared by consecutive statements of a session."""
     return StatementContext(
         schema.decode("utf-8", "surrogateescape"),
         flavor,

@@ -1,4 +1,4 @@
-"""The meaning of a statement for tables, rows and foreign keys."""
+"""A parser of statements: their effect on tables, rows and foreign keys."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ _OTHERS: Final = frozenset(
     )
 )
 LONG_STATEMENT: Final = 1 << 16
-"""Characters beyond which reading a statement takes so long that an event loop should not wait for it."""
+"""Length in characters above which a statement should not be parsed in an event loop."""
 
 MOST_KEPT: Final = 16 << 20
-"""Characters up to which what was read of a long statement is kept."""
+"""Length in characters up to which the meaning of a long statement is cached."""
 _TABLE_WORDS: Final = ("TABLE", "TABLES")
 _DATABASE_WORDS: Final = ("DATABASE", "SCHEMA")
 
 
 def read_statement(text: str, context: StatementContext) -> Meaning:
-    """What a statement means for the tables. Never fails: see :class:`NotUnderstood`."""
+    """Return the meaning of a statement; never fails, see :class:`NotUnderstood`."""
     if _START.match(text):
         return _UNRELATED
-    # One statement is asked about several times; a long one may have been read in another thread before.
+    # Callers ask several times; for a long statement another thread may have filled the cache.
     if len(text) <= LONG_STATEMENT:
         return _kept_meaning(text, context)
     return (_kept_long if len(text) <= MOST_KEPT else _meaning)(text, context)
@@ -82,7 +82,7 @@ def _meaning(text: str, context: StatementContext) -> Meaning:
 
 
 def general_meaning(text: str, context: StatementContext) -> Meaning:
-    """What a statement means, read from its first word to its last."""
+    """Return the meaning of a statement by parsing all of it."""
     try:
         tokens = tokenize(text, context)
     except LexerError as error:
@@ -99,7 +99,7 @@ _kept_long = lru_cache(maxsize=3)(_meaning)
 
 
 def without_prefix(tokens: list[Token]) -> list[Token]:
-    """The tokens behind MariaDB's ``SET STATEMENT … FOR``, and without the semicolon."""
+    """Return the tokens without MariaDB's ``SET STATEMENT … FOR`` and without semicolons."""
     tokens = without_semicolons(tokens)
     if len(tokens) < 4 or tokens[0].upper != "SET" or tokens[1].upper != "STATEMENT":
         return tokens
@@ -202,7 +202,7 @@ def _drop(cursor: Cursor, context: StatementContext) -> Meaning:
 
 
 def _drop_index(cursor: Cursor, context: StatementContext) -> Meaning:
-    """DROP INDEX: of the primary key, where it has that index's name."""
+    """Read DROP INDEX, which may drop the primary key."""
     if not drops_primary_key(cursor) or not cursor.take("ON"):
         return _UNRELATED
     return AlterTable(cursor.table_name(context.database), (DropPrimaryKey(),))
@@ -225,7 +225,7 @@ def _rename(cursor: Cursor, context: StatementContext) -> Meaning:
 
 
 def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -> NotUnderstood:
-    """The tables that a statement names behind TABLE, RENAME TO and the like."""
+    """Return the tables that a statement names after TABLE, RENAME TO and similar words."""
     tables: list[TableName] = []
     databases: list[str] = []
     for at, token in enumerate(tokens):
@@ -246,7 +246,7 @@ def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -
         except NotUnderstoodError:
             continue
     if tokens and tokens[0].upper == "RENAME":
-        # The other names may be any.
+        # RENAME TABLE may name further tables, which were not read.
         databases.append(context.database)
     if any(not database for database, _ in tables) or not (tables or databases):
         return NotUnderstood(reason, anything=True)
@@ -260,12 +260,12 @@ def _not_lexed(text: str, reason: str) -> Meaning:
 
 
 def cascading_references(text: str, context: StatementContext, database: str) -> list[TableName]:
-    """The tables whose DELETE or UPDATE changes rows of the one that a CREATE or ALTER TABLE is of.
+    """Return the tables whose DELETE or UPDATE changes rows of the table created or altered.
 
     Args:
-        text: the statement.
+        text: a CREATE or ALTER TABLE.
         context: of its session.
-        database: of the table, which is that of a name without one.
+        database: of the table; names without a database belong to it.
     """
     try:
         cursor = Cursor(tokenize(text, context))
@@ -286,12 +286,12 @@ def cascading_references(text: str, context: StatementContext, database: str) ->
 
 
 def makes_cascade(text: str, context: StatementContext) -> bool:
-    """Whether a CREATE or ALTER TABLE makes a foreign key that changes rows of its table."""
+    """Return whether a CREATE or ALTER TABLE adds a foreign key that changes the table's rows."""
     return bool(cascading_references(text, context, context.database))
 
 
 def _cascades(cursor: Cursor) -> bool:
-    """Whether the clauses behind a reference ask for more than a refusal; goes on behind them."""
+    """Read the clauses after a reference; return whether they change rows."""
     found = False
     while True:
         if cursor.take("MATCH"):
@@ -312,27 +312,27 @@ _BEHIND_ONE_TABLE: Final = ("WHERE", "ORDER", "LIMIT", "PARTITION", "RETURNING",
 
 
 def changed_tables(text: str, context: StatementContext) -> tuple[TableName, ...] | None:
-    """The tables whose rows a statement changes.
+    """Return the tables whose rows a statement changes.
 
-    Of statements on several tables all are told, also those that are only read. What triggers, foreign
-    keys and functions in the statement change beyond is not in the text.
+    Of a statement on several tables, those only read are returned too. The text does not say what
+    triggers, foreign keys and functions change.
 
     Args:
-        text: the statement, of one that changes rows or may do so.
+        text: a statement that changes rows or may do so.
         context: of its session.
 
     Returns:
-        None when the text does not tell: it calls a procedure or function, or is DML that is not
-        understood.
+        the tables; None where the text does not tell: it calls a procedure or function, or is DML
+        that is not understood.
     """
-    # A long statement may have been read in another thread before.
+    # Another thread may have parsed a long statement before.
     kept = LONG_STATEMENT < len(text) <= MOST_KEPT
     return (_kept_tables if kept else _tables)(text, context)
 
 
 def _tables(text: str, context: StatementContext) -> tuple[TableName, ...] | None:
     if text[:6].upper() == "CREATE":
-        # It was read a moment ago.
+        # Its meaning is still in the cache.
         meaning = read_statement(text, context)
         if isinstance(meaning, CreateTable):
             return filled_tables(meaning)
@@ -361,7 +361,7 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
         meaning = read_statement(text, context)
         return filled_tables(meaning) if isinstance(meaning, CreateTable) else ()
     if word == "WITH":
-        # The statement behind the common table expressions.
+        # Find the statement after the common table expressions.
         while cursor.token.upper not in _VERBS:
             if cursor.done:
                 return None
@@ -389,7 +389,7 @@ def _changed(cursor: Cursor, text: str, context: StatementContext) -> tuple[Tabl
 
 
 def filled_tables(made: CreateTable) -> tuple[TableName, ...]:
-    """The table itself, where a query fills it."""
+    """Return the table of a CREATE TABLE … SELECT; nothing for other or temporary tables."""
     return (made.table,) if made.select and not made.temporary else ()
 
 
@@ -405,7 +405,7 @@ def _deleted(cursor: Cursor, database: str) -> tuple[TableName, ...]:
         wanted = "USING"
     else:
         wanted = "FROM"
-    # Of several tables: the names may be aliases of those behind.
+    # Several tables: these names may be aliases of the table references that follow.
     while not cursor.take(wanted):
         if cursor.done:
             cursor.refuse(wanted)
@@ -414,7 +414,7 @@ def _deleted(cursor: Cursor, database: str) -> tuple[TableName, ...]:
 
 
 def _referenced(cursor: Cursor, end: str, database: str) -> tuple[TableName, ...]:
-    """The tables of table references, up to a word or the end."""
+    """Return the tables in table references, up to a word or the end."""
     found: list[TableName] = []
     expected = True
     while not cursor.done:

@@ -1,4 +1,4 @@
-"""The steps that a catalog takes for a statement, and the tables that they touch."""
+"""The meanings of statements: the steps that a catalog takes, and the tables that they touch."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ TableName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A table is made, from definitions.
+    """CREATE TABLE with definitions.
 
     Attributes:
-        table: its name.
+        table: database and name.
         columns: the definitions.
         primary_key: its columns.
-        charset: the table's own; None where the statement has none.
-        charset_unknown: whether it has one that the statement does not tell.
-        if_not_exists: nothing happens when it is there.
-        or_replace: what is there goes first.
-        temporary: the table is of the session and in no rows event.
+        charset: the table's own; None without one.
+        charset_unknown: whether the table has a character set that the statement does not show.
+        if_not_exists: the statement does nothing for an existing table.
+        or_replace: an existing table is dropped first.
+        temporary: the table belongs to the session and has no rows events.
         versioned: WITH SYSTEM VERSIONING.
-        period: its period columns are among the columns.
-        select: the query that makes more columns, as text; ``""`` for none.
+        period: the period columns are among the columns.
+        select: text of the query that adds columns; ``""`` for none.
     """
 
     table: TableName
@@ -46,7 +46,7 @@ class CreateTable:
     def behind(
         self, table: TableName, if_not_exists: bool, or_replace: bool, temporary: bool
     ) -> CreateTable:
-        """The same definitions behind another head; ``dataclasses.replace`` takes five times as long."""
+        """Return the same definitions with another head; five times as fast as ``replace``."""
         return CreateTable(
             table,
             self.columns,
@@ -64,7 +64,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateLike:
-    """A table is made like another one."""
+    """CREATE TABLE … LIKE."""
 
     table: TableName
     model: TableName
@@ -75,15 +75,15 @@ class CreateLike:
 
 @dataclass(frozen=True, slots=True)
 class CreateSequence:
-    """A MariaDB sequence is made: a table with eight columns.
+    """CREATE SEQUENCE of MariaDB: a table with eight columns.
 
     Attributes:
-        table: its name.
-        if_not_exists: nothing happens when it is there.
-        or_replace: what is there is dropped first.
-        temporary: it is of the session.
+        table: database and name.
+        if_not_exists: the statement does nothing for an existing table.
+        or_replace: an existing table is dropped first.
+        temporary: the sequence belongs to the session.
         kind: of its values: ``bigint``, or the type after AS.
-        unsigned: of them.
+        unsigned: whether its values are unsigned.
     """
 
     table: TableName
@@ -104,7 +104,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """CHANGE, MODIFY: a column gets a new definition."""
+    """CHANGE or MODIFY: a new definition of a column."""
 
     old: str
     column: ColumnText
@@ -138,7 +138,7 @@ class SetVisible:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT (None): no row changes by it."""
+    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT (None); existing rows do not change."""
 
     name: str
     default: tuple[Token, ...] | None
@@ -158,21 +158,21 @@ class DropPrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class SetBounds:
-    """ADD PERIOD FOR: columns that cannot be NULL from now on."""
+    """ADD PERIOD FOR: the bounding columns cannot be NULL from now on."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetCharset:
-    """DEFAULT CHARACTER SET: what columns get that come later; None: the database's default."""
+    """DEFAULT CHARACTER SET, for columns added later; None: the database's default."""
 
     charset: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """CONVERT TO CHARACTER SET: all text columns; None: the database's default."""
+    """CONVERT TO CHARACTER SET, for all text columns; None: the database's default."""
 
     charset: str | None
 
@@ -201,18 +201,18 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """A table is altered.
+    """ALTER TABLE.
 
     Attributes:
-        table: its name.
-        steps: the clauses that change its shape, in order; the others are left out.
-        rename: its new name.
-        if_exists: nothing happens when it is not there.
+        table: database and name.
+        steps: the clauses that change the table's shape, in order.
+        rename: the new name.
+        if_exists: the statement does nothing for a missing table.
         to_table: CONVERT PARTITION … TO TABLE: a new table of the same shape.
-        from_table: CONVERT TABLE … TO PARTITION: a table that goes.
-        defaults: what columns have by default from now on.
-        exchanged: EXCHANGE PARTITION … WITH TABLE: the table whose rows change places with a partition's.
-        row_clauses: what it says that changes which rows there are: ``DROP PARTITION``, ``IGNORE`` …
+        from_table: CONVERT TABLE … TO PARTITION: a table that is dropped.
+        defaults: new defaults of columns.
+        exchanged: EXCHANGE PARTITION … WITH TABLE: the table that swaps rows with a partition.
+        row_clauses: clauses that add or remove rows: ``DROP PARTITION``, ``IGNORE`` …
     """
 
     table: TableName
@@ -227,14 +227,14 @@ class AlterTable:
 
     @property
     def others(self) -> tuple[TableName, ...]:
-        """More tables that it changes: its new name among them."""
+        """Other tables that the statement changes, with the new name."""
         found = (self.rename, self.to_table, self.from_table, self.exchanged)
         return tuple(name for name in found if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class RenameTables:
-    """Tables get other names, one after the other."""
+    """RENAME TABLE: new names, assigned one after the other."""
 
     renames: tuple[tuple[TableName, TableName], ...]
     if_exists: bool = False
@@ -242,7 +242,7 @@ class RenameTables:
 
 @dataclass(frozen=True, slots=True)
 class DropTables:
-    """Tables go."""
+    """DROP TABLE."""
 
     tables: tuple[TableName, ...]
     temporary: bool = False
@@ -250,14 +250,14 @@ class DropTables:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    """All rows of a table go; its shape stays."""
+    """TRUNCATE TABLE: all rows are deleted, the shape does not change."""
 
     table: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabase:
-    """A database is made; ``charset`` None: the server's default."""
+    """CREATE DATABASE; ``charset`` None: the server's default."""
 
     database: str
     charset: str | None = None
@@ -267,7 +267,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase:
-    """A database's default character set changes; None: nothing or the server's default."""
+    """ALTER DATABASE; ``charset`` None: unchanged or the server's default."""
 
     database: str
     charset: str | None = None
@@ -275,25 +275,25 @@ class AlterDatabase:
 
 @dataclass(frozen=True, slots=True)
 class DropDatabase:
-    """A database goes, with all its tables."""
+    """DROP DATABASE, with all its tables."""
 
     database: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unrelated:
-    """Nothing that changes what a table's rows look like."""
+    """A statement that does not change the shape of any table's rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotUnderstood:
-    """What it changes is not known.
+    """A statement whose effect is not known.
 
     Attributes:
         reason: what is not understood.
-        tables: that it may change.
-        databases: all whose tables it may change.
-        anything: every table may be changed.
+        tables: tables that it may change.
+        databases: databases of which it may change any table.
+        anything: whether it may change every table.
     """
 
     reason: str
@@ -331,7 +331,7 @@ ChangeKind = Literal[
 
 
 def uncertain(meaning: Meaning, reason: str) -> NotUnderstood:
-    """A statement that is not certain to be done: all tables that it names."""
+    """Return the meaning of a statement that may not have been done: its tables are in doubt."""
     match meaning:
         case CreateTable() | CreateLike() | CreateSequence() | TruncateTable():
             if getattr(meaning, "temporary", False) or isinstance(meaning, TruncateTable):
@@ -347,7 +347,7 @@ def uncertain(meaning: Meaning, reason: str) -> NotUnderstood:
 
 
 def tables_touched(meaning: Meaning) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
-    """The tables and databases that a statement may change, and whether it may be any."""
+    """Return the tables and databases that a statement may change, and whether it may be any."""
     match meaning:
         case CreateTable():
             return (() if meaning.temporary else (meaning.table,)), (), False

@@ -1,4 +1,4 @@
-"""A column's type, as a definition writes it."""
+"""A parser of a column's type."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ BYTE_KINDS: Final = {
     "mediumtext": "mediumblob",
     "longtext": "longblob",
 }
-"""The kinds of bytes that kinds of text become in the character set ``binary``."""
+"""The binary kind that each text kind becomes in the character set ``binary``."""
 
 _KINDS_OF_TEXT: Final = {binary: text for text, binary in BYTE_KINDS.items()}
 
@@ -83,18 +83,18 @@ _SHORT: Final = (
 
 @dataclass(slots=True)
 class TypeText:
-    """A type as it is written, before the character set is known.
+    """A column's type as written, before its character set is known.
 
     Attributes:
         kind: see :attr:`~replica_client.schema.model.ColumnModel.kind`.
-        length: see there; of a TEXT the characters asked for.
+        length: see there; for a TEXT the number of characters in its definition.
         scale: see there.
         fraction_digits: see there.
         unsigned: see there.
-        charset: what the type itself says (NCHAR, JSON of MariaDB, ``CHAR BYTE``).
-        labels: of ENUM and SET, as they are written.
-        written: the character sets that they go through.
-        serial: SERIAL, which stands for several attributes.
+        charset: the one that the type itself implies (NCHAR, MariaDB's JSON, ``CHAR BYTE``).
+        labels: of ENUM and SET, as written.
+        written: the character sets that the labels are converted through.
+        serial: SERIAL, which implies several attributes.
         compressed: COMPRESSED.
         name: the words of the type in upper case: ``DOUBLE PRECISION``.
         display_width: see there.
@@ -117,10 +117,10 @@ class TypeText:
 
 
 def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
-    """Read a type, and go on behind it and its lengths.
+    """Read a type with its lengths.
 
     Raises:
-        NotUnderstoodError: no type that is known is here.
+        NotUnderstoodError: no known type is next.
     """
     if cursor.token.upper in _VENDORS and cursor.peek().upper == ".":
         context = _with_types_of(context, _VENDORS[cursor.token.upper])
@@ -192,7 +192,7 @@ def _type(cursor: Cursor, context: StatementContext) -> TypeText:
 
 
 def _with_types_of(context: StatementContext, mode: int) -> StatementContext:
-    """The context in which a type's name means what a vendor means by it."""
+    """Return the context in which type names have a vendor's meaning."""
     others = context.sql_mode & ~(MODE_ORACLE | MODE_MAXDB)
     return replace(context, sql_mode=others | mode)
 
@@ -257,7 +257,7 @@ def _width(numbers: list[int]) -> int | None:
 
 
 def _numbers(cursor: Cursor) -> list[int]:
-    """The numbers in brackets, when there are any."""
+    """Read the numbers in brackets, if any."""
     if cursor.token.upper != "(":
         return []
     inside = Cursor(cursor.brackets())
@@ -271,7 +271,7 @@ def _numbers(cursor: Cursor) -> list[int]:
 
 
 def _length(cursor: Cursor) -> int:
-    """A length; of a number with a point the servers take what is before it."""
+    """Read a length; as the servers do, ignore a fraction."""
     text = cursor.token.text
     if cursor.token.kind != NUMBER or not _POINTED.fullmatch(text):
         return cursor.integer()
@@ -280,7 +280,7 @@ def _length(cursor: Cursor) -> int:
 
 
 def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
-    """The labels in brackets as they are written, with trailing spaces."""
+    """Read the labels in brackets as written, with trailing spaces."""
     inside = Cursor(cursor.brackets())
     labels: list[str] = []
     while not inside.done:
@@ -293,7 +293,7 @@ def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
         else:
             label = inside.string()
         if not context.is_mariadb and (0, 0, 0) < context.version < (8, 0, 0):
-            # Old MySQL ends them at a zero byte.
+            # MySQL before 8.0 ends labels at a zero byte.
             label = type(label)(label.partition("\0")[0])
         labels.append(label)
         if not inside.done:
@@ -304,7 +304,7 @@ def _labels(cursor: Cursor, context: StatementContext) -> tuple[str, ...]:
 
 
 def with_charset(found: TypeText, charset: str | None) -> None:
-    """Settle what depends on the character set: bytes instead of text, the size of a TEXT."""
+    """Apply the character set to a type: bytes instead of text, the size of a TEXT."""
     found.charset = found.charset or charset
     kind = found.kind
     if found.charset == BINARY and kind in BYTE_KINDS:
@@ -317,19 +317,19 @@ def with_charset(found: TypeText, charset: str | None) -> None:
     if kind in ("varchar", "varbinary") and found.length is not None:
         width = max_length(found.charset) if kind == "varchar" and found.charset else 1
         if found.length * width > 0xFFFF:
-            # What does not fit becomes a TEXT or BLOB where the SQL mode allows it.
+            # A string that is too long becomes a TEXT or BLOB where the SQL mode allows it.
             kind = sized("text" if kind == "varchar" else "blob", found.length * width)
             found.length = None
     found.kind = kind
 
 
 def text_kind(kind: str) -> str:
-    """Return the kind of text for one of bytes; another one as it is."""
+    """Return the text kind for a binary kind; other kinds unchanged."""
     return _KINDS_OF_TEXT.get(kind, kind)
 
 
 def sized(kind: str, size: int) -> str:
-    """The TEXT or BLOB type that holds so many bytes."""
+    """Return the TEXT or BLOB type for a number of bytes."""
     for limit, prefix in _BLOB_LIMITS:
         if size <= limit:
             return prefix + kind
@@ -383,9 +383,10 @@ def converted_column(column: ColumnModel, charset: str | None) -> ColumnModel:
 
 
 def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> ColumnModel:
-    """Return a TEXT column as MySQL 8.0 and newer make it beside CONVERT TO: as many characters as the old one had.
+    """Return a TEXT column as MySQL 8.0 and newer resize it with CONVERT TO.
 
-    A length of its own counts, and a LONGTEXT stays one. (Seen on MySQL 9.7.)
+    The new column holds as many characters as the old one. An explicit length is kept, and so is
+    LONGTEXT. (Seen on MySQL 9.7.)
     """
     if new.kind not in ("tinytext", "text", "mediumtext") or length is not None:
         return new
@@ -398,19 +399,19 @@ def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> Colu
 
 
 def _character_length(column: ColumnModel) -> int | None:
-    """Return the characters that MySQL counts for a column before CONVERT TO; None where that is not known."""
+    """Return the characters MySQL counts for a column before CONVERT TO; None if not known."""
     if column.kind in ("char", "varchar", "binary", "varbinary"):
         size = column.length or 0
     elif column.kind.endswith(("text", "blob")):
         size = text_limit(column.kind)
     else:
-        # A number or time is shown in less than 64 characters.
+        # Numbers and times have less than 64 characters.
         return 1 if column.kind in _SHORT else None
     return size // (max_length(column.charset) if column.charset else 1)
 
 
 def known_charset(name: str) -> str:
-    """The character set of a name.
+    """Return the character set with a name.
 
     Raises:
         NotUnderstoodError: no such character set is known.
