@@ -1,1 +1,1 @@
-"""The same four iterators from two places: binlog files and a live source."""
+"""Readers with the same four iterators for binlog files and live sources."""

@@ -1,4 +1,4 @@
-"""Options of assembly and decoding, as the keywords of the Python API give them."""
+"""Assembly and decoding options from the keywords of the Python API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def assembly_of(
     on_statement: Literal["error", "deliver"] | None = None,
     on_unknown_table: Literal["error", "positional"] | None = None,
 ) -> AssemblyOptions:
-    """Return how transactions are put together: an object, or what the single keywords say.
+    """Return the assembly options: the given object, or one made from the single keywords.
 
     Raises:
         ConfigError: both are given, or a keyword is wrong.
@@ -63,7 +63,7 @@ def decode_of(
     invalid_text: Literal["strict", "replace", "bytes"] | None = None,
     temporals: Literal["lossless", "python"] | None = None,
 ) -> DecodeOptions:
-    """Return how values are decoded: the options, with the keywords that are given in their place."""
+    """Return the decoding options, with the given keywords replaced."""
     decode = options or DecodeOptions()
     if keys:
         decode = replace(decode, keys=dict(keys))

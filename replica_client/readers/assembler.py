@@ -1,7 +1,7 @@
-"""Decoded events in, transactions out."""
+"""Assembly of decoded events into transactions."""
 
-# Over 500 lines: one state: each event changes the same open transaction; losses, savepoints and
-# tables have modules of their own.
+# Over 500 lines: each event changes the same open transaction, so this is one state; losses,
+# savepoints and tables have modules of their own.
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
 DEFAULT_PART_SIZE = 64 << 20
-# As plain numbers: a flag's `&` is code in Python.
+# As plain ints: `&` of a flag enum runs Python code.
 _IGNORABLE = int(EventFlag.LOG_EVENT_IGNORABLE_F)
 _PREPARED_XA = int(MariadbGtidFlag.FL_PREPARED_XA)
 _MAX_DECODERS = 10_000
 _PLAIN_CONTROL = (b"BEGIN", b"COMMIT")
 _Decoder = tuple[TableShape, RowImageDecoder]
 _Known = tuple[tuple[object, ...], TableState | None, _Decoder | None]
-"""What table maps of a table say, what is known of it otherwise, and what follows from both."""
+"""A table map's definition, the table's known state, and the decoder that follows from both."""
 
 _QUERIES = types_of(EventClass.QUERY, EventClass.QUERY_COMPRESSED)
 _GTIDS = types_of(EventClass.GTID, EventClass.MARIADB_GTID)
@@ -85,7 +85,7 @@ _LOADS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AssemblyOptions:
-    """How transactions are put together.
+    """Options for the assembly of transactions.
 
     Attributes:
         selection: wanted tables and columns.
@@ -127,7 +127,7 @@ class AssemblyOptions:
 
     @property
     def saves_defaults(self) -> bool:
-        """Whether defaults and comments of columns are saved with positions: not where any of them may be hidden."""
+        """Whether column defaults and comments are saved with positions: not if any may be hidden."""
         return not self.withholds_texts and not self.selection.chooses_columns
 
     def __post_init__(self) -> None:
@@ -143,15 +143,12 @@ class AssemblyOptions:
 
 
 class TransactionAssembler:
-    """Assembles the events of a feed into transactions.
+    """Assembler of a feed's events into transactions.
 
-    Rows of unwanted tables are passed over before they are decoded; wanted ones are decoded when a
-    transaction's changes are iterated. Nothing that changes a captured table is passed over in
-    silence: an unknown event inside a transaction, an INCIDENT, or a row change logged as text stops
-    the stream with an error.
-
-    The rows of an XA transaction wait from its XA PREPARE on, and are those of the transaction of its
-    XA COMMIT.
+    Rows of unwanted tables are skipped before decoding; wanted rows are decoded when a
+    transaction's changes are iterated. Nothing that changes a captured table is skipped silently:
+    an unknown event inside a transaction, an INCIDENT, or a row change logged as text stops the
+    stream with an error.
 
     Args:
         options: what is wanted.
@@ -186,7 +183,7 @@ class TransactionAssembler:
         self._losses = LossWatch(
             loss_kinds(options.record_losses), self._resume, withholds=options.withholds_texts
         )
-        # One for each table: as it looked before it seldom comes again.
+        # One entry per table: an earlier definition of a table seldom returns.
         self._decoders: SizedCache[TableName, _Known] = SizedCache(_MAX_DECODERS)
         self._rows: list[RowsOfEvent] = []
         self._statements: list[tuple[int, Statement]] = []
@@ -195,7 +192,7 @@ class TransactionAssembler:
         self._size = 0
         self._part = 0
         self._savepoints = Savepoints(self.prepared.storage)
-        # Where the transaction begins whose rows wait for its end; None: none do.
+        # Start of the transaction whose rows wait for its end; None: no rows wait.
         self._waits_from: Position | None = None
         self._gtid = ""
         self._commit_timestamp_us: int | None = None
@@ -207,7 +204,7 @@ class TransactionAssembler:
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterator[Transaction]:
-        """Take the next event; yields the transactions, or parts, that are complete with it.
+        """Take the next event and yield the transactions, or parts, that it completes.
 
         Raises:
             DataLossError: see above.
@@ -215,7 +212,7 @@ class TransactionAssembler:
         """
         event, boundary = located
         if boundary is not None and (boundary.outcome == "abandoned" or tracker.in_transaction):
-            # The boundary is that of the transaction before this event.
+            # The boundary belongs to the transaction before this event.
             yield from self._finish(event, boundary, decoder, tracker)
             boundary = None
         try:
@@ -225,13 +222,13 @@ class TransactionAssembler:
         if boundary is not None:
             yield from self._finish(event, boundary, decoder, tracker)
         elif self._losses.found and not tracker.in_transaction:
-            # A gap between transactions: a transaction without changes tells it.
-            # An artificial one takes no room: it stands before what is there.
+            # A transaction without changes reports a gap between transactions. An artificial event
+            # has no bytes in the file: its transaction starts before the event at its position.
             start = Position(event.file, event.position - event.header.is_artificial)
             yield self._transaction(event, start, tracker.position, complete=True)
         elif self._size >= self._options.part_size:
             if decoder.format.flavor == ServerFlavor.MYSQL and self._gtid:
-                # With GTIDs no MySQL logs what it rolls back.
+                # MySQL with GTIDs logs no transaction that it rolls back.
                 yield self._deliver_part(event, tracker.inside(), tracker.event_index)
             else:
                 self._let_wait(tracker)
@@ -324,7 +321,7 @@ class TransactionAssembler:
             self._gtid = str(Gtid(body.sid, body.gno, body.tag))
 
     def _rows_done(self, event_index: int) -> int | None:
-        """Rows of the event that were delivered before; None when all were."""
+        """Return how many rows of an event were delivered before; None when all were."""
         resume = self._resume
         if resume is None or event_index > resume.event_index:
             return 0
@@ -342,7 +339,7 @@ class TransactionAssembler:
     def _new_decoder(
         self, table_map: TableMapEvent, shape: TableShape | None, decoder: BinlogDecoder
     ) -> _Decoder | None:
-        """Have a decoder of a table, none if it is not wanted."""
+        """Create and cache the decoder of a table; None if the table is not wanted."""
         found = None
         if shape is not None:
             columns = self.schema.delivered_columns(table_map, shape, decoder.format)
@@ -355,7 +352,10 @@ class TransactionAssembler:
         return found
 
     def _known_decoder(self, table_map: TableMapEvent) -> tuple[_Decoder | None] | None:
-        """The decoder that there is for a table map, None in a tuple where its table is not wanted; None: none yet."""
+        """Return the cached decoder of a table map, in a tuple.
+
+        The tuple holds None for an unwanted table. Returns None itself when nothing is cached.
+        """
         known = self._decoders.get((table_map.schema, table_map.table))
         if known is None or known[0] != table_map.definition:
             return None
@@ -373,18 +373,19 @@ class TransactionAssembler:
 
     @property
     def is_between(self) -> bool:
-        """Whether nothing of a transaction is buffered, and none is to be passed over."""
+        """Whether the assembler stands between two transactions, with nothing left to skip."""
         if self._losses.records("undecodable"):
-            return False  # each event is decoded beforehand
+            return False  # each event is decoded first
         return not (self._rows or self._statements or self._part or self._resume is not None)
 
     def undoubted_decoder(
         self, table_map: TableMapEvent, decoder: BinlogDecoder
     ) -> tuple[_Decoder | None] | None:
-        """What decodes the rows of a table map: None in a tuple where its table is not wanted.
+        """Return the decoder of a table map if it is certain, in a tuple.
 
-        None by itself where its table has to be asked for, differs from what was assumed, or
-        cannot be determined: the full decoder knows what to do then.
+        The tuple holds None for an unwanted table. Returns None itself when the source has to be
+        asked about the table, or the table differs from the assumption or cannot be determined; the
+        full decoder then decides.
         """
         cached = self._known_decoder(table_map)
         if cached is not None:
@@ -398,7 +399,7 @@ class TransactionAssembler:
             return None
 
     def unproven(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableMapEvent | None:
-        """The table map in an event, when a look at the live source could tell more of its table."""
+        """Return the table map in an event if a query to the source could say more about its table."""
         if event.header.type_code != EventType.TABLE_MAP_EVENT:
             return None
         table_map: TableMapEvent = event.body
@@ -409,7 +410,7 @@ class TransactionAssembler:
         return table_map if self.schema.needs_proof(table_map, decoder.format) else None
 
     def perhaps_views(self, event: BinlogEvent, decoder: BinlogDecoder) -> tuple[TableName, ...]:
-        """The names in a statement's text of which a look at the live source could tell what they are."""
+        """Return the names in a statement that the source could identify as tables or views."""
         if event.header.type_code not in _STATEMENTS:
             return ()
         return self.schema.perhaps_views(event, decoder.format)
@@ -417,13 +418,16 @@ class TransactionAssembler:
     def perhaps_temporary(
         self, event: BinlogEvent, decoder: BinlogDecoder
     ) -> tuple[TableName, ...]:
-        """The tables of a RENAME of which a look at the live source could tell whether it renamed them."""
+        """Return a RENAME's tables if a query to the source could say whether it renamed them."""
         if event.header.type_code not in _QUERIES:
             return ()
         return self.schema.perhaps_temporary(event, decoder.format)
 
     def unknown_pattern(self, event: BinlogEvent, decoder: BinlogDecoder) -> TableName | None:
-        """Return the table that a wanted one is made LIKE, when a look at the live source could tell more of it."""
+        """Return the pattern of a CREATE TABLE … LIKE for a wanted table, if it is unknown.
+
+        A query to the source could then say more about the pattern.
+        """
         if event.header.type_code not in _QUERIES:
             return None
         return self.schema.unknown_pattern(event, decoder.format)
@@ -431,7 +435,7 @@ class TransactionAssembler:
     def reads_long(
         self, event: BinlogEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Callable[[], None] | None:
-        """What to run in another thread before a long statement is fed, so that the event loop goes on."""
+        """Return work to run in a thread before a long statement is fed; None for other events."""
         if (
             event.header.type_code not in _QUERIES
             or len(event.body.query) <= LONG_STATEMENT
@@ -449,7 +453,7 @@ class TransactionAssembler:
         if body.query in _PLAIN_CONTROL:
             return
         if body.query.startswith(b"XA START"):
-            # It may end with an XA PREPARE.
+            # The transaction may end with an XA PREPARE.
             self._let_wait(tracker)
             return
         index = tracker.event_index
@@ -457,7 +461,7 @@ class TransactionAssembler:
             self._run_savepoint(event, decoder, tracker)
             return
         self._savepoints.see_statement()
-        # Whose rows it changes is asked before it changes what tables are.
+        # Which rows the statement changes must be determined before it changes the definitions.
         around = Provenance(tracker.in_transaction, self._is_first_hand)
         refused = self.schema.text_changes(event, decoder.format, around)
         changes = self.schema.run(event, decoder.format, index, around)
@@ -523,7 +527,7 @@ class TransactionAssembler:
             self._losses.lose("statement", error, event, event_index, self._gtid, table, 1)
 
     def _let_wait(self, tracker: PositionTracker) -> None:
-        """Have the rows of the transaction wait for its end, since it may take them back."""
+        """Defer the transaction's rows to its end, since it may take them back."""
         if self._waits_from is None:
             self._waits_from = tracker.inside()
             for rows in self._rows:
@@ -531,7 +535,7 @@ class TransactionAssembler:
             self._rows, self._size = [], 0
 
     def _deliver_part(self, event: BinlogEvent, start: Position, event_index: int) -> Transaction:
-        """A part of the transaction that begins at ``start``, up to an event of it."""
+        """Return a part of the transaction that begins at ``start``, up to an event of it."""
         start = Position(start.file, start.offset, start.gtid_set)
         position = Position(start.file, start.offset, start.gtid_set, event_index + 1, 0)
         transaction = self._transaction(
@@ -590,9 +594,9 @@ class TransactionAssembler:
     def _kept_parts(
         self, event: BinlogEvent, items: Iterable[SpoolItem], start: Position
     ) -> Iterator[Transaction]:
-        """What waited stays: the parts that it fills; what is left over is the last one's.
+        """Yield full parts of the rows that waited; the rest stays for the last part.
 
-        Whatever is no row comes first, so that each part has what belongs to it.
+        Items other than rows come first, so that each part has its own.
         """
         for item in items:
             if isinstance(item, Statement):
@@ -614,7 +618,7 @@ class TransactionAssembler:
                 self._size += item.event.header.event_size
 
     def _check_rollback(self, event: BinlogEvent, decoder: BinlogDecoder) -> None:
-        """Refuse a rolled back transaction of which rows may stay."""
+        """Raise ``DataLossError`` for a rolled back transaction whose rows may stay."""
         if not (self._rows or len(self._savepoints.rows)):
             return
         if mixes_engines(query_context(event.body, decoder.format)):
@@ -627,7 +631,7 @@ class TransactionAssembler:
     # XA transactions.
 
     def pending_commit(self, located: LocatedEvent) -> XaId | None:
-        """The xid of an XA COMMIT whose rows are not here: they have to be read back."""
+        """Return the xid of an XA COMMIT whose rows have to be read back; None for other events."""
         event, boundary = located
         if boundary is None or event.header.type_code not in _QUERIES:
             return None
@@ -637,7 +641,7 @@ class TransactionAssembler:
         return end.xid
 
     def _prepare(self, xid: XaId, boundary: TransactionBoundary) -> None:
-        """Let what was read of a transaction wait for its XA COMMIT."""
+        """Keep the rows and statements of a transaction until its XA COMMIT."""
         notices, rows = RowSpool(self.prepared.storage), self._savepoints.hand_over()
         items: list[SpoolItem] = [*self._schema_changes, *self._losses.take()]
         for item in (*items, *(statement for _, statement in self._statements)):
@@ -655,7 +659,7 @@ class TransactionAssembler:
         boundary: TransactionBoundary,
         tracker: PositionTracker,
     ) -> Iterator[Transaction]:
-        """Deliver or drop what waited; yields all parts but the last."""
+        """Deliver or drop the rows of a prepared transaction; yields all parts but the last."""
         xid, start = end.xid, Position(boundary.file, boundary.offset)
         if xid is not None and end.commits and xid not in self.prepared:
             self.prepared.read_back(xid, start)
@@ -686,7 +690,7 @@ class TransactionAssembler:
         complete: bool,
         event_index: int | None = None,
     ) -> Transaction:
-        """What is there, as far as it is of the events up to an index."""
+        """Build a transaction from the buffered rows and notices, up to an event index."""
         statements, changes = self._statements, self._schema_changes
         if event_index is None:
             self._statements, self._schema_changes = [], []

@@ -1,4 +1,4 @@
-"""Raw event bytes in, decoded events with their positions out: the part that files and streams share."""
+"""Decoded events with positions from raw event bytes: shared by files and streams."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
 
 
 class LocatedEvent(NamedTuple):
-    """An event, and the transaction that ended with it or that it shows abandoned."""
+    """An event, and the transaction that it ends or shows to be abandoned."""
 
     event: BinlogEvent
     boundary: TransactionBoundary | None
 
 
 class EventFeed:
-    """Decodes events in order and tracks the position.
+    """Decoder of events in order, which tracks the position.
 
     A transaction payload is followed by the events inside it.
 
@@ -48,13 +48,13 @@ class EventFeed:
         self.tracker = PositionTracker(start, mode=mode)
         self._in_file = mode == "file"
         self._abandoned: TransactionBoundary | None = None
-        # The file before, where it has no end; the one that is read now, until its end.
+        # The file before, if it had no end; and the file that is being read, until its end.
         self._endless = self._open_file = ""
 
     def change_source(self) -> None:
-        """Another server goes on behind the last transaction that ended.
+        """Prepare for another server that continues after the last finished transaction.
 
-        A transaction that is open is abandoned: it comes again as a whole.
+        An open transaction is abandoned: it is delivered again as a whole.
         """
         gtid_set = self.tracker.gtid_set
         self._abandoned = self.tracker.abandon()
@@ -62,16 +62,16 @@ class EventFeed:
         self.new_decoder()
 
     def new_decoder(self, file: str = "") -> None:
-        """Forget format and table maps: another file or connection begins."""
+        """Forget format and table maps, as another file or connection begins."""
         self.decoder = BinlogDecoder(self.options, file)
         self._endless, self._open_file = self._open_file, ""
 
     def passed(self, file: str) -> None:
-        """Events of a file were read that were not fed, and do not end it."""
+        """Note that events of a file were read but not fed; none of them ends the file."""
         self._open_file = file
 
     def feed_stream(self, data: bytes) -> Iterator[LocatedEvent]:
-        """Take an event of a stream, whose place the tracker finds.
+        """Take an event of a stream and find its position with the tracker.
 
         Raises:
             BinlogDecodeError: the bytes are not an event.
@@ -80,14 +80,15 @@ class EventFeed:
         return self.feed(data, position, self.tracker.file)
 
     def _check_position(self, event: BinlogEvent) -> None:
-        """Look whether an event of a file is where it was written, and ends no file too early."""
+        """Check that an event of a file is where it was written, and ends no file too early."""
         self.decoder.check_end(event)
         header = event.header
         if self.tracker.in_transaction:
             wrong = header.type_code in _ENDS_FILE
             reason = "the file ends in the midst of a transaction"
         else:
-            # MariaDB since 11.4 leaves out the ends of events between the first one and the last one.
+            # MariaDB since 11.4 leaves out the end positions of events between the first and the
+            # last one.
             wrong = not (header.next_position or header.is_artificial)
             wrong = wrong and class_of(event) is not EventClass.OUTSIDE
             reason = "a transaction begins in its midst"
@@ -101,7 +102,7 @@ class EventFeed:
             )
 
     def _check_file(self, event: BinlogEvent) -> None:
-        """Look whether the file before was ended by the source, which did not end itself in between."""
+        """Check that the previous file was ended by the source, unless the source itself stopped."""
         endless, self._endless = self._endless, ""
         if endless and self.decoder.tells_ends and not event.body.create_timestamp:
             raise BinlogDecodeError(
@@ -114,13 +115,13 @@ class EventFeed:
             )
 
     def feed(self, data: bytes, position: int, file: str) -> Iterator[LocatedEvent]:
-        """Take an event whose place is known.
+        """Take an event whose position is known.
 
         Raises:
             BinlogDecodeError: the bytes are not an event.
         """
         event = self.decoder.decode(data, position, file)
-        del data  # a very large event is not to be there twice
+        del data  # avoids two copies of a very large event
         if self._in_file and self.decoder.tells_ends:
             self._check_position(event)
             code = event.header.type_code

@@ -1,1 +1,1 @@
-"""asyncio: login and SQL through aiomysql, the dump loop of our own, TLS."""
+"""Connections to a source over asyncio: login and SQL through aiomysql, our own dump loop, TLS."""

@@ -1,4 +1,4 @@
-"""How to connect: one frozen object per source."""
+"""Connection options: one frozen object per source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FINGERPRINT = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 class TlsMode(StrEnum):
-    """How much TLS is asked for; the names are MySQL's."""
+    """TLS modes, named as in MySQL."""
 
     DISABLED = "disabled"
     PREFERRED = "preferred"
@@ -31,7 +31,7 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """TLS of a connection.
+    """TLS options of a connection.
 
     Attributes:
         mode: ``disabled``; ``preferred``: TLS when the server has it; ``required``: TLS or failure;
@@ -75,10 +75,10 @@ class TlsOptions:
 
     @property
     def proof(self) -> str:
-        """What a certificate that was accepted is known by; empty: nothing that tells it is theirs.
+        """How an accepted certificate was proven to be the server's; empty when nothing proved it.
 
-        A chain to one of the system's authorities without a look at the name is nothing: everybody
-        can get such a certificate.
+        A chain to one of the system's authorities proves nothing unless the name is checked, too:
+        anybody can get such a certificate.
         """
         if self.fingerprint is not None:
             return "its fingerprint"
@@ -96,7 +96,7 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
-    """Where a source is and how to log in.
+    """Address, credentials and limits of a connection to a source.
 
     Attributes:
         host: name or address (IPv6 without brackets).
@@ -165,7 +165,7 @@ class ConnectOptions:
 
     @property
     def address(self) -> str:
-        """Where it is, for messages: ``host:port``, ``[::1]:port`` or the socket's path."""
+        """The address for messages: ``host:port``, ``[::1]:port`` or the socket's path."""
         if self.unix_socket:
             return self.unix_socket
         host = f"[{self.host}]" if ":" in self.host else self.host

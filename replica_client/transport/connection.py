@@ -1,6 +1,6 @@
 """A connection to a source: SQL first, then a dump."""
 
-# Over 500 lines: the one class that speaks SQL with a source.
+# Over 500 lines: this is the one class that speaks SQL with a source.
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _UNKNOWN_CHARACTER_SET = 1115
 
 
 class _QuietCursor(Cursor):  # type: ignore[misc]
-    """Leaves a statement's warnings alone: a server's text has no business in Python's warnings."""
+    """A cursor that ignores warnings: a server's text must not reach Python's warnings."""
 
     async def _show_warnings(self, conn: object) -> None:
         pass
 
 
 class _QuietStream(SSCursor):  # type: ignore[misc]
-    """The same for rows that are fetched as they come."""
+    """A cursor that ignores warnings and fetches rows as they come."""
 
     async def _show_warnings(self, conn: object) -> None:
         pass
@@ -79,11 +79,11 @@ class SourceConnection:
     """A logged-in session on a source.
 
     Made by :meth:`open`; an asynchronous context manager. :meth:`start_dump` uses the connection
-    up: afterwards it answers no more SQL.
+    up: afterwards the connection answers no more SQL.
 
     Attributes:
-        options: what it was opened with.
-        server: what the source is.
+        options: the options that it was opened with.
+        server: identity of the source.
     """
 
     def __init__(self, options: ConnectOptions, connection: LoginConnection) -> None:
@@ -93,7 +93,7 @@ class SourceConnection:
 
     @classmethod
     async def open(cls, options: ConnectOptions) -> Self:
-        """Connect, log in, and ask what the server is.
+        """Connect, log in, and identify the server.
 
         Raises:
             ConnectError: no connection, or the login cannot be made.
@@ -146,7 +146,7 @@ class SourceConnection:
             found = await self.query(sql, columns=5, rows=1)
         text, comment, server_id, letter_case, charset, *server_uuid = found[0]
         if not server_uuid and str(comment).startswith(RELAY_COMMENT):
-            # Of a MariaDB source the server id is that of the files: a relay keeps its own UUID.
+            # The server id of a MariaDB source identifies its files: a relay keeps its own UUID.
             [server_uuid] = map(list, await self.query("SELECT @@server_uuid", columns=1, rows=1))
         if str(charset) != "utf8mb4":
             await self._talk_utf8()
@@ -166,7 +166,7 @@ class SourceConnection:
         )
 
     async def _prepare_session(self) -> None:
-        """Keep the source's global limits and modes from our answers.
+        """Shield the session from the source's global limits and SQL modes.
 
         Raises:
             ServerError: the source refuses.
@@ -183,10 +183,11 @@ class SourceConnection:
                     await self.query(f"SET SESSION {assignment}")
 
     async def _talk_utf8(self) -> None:
-        """Let the session have the character set that we write in.
+        """Switch the session to UTF-8, the character set in which we write statements.
 
-        Servers may pass over what the login asks for (``character_set_client_handshake``, a proxy,
-        ``init_connect``). In another one a byte of a name could take the quote behind it with it.
+        Servers may ignore the character set of the login (``character_set_client_handshake``, a
+        proxy, ``init_connect``). In another character set a byte of a name could swallow the quote
+        that follows.
         """
         try:
             await self.query("SET NAMES utf8mb4")
@@ -204,7 +205,7 @@ class SourceConnection:
         rows: int = 0,
         lists_all: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows; ``%s`` in it stands for the arguments.
+        """Run a statement and return its rows; ``%s`` stands for an argument.
 
         Args:
             sql: the statement.
@@ -243,7 +244,7 @@ class SourceConnection:
         return found
 
     def gtids(self, text: object) -> GtidSet | MariadbGtidSet:
-        """What the source says of its GTIDs as a set of its flavor.
+        """Parse GTIDs that the source reported into a set of its flavor.
 
         Raises:
             MalformedPacketError: it is none.
@@ -257,10 +258,10 @@ class SourceConnection:
     async def stream(
         self, sql: str, args: Sequence[Any] = (), *, size: int = 1000
     ) -> AsyncIterator[list[tuple[Any, ...]]]:
-        """Run a statement and give its rows as they come, in lists of at most ``size``.
+        """Run a statement and yield its rows as they come, in lists of at most ``size``.
 
-        The connection answers nothing else until the last row was taken; an iterator that is left
-        before ends the connection.
+        The connection answers nothing else until the last row was taken. An iterator that is
+        abandoned before that ends the connection.
 
         Raises:
             ServerError: the server refused the statement.
@@ -276,7 +277,7 @@ class SourceConnection:
 
     @asynccontextmanager
     async def row_stream(self, sql: str, args: Sequence[Any] = ()) -> AsyncIterator[RowStream]:
-        """Run a statement whose rows are taken as they come; as :meth:`stream`, without decoding them."""
+        """Run a statement and open its rows as a stream, like :meth:`stream` without decoding."""
         connection = self._live()
         connection.begin_answer(None)
         what = f"{sql.split(maxsplit=1)[0]} at {self.options.address}"
@@ -286,7 +287,7 @@ class SourceConnection:
             try:
                 await self._in_time(what, cursor.execute(sql, tuple(args) or None))
             except ServerError:
-                ended = True  # there are no rows to leave behind
+                ended = True  # there are no rows left to read
                 raise
             rows = RowStream(connection, lambda work: self._in_time(what, work))
             yield rows
@@ -307,7 +308,7 @@ class SourceConnection:
             ) from None
 
     async def binlog_status(self) -> BinlogStatus:
-        """Where the source's binlog ends.
+        """Return the current end of the source's binlog.
 
         Raises:
             BinlogDisabledError: it writes none.
@@ -325,7 +326,7 @@ class SourceConnection:
         return BinlogStatus(file, position, executed, filters[0], filters[1])
 
     async def binary_logs(self) -> list[tuple[str, int]]:
-        """Names and sizes of the source's binlog files, oldest first.
+        """Return the names and sizes of the source's binlog files, oldest first.
 
         Raises:
             BinlogDisabledError: it writes none.
@@ -335,7 +336,7 @@ class SourceConnection:
         return [(str(row[0]), _integer(row[1])) for row in rows]
 
     async def gtid_purged(self) -> str:
-        """GTIDs whose transactions are no longer in the source's files, as text.
+        """Return the GTIDs whose transactions are no longer in the source's files, as text.
 
         MySQL's ``gtid_purged``; on MariaDB the GTID position at the start of the oldest file. Empty
         where there are no GTIDs.
@@ -365,7 +366,7 @@ class SourceConnection:
         report_host: str = "",
         queue_size: int = DEFAULT_QUEUE_SIZE,
     ) -> DumpStream:
-        """Register as a replica and start a dump; the connection is used up, also by a failure.
+        """Register as a replica and start a dump; uses up the connection, also on failure.
 
         Args:
             request: where it starts.
@@ -469,7 +470,7 @@ class SourceConnection:
         return DumpStream(protocol, session, server)
 
     async def _refuse_purged(self, request: DumpRequest) -> None:
-        """Name the missing intervals before the source refuses with less to say."""
+        """Raise an error that names the missing GTIDs; the source's own error would say less."""
         if not isinstance(request.gtid_set, GtidSet):
             return
         purged = self.gtids(await self.gtid_purged())
@@ -511,7 +512,7 @@ class SourceConnection:
             raise
 
     def abort(self) -> None:
-        """End the session at once; a statement that runs fails."""
+        """End the session at once; a running statement fails."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
@@ -534,7 +535,7 @@ class SourceConnection:
 
 
 def _databases(value: object) -> tuple[str, ...]:
-    """Return the names in a list of databases that SHOW MASTER STATUS has."""
+    """Split a comma-separated list of databases from SHOW MASTER STATUS."""
     return tuple(filter(None, (part.strip() for part in str(value or "").split(","))))
 
 
@@ -548,7 +549,7 @@ def _integer(value: object) -> int:
 
 
 def _uuid(value: object) -> str:
-    """A server's uuid; some have none, and say so with nothing."""
+    """Check a server's UUID and return it; empty for a server that has none."""
     text = str(value or "")
     try:
         if text:
@@ -570,7 +571,7 @@ def _binlog_disabled() -> BinlogDisabledError:
 
 
 async def _log_in(connection: LoginConnection, options: ConnectOptions) -> None:
-    """Log in; a refusal tells the plugin, and what the account may want beside the password."""
+    """Log in; on refusal name the plugin and what the account may need besides the password."""
     try:
         await connection.open()
     except TlsError as error:
@@ -598,7 +599,7 @@ async def _with_password(options: ConnectOptions) -> ConnectOptions:
     except (ReplicaClientError, TimeoutError):
         raise
     except Exception as error:
-        # A service for tokens that is away for a while: a stream tries again.
+        # A token service may be unavailable for a while: a stream retries.
         raise ConnectError(
             f"password_provider failed for {options.address} with {type(error).__name__}"
         ) from error
@@ -616,7 +617,7 @@ def _read_key(path: str | None) -> bytes | None:
 
 @contextmanager
 def suppress_unknown_variable() -> Iterator[None]:
-    """Pass over the refusal of a setting that this server does not have."""
+    """Ignore the refusal of a setting that this server does not have."""
     try:
         yield
     except ServerError as error:
@@ -626,7 +627,7 @@ def suppress_unknown_variable() -> Iterator[None]:
 
 @contextmanager
 def _translated(what: str, options: ConnectOptions) -> Iterator[None]:
-    """Driver and operating system errors as ours, in one line that says what, where and why."""
+    """Translate driver and operating system errors to ours, each in one line with place and cause."""
     try:
         yield
     except AccessDeniedError as error:
@@ -665,7 +666,7 @@ def _translated(what: str, options: ConnectOptions) -> Iterator[None]:
         ValueError,
         struct.error,
     ) as error:
-        # What PyMySQL's packet reader raises for packets that make no sense.
+        # PyMySQL's packet reader raises these for malformed packets.
         raise MalformedPacketError(
             f"{what}: the server's answer cannot be read ({type(error).__name__})"
         ) from None

@@ -1,6 +1,6 @@
-"""A dump over a connection that PyMySQL made: for interfaces that are handed a driver's connection.
+"""A dump over a PyMySQL connection, for interfaces that receive a driver's connection.
 
-Login, TLS and addresses are the driver's; from the dump command on, its socket is read here.
+The driver connects and logs in, with TLS. From the dump command on, this module reads its socket.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOST = frozenset((2006, 2013))
 _NET_WRITE_TIMEOUT = 3600
 
 connect = pymysql.connect
-"""Opens a connection, by PyMySQL's arguments."""
+"""Open a connection; takes PyMySQL's arguments."""
 OperationalError = pymysql.err.OperationalError
 
 
@@ -38,7 +38,7 @@ class _QuietCursor(Cursor):  # type: ignore[misc]
 
 
 def query(connection: Any, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a statement, as tuples whatever cursor the connection has.
+    """Run a statement and return its rows as tuples, whatever the connection's cursor class.
 
     Raises:
         pymysql.err.Error: the server refused, or the connection failed.
@@ -49,7 +49,7 @@ def query(connection: Any, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any
 
 
 def identify(connection: Any) -> ServerInfo:
-    """What the server of a connection is."""
+    """Return the flavor, version and id of the connected server."""
     rows = query(connection, "SELECT @@version, @@version_comment, @@server_id")
     text, comment, server_id = rows[0]
     greeted = str(connection.get_server_info())
@@ -58,14 +58,14 @@ def identify(connection: Any) -> ServerInfo:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error of the driver, or of ours, means that the connection is gone."""
+    """Return whether an error, the driver's or ours, means that the connection is lost."""
     if isinstance(error, ConnectionLostError):
         return True
     return isinstance(error, pymysql.err.Error) and bool(error.args) and error.args[0] in _LOST
 
 
 class DriverDump:
-    """A running dump over a driver's connection, which is used up.
+    """A running dump over a driver's connection, which it uses up.
 
     Args:
         connection: a ``pymysql.connections.Connection``, or one of a class derived from it.
@@ -118,11 +118,11 @@ class DriverDump:
 
     @property
     def events(self) -> EventQueue:
-        """Events that were received and not taken."""
+        """Events that were received and not taken yet."""
         return self._session.events
 
     def wait(self) -> bool:
-        """Wait for events; false at the end of a dump that does not block.
+        """Wait for events; return False at the end of a non-blocking dump.
 
         Raises:
             ServerError: the source refused or ended the dump.

@@ -1,4 +1,4 @@
-"""The dump loop: one queue of events, bounded in bytes, into which the kernel writes; one cut per buffer."""
+"""The dump loop: the kernel writes into one queue of events, which is bounded in bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DumpStatistics:
 
 
 class DumpProtocol(asyncio.BufferedProtocol):
-    """Receives a dump; :class:`DumpStream` is what its users see.
+    """Receiver of a dump; users see :class:`DumpStream`.
 
     Args:
         session: cuts the bytes into events.
@@ -71,7 +71,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
         self._non_block = non_block
         self._read_timeout = read_timeout
         self._queue_size = queue_size
-        # No more is received at once than may wait.
+        # The buffer is not larger than the queue's limit.
         self._buffer_size = max(_SMALL_BUFFER_SIZE, min(BUFFER_SIZE, queue_size))
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
@@ -83,14 +83,14 @@ class DumpProtocol(asyncio.BufferedProtocol):
         self._ended = False
         self.statistics = DumpStatistics(last_received=self._loop.time())
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Memory of the queue."""
+        """Return free memory of the queue."""
         return self._session.room(self._buffer_size)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came: cut them."""
+        """Cut the received bytes into events."""
         statistics = self.statistics
         statistics.bytes_received += nbytes
         statistics.last_received = self._loop.time()
@@ -107,30 +107,30 @@ class DumpProtocol(asyncio.BufferedProtocol):
             self._wake()
 
     def eof_received(self) -> bool:
-        """The source closed its side; the transport closes ours."""
+        """End the dump after the source closed its side; the transport then closes ours."""
         self._session.receive_eof()
         self._finish(self._lost(None))
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """End the dump after the connection was lost."""
         self._session.receive_eof()
         self._finish(self._lost(exc))
         if not self._closed.done():
             self._closed.set_result(None)
         if self._transport is not None:
-            # Of TLS it keeps methods of its protocol, and is in a cycle: the queue's memory is not to wait for a
-            # garbage collection.
+            # With TLS the transport keeps methods of its protocol in a reference cycle: without
+            # this, the queue's memory would wait for a garbage collection.
             self._transport.set_protocol(_NOBODY)
         self._transport = self._writer = None
 
-    # What DumpStream calls.
+    # Called by DumpStream.
 
     def start(self, writer: asyncio.StreamWriter, command: bytes, rest: bytes) -> None:
-        """Send the command and receive from a transport that is handed over paused, after ``rest``."""
+        """Send the command and receive: first ``rest``, then from a transport that is paused."""
         transport = writer.transport
         assert isinstance(transport, asyncio.Transport)
-        self._writer = writer  # it would close the transport if it went
+        self._writer = writer  # the writer would close the transport when it is collected
         self._transport = transport
         transport.write(command)
         for offset in range(0, len(rest), BUFFER_SIZE):
@@ -145,7 +145,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(self._read_timeout, self._check_deadline)
 
     async def more(self, known: int = 0) -> bool:
-        """Wait until there are more than ``known`` events; False at the end."""
+        """Wait until there are more than ``known`` events; return False at the end."""
         if len(self.events) <= known:
             self._resume()
         else:
@@ -165,17 +165,17 @@ class DumpProtocol(asyncio.BufferedProtocol):
         return True
 
     def pause(self) -> None:
-        """Receive nothing until somebody waits for :meth:`more`."""
+        """Stop receiving until :meth:`more` is awaited."""
         if self._paused_since is None and not self._ended:
             self._pause()
 
     def taken(self) -> None:
-        """Events were taken: go on receiving where there is room."""
+        """Resume receiving, if there is room, after events were taken."""
         if self.events.waiting < self._queue_size:
             self._resume()
 
     def write(self, data: bytes) -> None:
-        """Send something to the source."""
+        """Send bytes to the source; does nothing once the dump has ended."""
         if self._transport is not None and not self._ended:
             self._transport.write(data)
 
@@ -183,12 +183,13 @@ class DumpProtocol(asyncio.BufferedProtocol):
         """End the connection; safe to call at any time, more than once."""
         closed = ConnectionLostError(f"the dump from {self._address} was closed by us")
         self._finish(closed)
-        # One that was raised refers to this object, and would keep its memory until a garbage collection.
+        # An error that was raised refers to this object and would keep its memory until a garbage
+        # collection.
         self._error = closed
         if self._transport is not None:
             await asyncio.shield(self._closed)
 
-    # Inside.
+    # Internal.
 
     def _pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -244,7 +245,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         if self._transport is not None:
-            # Nothing more is to be sent, and a dead peer would never read it.
+            # Nothing more is sent, and a dead peer would never read it.
             self._transport.abort()
         self._wake()
 
@@ -257,7 +258,7 @@ _NOBODY = asyncio.BufferedProtocol()
 
 
 class DumpStream:
-    """A running dump: whole events as they came, in order.
+    """A running dump: whole events as received, in order.
 
     An asynchronous context manager; leaving it ends the connection. Iterating gives one event at a time
     and raises as :meth:`more`. One task at a time may read.
@@ -289,11 +290,11 @@ class DumpStream:
 
     @property
     def events(self) -> EventQueue:
-        """The events that wait, each from common header to checksum."""
+        """The waiting events, each from common header to checksum."""
         return self._protocol.events
 
     async def more(self, known: int = 0) -> bool:
-        """Wait until more than ``known`` events wait.
+        """Wait until more than ``known`` events are queued.
 
         Returns:
             False once a dump that does not block reached the end.
@@ -311,7 +312,7 @@ class DumpStream:
         self._protocol.pause()
 
     async def read(self) -> list[bytes]:
-        """The next events; raises as :meth:`more`.
+        """Wait for events and return them; raises as :meth:`more`.
 
         Returns:
             All that wait (at least one); an empty list once a dump that does not block reached the
@@ -332,7 +333,7 @@ class DumpStream:
         return self.events.take()
 
     async def acknowledge_semi_sync(self, file: str, position: int) -> None:
-        """Tell the source that everything up to there is durably stored.
+        """Acknowledge to the source that everything up to this position is durably stored.
 
         Raises:
             UnexpectedPacketError: the dump is not semi-synchronous.

@@ -1,4 +1,4 @@
-"""A URL with several hosts: one source and the replicas that may take its place."""
+"""URLs with several hosts: one source and the replicas that may take its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.transport.url import parse_url
 
 
 def split_hosts(url: str) -> list[str]:
-    """``mysql://u:p@h1,h2:3307/`` as one URL for each host.
+    """Split ``mysql://u:p@h1,h2:3307/`` into one URL for each host.
 
     Raises:
         ConfigError: a host between commas is empty.
@@ -30,7 +30,7 @@ def parse_hosts(
     source: str | ConnectOptions | Sequence[str | ConnectOptions],
     environment: Mapping[str, str] | None = None,
 ) -> list[ConnectOptions]:
-    """The hosts of a URL, of several URLs, or of options, in order.
+    """Return the hosts of a URL, of several URLs, or of options, in order.
 
     Raises:
         ConfigError: a URL is none, or there is no host.

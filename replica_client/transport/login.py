@@ -1,9 +1,9 @@
 """aiomysql's connection with our own connection phase.
 
-This is the only file that touches its private names. aiomysql connects, sends statements and reads
-result sets. What it lacks or does unsafely is replaced here: it would send a clear-text password
-to any server that asks, trusts any RSA key, has no client_ed25519, encodes passwords as latin1,
-closes and reopens the socket for TLS, and reads packets of any size.
+This is the only module that uses aiomysql's private names. aiomysql connects, sends statements and
+reads result sets. This module replaces what aiomysql lacks or does unsafely: it would send a
+clear-text password to any server that asks, trusts any RSA key, has no client_ed25519, encodes
+passwords as latin1, closes and reopens the socket for TLS, and reads packets of any size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from replica_client.wire.server_errors import server_error_of
 MAX_GREETING_SIZE = 4096
 
 MAX_LOGIN_SIZE = 1 << 20
-"""Bytes of one packet before the login is done: nobody there has proven anything."""
+"""Bytes of one packet before the login is done: until then neither side has proven anything."""
 _READ_SIZE = 1 << 16
 _ROWS_READ_SIZE = 1 << 18
 _VALUE_SIZE = 64
@@ -61,7 +61,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         server_public_key: contents of the file that the options name, or None.
     """
 
-    # The driver's own, which has no annotations.
+    # The driver's attributes, which have no annotations.
     _reader: Any
     _writer: Any
     _result: Any
@@ -76,7 +76,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             charset="utf8mb4",
             autocommit=None,
             local_infile=False,
-            # Who calls ``open`` limits it: the driver's, wait_for of Python 3.11, loses a cancellation.
+            # The caller of ``open`` limits the time: the driver's wait_for loses a cancellation on
+            # Python 3.11.
             connect_timeout=None,
         )
         self._options = options
@@ -94,11 +95,11 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._socket_transport: asyncio.WriteTransport | None = None
 
     async def open(self) -> None:
-        """Connect and log in; who calls it limits the time."""
+        """Connect and log in; the caller limits the time."""
         await self._connect()
 
     def abort(self) -> None:
-        """Close at once, also where the peer does not answer the end of TLS."""
+        """Close at once, even if the peer does not answer the end of TLS."""
         self.close()
         transport, self._socket_transport = self._socket_transport, None
         if transport is not None:
@@ -193,7 +194,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         self._auth_plugin_used = session.plugin_name
 
     async def _start_tls(self, context: ssl.SSLContext) -> bytes:
-        """Begin TLS; returns the server's certificate in DER."""
+        """Begin TLS and return the server's certificate in DER."""
         if self._reader._buffer:
             raise UnexpectedPacketError(
                 "the server sent data before TLS began; somebody may listen"
@@ -201,7 +202,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         try:
             secure = await start_tls(self._reader, self._writer, context, self._options.host)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-            # A server that goes away says nothing of its certificate.
+            # A server that closes the connection says nothing about its certificate.
             raise ConnectionResetError("the server closed the connection as TLS began") from error
         except ssl.SSLError as error:
             raise TlsError(tls_failure(error, self._options.tls)) from None
@@ -213,7 +214,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         return certificate
 
     async def read_payload(self, limit: int | None = None) -> bytes:
-        """The next payload, joined from its pieces.
+        """Read the next payload, joined from its pieces.
 
         Args:
             limit: bytes that it may have; None: ``max_packet_size``.
@@ -228,7 +229,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             size, number = int.from_bytes(header[:3], "little"), header[3]
             # A server that shuts down or kills the session sends an ERR packet numbered 0.
             if self._frames is not None:
-                self._next_seq_id = number  # the frames are what is numbered
+                self._next_seq_id = number  # with compression only the frames are numbered
             if number not in (self._next_seq_id, 0):
                 self._refuse_sequence(number)
             self._check_size(len(out) + size, limit)
@@ -261,14 +262,14 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             raise ConnectionLostError(f"{self._options.address} closed the connection") from error
 
     async def row_payloads(self) -> AsyncIterator[list[bytes]]:
-        """The payloads of the rows of an answer whose columns were read, as they come.
+        """Yield the payloads of an answer's rows as they come; its columns are already read.
 
         Raises:
             ConnectionLostError: the connection ended.
             ServerError: the server ended the rows with an error.
             ProtocolError: a packet is not one.
         """
-        # Where frames are compressed, they are what is numbered.
+        # With compression only the frames are numbered.
         number = -1 if self._frames is not None else self._next_seq_id
         framer = PacketFramer(self._options.max_packet_size, sequence=number)
         while True:
@@ -300,7 +301,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
             result.unbuffered_active = False
 
     async def _some(self) -> bytes:
-        """Bytes that are there, at least one."""
+        """Return received bytes, at least one."""
         reader: asyncio.StreamReader = self._reader
         try:
             if self._plain:
@@ -362,7 +363,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         return packet_type(payload, self._encoding)
 
     def begin_answer(self, limit: int | None) -> None:
-        """Let the packets from here on take so much memory, about; None: as much as they like."""
+        """Limit the memory of the packets from here on, roughly; None: no limit."""
         self._answer_limit, self._answer_size = limit, 0
 
     async def _within_answer(self, left: int) -> bytes:
@@ -397,7 +398,8 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         reader._buffer.clear()
         before = transport.get_protocol()
         transport.set_protocol(protocol)
-        # Else it and its writer refer to each other, and what belongs to the transport waits for a garbage collection.
+        # Otherwise the protocol and its writer refer to each other, and the transport's memory
+        # waits for a garbage collection.
         before.connection_lost(None)
         self._writer = None
         self._reader = None
@@ -407,7 +409,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
 
     @property
     def open_result(self) -> Any:
-        """The driver's result whose rows are not read yet; None where there is none."""
+        """The driver's result whose rows are not read yet; None when there is none."""
         result = self._result
         return result if result is not None and result.unbuffered_active else None
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from replica_client.errors import ConfigError
 
 DEFAULT_GROUPS = ("client", "replica_client")
-"""Groups that are read, later ones before earlier ones."""
+"""Groups that are read; later groups override earlier ones."""
 
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\", "'": "'", '"': '"'}
 
-# What mysql's [client] group may hold and a source's URL may too.
+# Options that MySQL's [client] group and a source's URL have in common.
 _KNOWN = frozenset(
     ("user", "password", "host", "port", "socket", "database")
     + ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "tls", "tls_ca", "tls_cert", "tls_key")
@@ -40,10 +40,10 @@ def _value(text: str) -> str:
 
 
 def parse_option_file(text: str, groups: Sequence[str] = DEFAULT_GROUPS) -> dict[str, str]:
-    """The options of some groups, names with underscores; others' options are left out.
+    """Parse the text of an option file and return the options of some groups.
 
-    Comments, blank lines, quotes, MySQL's escapes, and ``name`` without value are understood;
-    ``!include`` lines are not followed.
+    Names have underscores; other groups are ignored. Comments, blank lines, quotes, MySQL's
+    escapes, and ``name`` without value are understood; ``!include`` lines are not followed.
     """
     found: dict[str, dict[str, str]] = {group: {} for group in groups}
     group = ""
@@ -65,7 +65,7 @@ def parse_option_file(text: str, groups: Sequence[str] = DEFAULT_GROUPS) -> dict
 
 
 def read_option_file(path: str, groups: Sequence[str] = DEFAULT_GROUPS) -> dict[str, str]:
-    """The options in a file, ``~`` meaning the home directory.
+    """Read the options of an option file; ``~`` means the home directory.
 
     Raises:
         ConfigError: it cannot be read, or others than its owner may write it.
@@ -82,7 +82,7 @@ def read_option_file(path: str, groups: Sequence[str] = DEFAULT_GROUPS) -> dict[
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """User and password from ``REPLICA_CLIENT_USER`` and ``REPLICA_CLIENT_PASSWORD``.
+    """Return user and password from ``REPLICA_CLIENT_USER`` and ``REPLICA_CLIENT_PASSWORD``.
 
     ``MYSQL_PWD`` serves as password too, as it does for MySQL's own programs.
     """

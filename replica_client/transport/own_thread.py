@@ -1,4 +1,4 @@
-"""A coroutine that runs beside the event loop: in a thread with an event loop of its own."""
+"""Coroutines in a thread of their own, each with its own event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _Result = TypeVar("_Result")
 
 
 async def in_own_thread(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-    """Run a coroutine in a thread with an event loop of its own, and wait for it.
+    """Run a coroutine in a thread with an event loop of its own, and wait for the result.
 
-    Decrypting and copying what was received does not need the interpreter: several connections, each in a thread,
-    use several processors. When this task is cancelled, so is the coroutine, and it has ended when this returns.
+    Decrypting and copying received bytes does not need the interpreter: several connections, each
+    in a thread, use several processors. When this task is cancelled, the coroutine is cancelled,
+    too, and has ended when this returns.
 
     Args:
         work: makes the coroutine; called in that thread. It shares nothing with this loop.
@@ -33,12 +34,12 @@ async def in_own_thread(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Re
         beside.cancel()
         await asyncio.wait([ended])
         if not ended.cancelled():
-            ended.exception()  # nobody else asks for it
+            ended.exception()  # marks the error as retrieved: nobody else asks for it
         raise
 
 
 class _Beside(Generic[_Result]):
-    """The coroutine and its thread.
+    """A coroutine and its thread.
 
     Attributes:
         ended: its result.
@@ -52,7 +53,7 @@ class _Beside(Generic[_Result]):
         self.ended: Future[_Result] = Future()
 
     def run(self) -> None:
-        """What the thread does."""
+        """Run the coroutine in the thread and store its result or error."""
         try:
             result = asyncio.run(self._main())
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
@@ -78,6 +79,6 @@ class _Beside(Generic[_Result]):
         try:
             return await self._work()
         finally:
-            # The loop is closed soon, and takes nothing more.
+            # The loop is closed soon and takes no more calls.
             with self._lock:
                 self._running = None

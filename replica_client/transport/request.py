@@ -1,4 +1,4 @@
-"""What to ask a source for."""
+"""Dump requests: where a dump starts and how it behaves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from replica_client.wire.command_packets import MAX_POSITION, ComBinlogDump, Com
 
 
 def random_server_id() -> int:
-    """A server id for a replica that was given none: of the upper half, which people seldom use."""
+    """Return a random server id from the upper half of the range, which people seldom use."""
     return (1 << 31) + secrets.randbelow((1 << 31) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """Where a dump starts and how it behaves.
+    """The start of a dump and its options.
 
     Attributes:
         file: binlog file; empty with a GTID set, or for the first file that the source has.
@@ -40,7 +40,7 @@ class DumpRequest:
             raise ConfigError(f"position {self.position}: the first event of a file is at 4")
 
     def check(self, server: ServerInfo) -> None:
-        """Refuse what this server's flavor cannot do.
+        """Raise unless this server's flavor supports the request.
 
         Raises:
             ConfigError: a GTID set of the other flavor.
@@ -54,23 +54,23 @@ class DumpRequest:
 
     @property
     def slave_connect_state(self) -> str | None:
-        """MariaDB's start position text; None when not by GTID."""
+        """MariaDB's start position as text; None unless the dump starts by GTID."""
         if isinstance(self.gtid_set, MariadbGtidSet):
             return self.gtid_set.slave_connect_state()
         return None
 
     def command(self, server: ServerInfo, server_id: int) -> bytes:
-        """The dump command's payload.
+        """Build the payload of the dump command.
 
-        A file position beyond 4 GiB is asked for with COM_BINLOG_DUMP_GTID and an empty set, which
-        MySQL >= 8.0 answers when GTIDs are on (5.6 leaves events out).
+        A file position beyond 4 GiB needs COM_BINLOG_DUMP_GTID with an empty set. MySQL >= 8.0
+        answers that when GTIDs are on (5.6 leaves events out).
 
         Raises:
             EncodeError: the protocol cannot ask for this position.
         """
         flags = DumpFlag.BINLOG_DUMP_NON_BLOCK if self.non_block else DumpFlag(0)
         if not server.is_mariadb and server.version >= (8, 0, 26):
-            flags |= DumpFlag.USE_HEARTBEAT_EVENT_V2  # with 64-bit positions
+            flags |= DumpFlag.USE_HEARTBEAT_EVENT_V2  # heartbeats with 64-bit positions
         if isinstance(self.gtid_set, GtidSet):
             flags |= DumpFlag.BINLOG_THROUGH_GTID
             return ComBinlogDumpGtid(self.gtid_set.encode(), server_id, flags=flags).encode()

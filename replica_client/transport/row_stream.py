@@ -1,4 +1,4 @@
-"""The rows of a statement's answer as the server sends them, and what its values are in Python."""
+"""The rows of an answer as the server sends them, with their conversion to Python."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from replica_client.constants.column_types import ColumnType
 from replica_client.transport.login import LoginConnection
 
 InTime = Callable[[Awaitable[Any]], Awaitable[Any]]
-"""Waits for something as long as the connection may be silent."""
+"""Waits for something at most as long as the connection may be silent."""
 
 
 class RowStream:
-    """An answer whose columns are known, and whose rows are not read yet.
+    """An answer whose columns are read and whose rows are not.
 
     Args:
-        connection: that answers.
-        in_time: waits for it.
+        connection: the connection that answers.
+        in_time: waits within the connection's ``read_timeout``.
 
     Attributes:
         ended: whether the last row was taken.
@@ -33,11 +33,11 @@ class RowStream:
         if self._result is not None:
             for at, field in enumerate(self._result.fields):
                 if field.type_code == ColumnType.MYSQL_TYPE_VECTOR:
-                    # The driver does not know it, and takes it for text.
+                    # The driver does not know the type and takes its values for text.
                     self._result.converters[at] = (None, None)
 
     async def payloads(self) -> AsyncIterator[list[bytes]]:
-        """The payloads of the packets with rows, as they come.
+        """Yield the payloads of the packets with rows, as they come.
 
         Raises:
             ServerError: the server ended the rows with an error.
@@ -52,7 +52,7 @@ class RowStream:
         self.ended = True
 
     def decoded(self, payloads: list[bytes]) -> list[tuple[Any, ...]]:
-        """Rows as the driver gives them.
+        """Decode rows to the values that the driver returns.
 
         Raises:
             ValueError: a text is not of its character set.
@@ -61,7 +61,7 @@ class RowStream:
         return [read(MysqlPacket(payload, "utf-8")) for payload in payloads]
 
     def value(self, column: int, data: bytes) -> Any:
-        """A value that is not NULL as the driver gives it.
+        """Decode a value that is not NULL as the driver does.
 
         Raises:
             ValueError: a text is not of its character set.

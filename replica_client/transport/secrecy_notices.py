@@ -1,4 +1,4 @@
-"""What a user should know of a connection's secrecy: one line each, once a process."""
+"""Notices about a connection's secrecy: one log line each, once per process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _tell(text: str) -> None:
 
 
 def forget() -> None:
-    """Tell everything anew from now on."""
+    """Forget the notices given so far, so that each is given again."""
     _reported.clear()
 
 
 def tell_exposed(options: ConnectOptions, plugin: str, tls: str, fingerprint: str) -> None:
-    """The password itself went to a server that nothing had proved.
+    """Warn that the password itself went to an unverified server.
 
     Args:
         options: of the connection.
@@ -52,7 +52,7 @@ def tell_exposed(options: ConnectOptions, plugin: str, tls: str, fingerprint: st
 def tell_negotiated(
     options: ConnectOptions, tls: str, verified_by: str, fingerprint: str, *, exposed: bool
 ) -> None:
-    """What ``preferred`` came to, on a server that is not on this machine."""
+    """Warn when TLS mode ``preferred`` left a remote connection in clear or unverified."""
     if options.is_local or options.tls.mode is not TlsMode.PREFERRED or verified_by or exposed:
         return
     if not tls:

@@ -1,4 +1,4 @@
-"""What a server is, as far as a replica needs to know."""
+"""Facts about a server that a replica needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """``10.11.6-MariaDB-log`` gives (10, 11, 6); (0, 0, 0) when no version is in the text.
+    """Parse a version: ``10.11.6-MariaDB-log`` gives (10, 11, 6); (0, 0, 0) when there is none.
 
     MariaDB puts ``5.5.5-`` before its version in the greeting, for very old replicas.
     """
@@ -29,7 +29,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server after login.
+    """Identity and capabilities of a server after login.
 
     Attributes:
         flavor: MySQL or MariaDB.
@@ -62,23 +62,26 @@ class ServerInfo:
 
     @property
     def casefolds_names(self) -> bool | None:
-        """Whether names in another letter case are the same; None when it does not tell."""
+        """Whether names that differ only by letter case are the same; None when unknown."""
         return None if self.lower_case_table_names is None else self.lower_case_table_names != 0
 
     @property
     def is_relay(self) -> bool:
-        """Whether it is a relay of this package, whose files may be those of several servers in turn."""
+        """Whether the server is a relay of this package.
+
+        The files of a relay may come from several servers in turn.
+        """
         return self.comment.startswith(RELAY_COMMENT)
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is MariaDB."""
+        """Whether the server is MariaDB."""
         return self.flavor is ServerFlavor.MARIADB
 
 
 @dataclass(frozen=True, slots=True)
 class BinlogStatus:
-    """Where a server's binlog ends.
+    """The end of a server's binlog.
 
     Attributes:
         file: current file.
@@ -96,7 +99,7 @@ class BinlogStatus:
 
     @property
     def filters(self) -> str:
-        """The filters in words: ``only databases a, b``; empty where there are none."""
+        """The filters in words: ``only databases a, b``; empty when there are none."""
         if self.do_databases:
             return f"only databases {', '.join(self.do_databases)} (binlog_do_db)"
         if self.ignored_databases:

@@ -1,7 +1,7 @@
-"""Which SQL a server wants: the one table of spellings by flavor and version.
+"""SQL statements by server flavor and version.
 
-Servers renamed *master* and *slave* step by step (MySQL 8.0.22 to 8.4); user variables of the dump
-protocol have both names since 8.0.26, and setting one that a server does not read is harmless.
+Servers renamed *master* and *slave* step by step (MySQL 8.0.22 to 8.4). User variables of the dump
+protocol have both names since 8.0.26; setting a name that a server does not read is harmless.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MARIADB_SLAVE_CAPABILITY_GTID = 4
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What the session variables of a dump are made from.
+    """Settings from which the session variables of a dump are made.
 
     Attributes:
         heartbeat_period_ns: nanoseconds without an event after which the source sends a heartbeat.
@@ -42,7 +42,7 @@ SESSION: tuple[str, ...] = (
     "sql_mode = 'STRICT_ALL_TABLES'",
     "/*!50708 max_execution_time = 0 */ /*M!100101 max_statement_time = 0 */",
 )
-"""Assignments of every session of ours: the source's global settings must not cut an answer, or change what it means.
+"""Assignments of each of our sessions: no global setting may cut or change an answer.
 
 Rows are cut by ``sql_select_limit``, questions end by ``max_join_size`` (1104), ``max_execution_time`` (MySQL 5.7.8,
 3024) and ``max_statement_time`` (MariaDB 10.1.1, 1969); ``sql_quote_show_create`` and ``sql_mode`` (ANSI_QUOTES,
@@ -52,22 +52,22 @@ ORACLE, NO_TABLE_OPTIONS, MYSQL40) change what SHOW CREATE TABLE says. Each was 
 
 
 def reading_session(assignments: tuple[str, ...] = SESSION) -> str:
-    """Return the statement that makes a session ours."""
+    """Return the SET SESSION statement for these assignments."""
     plain = [one for one in assignments if not one.startswith("/*")]
-    # A server sees the comment of its own flavor; the comma belongs to it.
+    # A server sees the comment of its own flavor; the comma must be inside the comment.
     later = [one.replace(" max_", " , max_") for one in assignments if one.startswith("/*")]
     return " ".join(("SET SESSION", ", ".join(plain), *later))
 
 
 def binlog_status(server: ServerInfo) -> str:
-    """The statement that tells where the binlog ends."""
+    """Return the statement that shows the end of the binlog."""
     if not server.is_mariadb and server.version >= (8, 2, 0):
         return "SHOW BINARY LOG STATUS"
     return "SHOW MASTER STATUS"
 
 
 def replicas(server: ServerInfo) -> str:
-    """The statement that lists registered replicas."""
+    """Return the statement that lists registered replicas."""
     renamed = (10, 5, 1) if server.is_mariadb else (8, 0, 22)
     return (
         "SHOW REPLICA HOSTS"
@@ -77,24 +77,24 @@ def replicas(server: ServerInfo) -> str:
 
 
 def has_checksums(server: ServerInfo) -> bool:
-    """Whether the server knows ``@@global.binlog_checksum``."""
+    """Return whether the server knows ``@@global.binlog_checksum``."""
     return server.version >= ((5, 3, 0) if server.is_mariadb else (5, 6, 2))
 
 
 def has_server_uuid(server: ServerInfo) -> bool:
-    """Whether the server knows ``@@server_uuid`` and ``@@gtid_purged``."""
+    """Return whether the server knows ``@@server_uuid`` and ``@@gtid_purged``."""
     return not server.is_mariadb and server.version >= (5, 6, 5)
 
 
 def semi_sync_variables(server: ServerInfo) -> tuple[str, ...]:
-    """Names under which a semi-synchronous source says that it is switched on."""
+    """Return the variables that show whether semi-synchronous replication is on at the source."""
     if server.is_mariadb:
         return ("rpl_semi_sync_master_enabled",)
     return ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
 
 
 def session_setup(server: ServerInfo, settings: SessionSettings) -> str:
-    """The SET statement before a dump: one, since each statement costs a round trip.
+    """Return the SET statement before a dump: a single one, as each statement costs a round trip.
 
     The user variables are read by the source's dump thread: @master_binlog_checksum says that we
     can take checksums (without it a source with checksums refuses), and so on.
@@ -126,8 +126,8 @@ def session_setup(server: ServerInfo, settings: SessionSettings) -> str:
         assignments.append(f"@mariadb_slave_capability = {MARIADB_SLAVE_CAPABILITY_GTID}")
         if settings.slave_connect_state is not None:
             assignments.append(f"@slave_connect_state = '{settings.slave_connect_state}'")
-            # As a replica of the source's own settings: in strict mode it refuses a GTID that its binlog lacks;
-            # without it numbers may go back, and one that is missing is no reason to refuse.
+            # MariaDB refuses a GTID that its binlog lacks when the replica asks for strict mode;
+            # without it, numbers may go back, and a missing GTID is no reason to refuse.
             strict = "@@global.gtid_strict_mode" if settings.gtid_strict_mode else "0"
             assignments.append(f"@slave_gtid_strict_mode = {strict}")
             assignments.append("@slave_gtid_ignore_duplicates = 0")

@@ -1,4 +1,4 @@
-"""A dump beside the one that follows the source: on a connection of its own, to look something up."""
+"""A second dump on a connection of its own, to look something up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source has executed, and what it is committing: asked of it."""
+"""GTIDs that a source has executed or is committing, queried from the source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from replica_client.transport.connection import SourceConnection, suppress_unkno
 
 
 async def executed_gtids(connection: SourceConnection) -> GtidSet | MariadbGtidSet:
-    """The GTIDs in a source's binlog: ``gtid_executed``, MariaDB's ``gtid_binlog_pos``.
+    """Return the GTIDs in a source's binlog: ``gtid_executed``, or MariaDB's ``gtid_binlog_pos``.
 
     MySQL sends a transaction to its replicas before ``gtid_executed`` has it: until the engine has
     committed, and with semi-synchronous replication until a replica has acknowledged, only
@@ -24,7 +24,7 @@ async def executed_gtids(connection: SourceConnection) -> GtidSet | MariadbGtidS
 
 
 async def owned_gtids(connection: SourceConnection) -> GtidSet:
-    """The GTIDs that sessions of a MySQL source are committing or applying now.
+    """Return the GTIDs that sessions of a MySQL source are committing or applying now.
 
     Raises:
         ServerError: the source does not tell.
@@ -40,10 +40,10 @@ async def owned_gtids(connection: SourceConnection) -> GtidSet:
 async def gtids_in_binlog(
     connection: SourceConnection, wanted: GtidSet | MariadbGtidSet
 ) -> GtidSet | MariadbGtidSet:
-    """What a source has executed, and those of the wanted GTIDs that it is committing.
+    """Return the GTIDs that a source has executed, and the wanted GTIDs that it is committing.
 
-    A dump leaves the latter out as well (MySQL compares with executed and owned GTIDs, too), so that a
-    replica may have them.
+    A dump leaves out the latter, too: MySQL compares with executed and owned GTIDs. So a replica
+    may already have them.
 
     Args:
         connection: to the source.
@@ -54,13 +54,14 @@ async def gtids_in_binlog(
         MalformedPacketError: an answer is no GTID set.
     """
     if connection.server.is_mariadb:
-        # Of each server of a domain: the position alone is the last one, whose number may be smaller.
-        with suppress_unknown_variable():  # of a server that is no MariaDB, and serves its binlog
+        # The binlog state has a GTID for each server of a domain; the position has only the last
+        # GTID of the domain, whose number may be smaller.
+        with suppress_unknown_variable():  # a server that is no MariaDB and serves its binlog
             rows = await connection.query("SELECT @@global.gtid_binlog_state", columns=1, rows=1)
             return connection.gtids(rows[0][0])
     executed = await executed_gtids(connection)
     if isinstance(executed, GtidSet) and isinstance(wanted, GtidSet) and not wanted <= executed:
-        # First owned, then executed: a GTID moves from the one to the other.
+        # Owned before executed: a GTID moves from the first set to the second.
         owned = await owned_gtids(connection)
         again = await executed_gtids(connection)
         if isinstance(again, GtidSet):

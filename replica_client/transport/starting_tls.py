@@ -1,4 +1,4 @@
-"""Begin TLS on a stream that is open."""
+"""Starting TLS on an open stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def start_tls(
     context: ssl.SSLContext,
     server_hostname: str | None = None,
 ) -> asyncio.Transport:
-    """Put TLS between a stream and its socket; returns the stream's transport then.
+    """Put TLS between a stream and its socket, and return the stream's new transport.
 
     Args:
         reader: of the stream.
@@ -34,11 +34,12 @@ async def start_tls(
             raise
     secure: Any = writer.transport
     if secure is None:
-        # The loop has no transport where the connection is lost in the turn that ends the handshake.
+        # The transport is None if the connection is lost in the loop iteration that ends the
+        # handshake.
         for end in ends:
             end._transport = plain
         raise ConnectionResetError("the connection was lost as TLS began")
-    ends[0]._transport = secure  # Python 3.11 leaves the old one there
+    ends[0]._transport = secure  # Python 3.11 keeps the old transport there
     transport: asyncio.Transport = secure
     return transport
 
@@ -46,7 +47,7 @@ async def start_tls(
 async def start_tls_late(
     stream_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
 ) -> None:
-    """Begin TLS on a server's side, with what the client has sent of it already.
+    """Start TLS on a server's side, although the client's first TLS bytes were already read.
 
     Raises:
         ConnectionError: the client sent something else.

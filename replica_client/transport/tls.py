@@ -10,7 +10,7 @@ from replica_client.wire.auth.certificate_proof import fingerprint_of
 
 
 def client_context(options: TlsOptions) -> ssl.SSLContext | None:
-    """The context for a connection; None when TLS is disabled.
+    """Build the TLS context for a connection; None when TLS is disabled.
 
     Raises:
         ConfigError: a certificate or key file cannot be used; the message names it.
@@ -38,7 +38,7 @@ def client_context(options: TlsOptions) -> ssl.SSLContext | None:
 
 
 def accepted_certificate(tls: ssl.SSLObject, options: TlsOptions) -> bytes:
-    """The server's certificate (DER), after a look at its fingerprint.
+    """Check the fingerprint of the server's certificate and return the certificate (DER).
 
     Raises:
         TlsError: it is not the one that the options ask for.
@@ -58,7 +58,7 @@ def _reason(error: OSError) -> str:
 
 
 def tls_failure(error: BaseException, options: TlsOptions) -> str:
-    """One line that says why TLS failed and what to do."""
+    """Return one line that says why TLS failed and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message
         if "mismatch" in detail.lower() or "not valid for" in detail.lower():

@@ -1,4 +1,4 @@
-"""``mysql://user:password@host:port/database?option=value`` to :class:`ConnectOptions`."""
+"""Parser of ``mysql://user:password@host:port/database?option=value``."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _password(text: str) -> str:
     return text
 
 
-# Option in a URL -> (field, how to read it, what it wants). Fields that begin with "tls." are
-# TlsOptions'.
+# Option in a URL -> (field, how to read it, what it expects). Fields that begin with "tls." belong
+# to TlsOptions.
 _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
     "tls": ("tls.mode", _tls_mode, " | ".join(TlsMode)),
     "tls_ca": ("tls.ca", str, "a file"),
@@ -69,12 +69,12 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
 
 
 def is_source_url(text: str) -> bool:
-    """Whether a text is meant as the URL of a source (and not as a path)."""
+    """Return whether a text is meant as the URL of a source and not as a path."""
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
 def parse_url(url: str, environment: Mapping[str, str] | None = None) -> ConnectOptions:
-    """Read a source's URL; parts are percent-decoded.
+    """Parse a source's URL; its parts are percent-decoded.
 
     Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
     ``tls_cert``, ``tls_key``, ``tls_key_password``, ``tls_fingerprint``, ``socket``, ``password``,
@@ -98,7 +98,7 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
         port = parts.port
         host = parts.hostname
     except ValueError:
-        # urllib's own text may hold a piece of the password.
+        # urllib's own text may contain a piece of the password.
         raise ConfigError(
             "the URL's host or port cannot be read: write mysql://user:password@host:port/ and "
             "percent-encode special characters in user and password (@ is %40, / is %2F, # is %23)"

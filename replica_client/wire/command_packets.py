@@ -1,4 +1,4 @@
-"""Command packets that a replica sends, built and taken apart by hand.
+"""Command packets that a replica sends: builders and parsers.
 
 Spec: MySQL "COM_BINLOG_DUMP", "COM_BINLOG_DUMP_GTID", "COM_REGISTER_SLAVE"; MariaDB KB
 "COM_BINLOG_DUMP", "COM_REGISTER_SLAVE".
@@ -39,13 +39,13 @@ class ComQuery:
         return cls(_body(payload, Command.COM_QUERY).rest())
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         return bytes([Command.COM_QUERY]) + self.sql
 
 
 @dataclass(frozen=True, slots=True)
 class ComRegisterSlave:
-    """Announces a replica, so that ``SHOW REPLICAS`` lists it.
+    """The announcement of a replica, so that ``SHOW REPLICAS`` lists it.
 
     Bytes::
 
@@ -81,7 +81,7 @@ class ComRegisterSlave:
             return cls(server_id, host, user, port, password, rank, master)
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(Command.COM_REGISTER_SLAVE, 1).uint(self.server_id, 4)
         for name in (self.host, self.user, self.password):
             encoded = name.encode()
@@ -92,7 +92,7 @@ class ComRegisterSlave:
 
 @dataclass(frozen=True, slots=True)
 class ComBinlogDump:
-    """Asks for events from a file position; MariaDB's GTID start uses it too.
+    """A request for events from a file position; MariaDB's GTID start uses it too.
 
     Bytes::
 
@@ -118,7 +118,7 @@ class ComBinlogDump:
             return cls(text(reader.rest().split(b"\0", 1)[0]), position, server_id, flags)
 
     def encode(self) -> bytes:
-        """The payload.
+        """Return the payload.
 
         Raises:
             EncodeError: the position is beyond 4 GiB.
@@ -135,7 +135,7 @@ class ComBinlogDump:
 
 @dataclass(frozen=True, slots=True)
 class ComBinlogDumpGtid:
-    """Asks for the transactions that a GTID set does not hold (MySQL >= 5.6.5).
+    """A request for the transactions that a GTID set does not hold (MySQL >= 5.6.5).
 
     Bytes::
 
@@ -166,7 +166,7 @@ class ComBinlogDumpGtid:
             return cls(gtid_set, server_id, file, position, flags)
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         file = self.file.encode()
         out = ByteWriter().uint(Command.COM_BINLOG_DUMP_GTID, 1).uint(self.flags, 2)
         out.uint(self.server_id, 4).uint(len(file), 4).raw(file).uint(self.position, 8)
@@ -175,7 +175,7 @@ class ComBinlogDumpGtid:
 
 @dataclass(frozen=True, slots=True)
 class SemiSyncAck:
-    """Tells a semi-synchronous source how far we have safely stored: 0xEF, position (8), file."""
+    """An acknowledgement to a semi-synchronous source of what is stored: 0xEF, position (8), file."""
 
     file: str
     position: int
@@ -191,6 +191,6 @@ class SemiSyncAck:
             return cls(text(reader.rest().split(b"\0", 1)[0]), position)
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(SEMI_SYNC_MAGIC, 1).uint(self.position, 8)
         return out.raw(self.file.encode()).done()

@@ -25,21 +25,21 @@ MAX_FRAME_SIZE = 0xFFFFFF
 
 
 class Compression(StrEnum):
-    """The two algorithms; a connection uses one or none."""
+    """The compression algorithms; a connection uses one or none."""
 
     ZLIB = "zlib"
     ZSTD = "zstd"
 
     @property
     def capability(self) -> Capability:
-        """The flag that both sides must have."""
+        """The capability flag that both sides must have."""
         if self is Compression.ZLIB:
             return Capability.CLIENT_COMPRESS
         return Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
 
 
 class FrameDecoder:
-    """Frames, split anywhere, to the packet stream inside.
+    """Decoder from frames, split anywhere, to the packet stream inside.
 
     Args:
         algorithm: what the connection uses.
@@ -63,7 +63,7 @@ class FrameDecoder:
         return bool(self._pending)
 
     def feed(self, data: bytes | bytearray | memoryview, size: int = -1) -> bytes:
-        """Take the next ``size`` bytes (all when negative); returns what they hold.
+        """Take the next ``size`` bytes (all when negative), and return the decompressed bytes.
 
         Raises:
             PacketSequenceError: a frame has not the next number.
@@ -110,7 +110,7 @@ class FrameDecoder:
 
 
 def encode_frames(data: bytes, algorithm: Compression, sequence: int = 0) -> tuple[bytes, int]:
-    """A piece of packet stream as frames; returns them and the number after the last one."""
+    """Encode bytes of the packet stream as frames; return them and the next frame number."""
     out = bytearray()
     for offset in range(0, max(1, len(data)), MAX_FRAME_SIZE):
         plain = data[offset : offset + MAX_FRAME_SIZE]

@@ -32,7 +32,10 @@ BASE_CAPABILITIES = (
     | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capability.CLIENT_CONNECT_ATTRS
 )
-"""What we always ask for. LOCAL INFILE is never among it: no server gets a file of ours."""
+"""Capabilities that we always request.
+
+LOCAL INFILE is never among them: no server gets our files.
+"""
 
 NO_CAPABILITY = Capability(0)
 
@@ -41,7 +44,7 @@ MAX_AUTH_ROUNDS = 16
 
 
 class LoginSession:
-    """Answers the server's packets until it says OK.
+    """The client's login: answers the server's packets until the server says OK.
 
     Args:
         greeting: the server's first packet.
@@ -78,7 +81,8 @@ class LoginSession:
         wanted = BASE_CAPABILITIES | extra
         if database:
             wanted |= Capability.CLIENT_CONNECT_WITH_DB
-        # MariaDB clears CLIENT_LONG_PASSWORD to announce its own capabilities; it is always meant.
+        # MariaDB clears CLIENT_LONG_PASSWORD to announce its own capabilities; the flag is always
+        # meant.
         self.capabilities = wanted & (greeting.capabilities | Capability.CLIENT_LONG_PASSWORD)
         self.plugin_name = greeting.auth_plugin or "mysql_native_password"
         self.ok: OkPacket | None = None
@@ -93,19 +97,19 @@ class LoginSession:
         self._exposed = False
 
     def ssl_request(self) -> bytes:
-        """The payload after which TLS begins; the caller then passes secure credentials."""
+        """Return the payload after which TLS begins; the caller then passes secure credentials."""
         self.capabilities |= Capability.CLIENT_SSL
         return SslRequest(self.capabilities).encode()
 
     def secured(self, credentials: Credentials) -> None:
-        """TLS is up: use these credentials from now on."""
+        """Use these credentials from now on, as TLS is established."""
         self._credentials = credentials
 
     def response(self) -> bytes:
-        """The handshake response's payload.
+        """Return the payload of the handshake response.
 
-        When the server's default plugin is not ours, or would need the password itself, the
-        response is made for mysql_native_password; the server then names the account's own plugin.
+        When we lack the server's default plugin, or it would need the password itself, the response
+        is made for mysql_native_password; the server then names the account's own plugin.
         """
         safe = ("mysql_native_password", "caching_sha2_password")
         if self.plugin_name not in CLIENT_PLUGINS or self.plugin_name not in safe:
@@ -121,7 +125,7 @@ class LoginSession:
         ).encode()
 
     def receive(self, payload: bytes) -> bytes | None:
-        """Take the server's next packet.
+        """Take the server's next packet and return the answer.
 
         Returns:
             The payload to answer with, or None: wait for the next packet, or, when :attr:`ok` is
@@ -157,7 +161,7 @@ class LoginSession:
 
     @property
     def exposed(self) -> bool:
-        """Whether the password itself went to a server that nothing had proved."""
+        """Whether the password itself went to an unverified server."""
         return self._exposed or (self._plugin is not None and self._plugin.exposed)
 
     def _check_proof(self, info: bytes) -> None:
@@ -165,7 +169,7 @@ class LoginSession:
         if self._plugin is None or not credentials.certificate or credentials.verified:
             return
         known = self._plugin.password_hash()
-        # Whoever has the password can make a proof.
+        # Anybody who has the password can make a proof.
         if not known or self.exposed or not has_proof(info):
             return
         if not is_proved(info, known, self._greeting.scramble, credentials.certificate):

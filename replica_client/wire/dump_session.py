@@ -17,7 +17,7 @@ from replica_client.wire.server_errors import server_error_of
 
 
 class DumpSession:
-    """Receives the answer to COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
+    """The receiver of the answer to COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
 
     Bytes are written, split anywhere, into the memory of :meth:`room`; :meth:`received` cuts them, and
     complete events (common header to checksum) stand in :attr:`events`. Once the stream has ended,
@@ -48,7 +48,7 @@ class DumpSession:
         self._frames: FrameDecoder | None = None
         sequence = 1
         if compression is not None:
-            # Servers number the frames; the packets inside only begin with a frame's number.
+            # Servers number the frames; only the first packet of a frame has the frame's number.
             self._frames = FrameDecoder(compression, None if semi_sync else 1)
             sequence = -1
         self._framer = PacketFramer(
@@ -71,12 +71,12 @@ class DumpSession:
 
     @property
     def acknowledgements_wanted(self) -> int:
-        """How many events received so far asked for an acknowledgement."""
+        """Number of events received so far that asked for an acknowledgement."""
         count: int = self._framer.ack_wanted
         return count
 
     def room(self, size: int) -> memoryview:
-        """Memory for the next bytes of the stream, at most ``size``."""
+        """Return memory for the next bytes of the stream, at most ``size``."""
         if self._frames is None:
             return self.events.room(size)
         if len(self._buffer) < size:
@@ -84,7 +84,7 @@ class DumpSession:
         return memoryview(self._buffer)[:size]
 
     def received(self, size: int) -> int:
-        """Cut the bytes that were written into :meth:`room`; how many events became complete.
+        """Cut the bytes written into :meth:`room`; return how many events became complete.
 
         The events before a fault are delivered, and the fault is in :attr:`error`.
         """
@@ -108,7 +108,7 @@ class DumpSession:
         return len(self.events) - before
 
     def receive_data(self, buffer: bytes | bytearray | memoryview, size: int = -1) -> list[bytes]:
-        """Take ``size`` bytes (all when negative) of the stream.
+        """Take ``size`` bytes (all when negative) of the stream and return the events.
 
         Returns:
             The events that became complete, in order. Those before a fault are delivered, and the
@@ -139,7 +139,7 @@ class DumpSession:
         self.error = error
 
     def receive_eof(self) -> None:
-        """The peer closed the connection.
+        """Handle the end of the connection.
 
         A connection that ends inside a packet is a ``MalformedPacketError`` in :attr:`error`.
         """
@@ -147,10 +147,10 @@ class DumpSession:
             self._end(MalformedPacketError("the connection ended inside a packet"))
 
     def semi_sync_ack(self, file: str, position: int) -> bytes:
-        """The bytes that tell the source that everything up to there is stored."""
+        """Return the bytes that tell the source that everything up to a position is stored."""
         return self.packets(SemiSyncAck(file, position).encode())
 
     def packets(self, payload: bytes) -> bytes:
-        """The bytes that carry a payload of ours."""
+        """Return the bytes of the packets that carry one of our payloads."""
         data = encode_packets(payload)
         return data if self._compression is None else encode_frames(data, self._compression)[0]

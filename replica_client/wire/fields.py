@@ -1,4 +1,4 @@
-"""Turns a buffer that ends early into the protocol error that it is."""
+"""Helpers for the fields of packets: errors of short buffers, and texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.errors import MalformedPacketError, ShortBufferError
 
 @contextmanager
 def decoding(packet: str) -> Iterator[None]:
-    """Around the decoding of a packet: short buffers become ``MalformedPacketError``.
+    """Raise ``MalformedPacketError`` for short buffers and for texts that are not UTF-8.
 
     Args:
         packet: what is being decoded, for the message.
@@ -24,5 +24,5 @@ def decoding(packet: str) -> Iterator[None]:
 
 
 def text(value: bytes) -> str:
-    """Server text for people: UTF-8, with what is not shown as escapes."""
+    """Decode server text for people: UTF-8, with escapes for other bytes."""
     return value.decode("utf-8", "backslashreplace")

@@ -1,14 +1,13 @@
 # cython: boundscheck=False, wraparound=False
-"""Packets out of a byte stream: the first step of the hot path.
+"""Packets from a byte stream: the first step of the hot path.
 
 A packet on the wire is a 3-byte little-endian payload length, a sequence number, and the payload. A
 payload of 16 MiB - 1 bytes or more is cut into pieces of exactly 0xFFFFFF bytes and a last shorter
 (possibly empty) one.
 
-Packets are cut where they lie in memory; only the pieces of a payload that has several are moved
-together.
+Packets are cut in place; only the pieces of a payload that has several are moved together.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 
 Spec: MySQL "Protocol::Packet", "Sending More Than 16Mb"; MariaDB KB "0-packet".
 """
@@ -50,7 +49,7 @@ _SIZE_OFFSET = cython.declare(cython.Py_ssize_t, 9)
 @cython.final
 @cython.cclass
 class PacketFramer:
-    """Cuts a byte stream, split anywhere, into payloads.
+    """A cutter of a byte stream, split anywhere, into payloads.
 
     In event mode (``events=True``, what a dump uses) a payload that starts with 0x00 is an event
     and is delivered without that byte; the first payload that starts otherwise (EOF, ERR) ends the
@@ -89,8 +88,8 @@ class PacketFramer:
         self._max = max_packet_size
         self._events = events
         self._probing = semi_sync
-        # Of the packet that is not complete: bytes of its payload (-1: its header is not known), of
-        # the pieces before it, which lie before its header, and whether there were any.
+        # State of an incomplete packet: bytes of its payload (-1: header unknown), bytes of the
+        # pieces before it, which lie before its header, and whether there were any.
         self._length = -1
         self._joined = 0
         self._joining = False
@@ -101,7 +100,7 @@ class PacketFramer:
         return self.last is None and bool(self._joining or self.queue.uncut)
 
     def feed(self, buffer: bytes | bytearray | memoryview, size: int = -1) -> list[bytes]:
-        """Take the next bytes of the stream.
+        """Take the next bytes of the stream and return the complete payloads.
 
         Args:
             buffer: holds them at its start; it may be reused after the call.
@@ -128,7 +127,7 @@ class PacketFramer:
         return found
 
     def cut(self) -> None:
-        """Cut what the queue received; a fault is kept in :attr:`fault`."""
+        """Cut the bytes that the queue received; a fault is kept in :attr:`fault`."""
         if self.fault is not None:
             return
         try:
@@ -169,7 +168,7 @@ class PacketFramer:
                 self._joined = 0
             else:
                 start = at + 4
-            # The bytes of the packet are cut whatever becomes of its payload.
+            # The packet's bytes are cut even if its payload is faulty.
             queue.tail = start + length
             if not self._events:
                 queue._mark(start, start + length)
@@ -191,7 +190,7 @@ class PacketFramer:
                 if data[start + 2] & 1:
                     self.ack_wanted += 1
                     if self.sequence >= 0:
-                        self.sequence = 1  # both sides restart the numbering where a reply belongs
+                        self.sequence = 1  # both sides restart the numbering at a reply
             queue._mark(start + skipped, start + length)
         queue.tail = queue.filled
         return 0
@@ -201,7 +200,7 @@ class PacketFramer:
     def _header(
         self, data: cython.p_uchar, at: cython.Py_ssize_t, ready: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Check a packet's header; the bytes of its payload, or -1 when it is not there yet."""
+        """Check a packet's header; return its payload's size, or -1 when the header is incomplete."""
         length: cython.Py_ssize_t = data[at] | (data[at + 1] << 8) | (data[at + 2] << 16)
         number: cython.int = data[at + 3]
         if self.sequence >= 0:
@@ -225,7 +224,7 @@ class PacketFramer:
 
 
 def encode_packets(payload: bytes, sequence: int = 0) -> bytes:
-    """A payload as one or more packets, the first numbered ``sequence``."""
+    """Encode a payload as one or more packets, the first numbered ``sequence``."""
     out = bytearray()
     offset = 0
     while True:
@@ -240,7 +239,7 @@ def encode_packets(payload: bytes, sequence: int = 0) -> bytes:
 
 
 def event_packets(data: bytes, sequence: int) -> tuple[bytearray, int, int]:
-    """Whole events, one behind the other as in a binlog file, as the packets of a dump.
+    """Encode whole events, one after the other as in a binlog file, as the packets of a dump.
 
     Args:
         data: begins with an event's header; its last event may be cut off.
@@ -281,5 +280,5 @@ def event_packets(data: bytes, sequence: int) -> tuple[bytearray, int, int]:
 
 
 def packet_count(payload_size: int) -> int:
-    """How many packets carry a payload of that size."""
+    """Return how many packets carry a payload of that size."""
     return payload_size // MAX_PIECE_SIZE + 1

@@ -100,7 +100,7 @@ class HandshakeV10:
             )
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(PROTOCOL_VERSION, 1).nul_string(self.server_version.encode())
         out.uint(self.connection_id, 4).raw(self.scramble[:8]).uint(0, 1)
         out.uint(self.capabilities & 0xFFFF, 2).uint(self.character_set, 1).uint(self.status, 2)
@@ -114,7 +114,7 @@ class HandshakeV10:
 
 @dataclass(frozen=True, slots=True)
 class SslRequest:
-    """The first 32 bytes of a handshake response; TLS begins after it."""
+    """A request for TLS: the first 32 bytes of a handshake response; TLS begins after it."""
 
     capabilities: Capability
     max_packet_size: int = 0xFFFFFF
@@ -134,7 +134,7 @@ class SslRequest:
             return value
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(self.capabilities, 4).uint(self.max_packet_size, 4)
         return out.uint(self.character_set, 1).raw(bytes(23)).done()
 
@@ -216,7 +216,7 @@ class HandshakeResponse:
             )
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         flags = self.capabilities
         out = ByteWriter().raw(SslRequest(flags, self.max_packet_size, self.character_set).encode())
         out.nul_string(self.user.encode())

@@ -33,7 +33,7 @@ def _expect(payload: bytes, header: int, name: str) -> ByteReader:
 
 @dataclass(frozen=True, slots=True)
 class OkPacket:
-    """A command succeeded.
+    """The server's report of success.
 
     Bytes (protocol 4.1)::
 
@@ -65,7 +65,7 @@ class OkPacket:
             return cls(affected, insert_id, reader.uint(2), reader.uint(2), reader.rest())
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(OK_HEADER, 1).lenenc(self.affected_rows)
         out.lenenc(self.last_insert_id).uint(self.status, 2).uint(self.warning_count, 2)
         return out.raw(self.info).done()
@@ -73,7 +73,7 @@ class OkPacket:
 
 @dataclass(frozen=True, slots=True)
 class ErrPacket:
-    """A command failed.
+    """The server's report of failure.
 
     Bytes (protocol 4.1)::
 
@@ -106,7 +106,7 @@ class ErrPacket:
             return cls(errno, text(reader.rest()), sqlstate)
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(ERR_HEADER, 1).uint(self.errno, 2)
         if self.sqlstate:
             out.raw(b"#" + self.sqlstate.encode("ascii")[:5].ljust(5))
@@ -138,7 +138,7 @@ class EofPacket:
         return cls(reader.uint(2), reader.uint(2))
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         return (
             ByteWriter().uint(EOF_HEADER, 1).uint(self.warning_count, 2).uint(self.status, 2).done()
         )
@@ -146,7 +146,7 @@ class EofPacket:
 
 @dataclass(frozen=True, slots=True)
 class AuthSwitchRequest:
-    """The server wants another authentication plugin: 0xFE, its name (NUL), its data.
+    """The server's request for another authentication plugin: 0xFE, its name (NUL), its data.
 
     A bare 0xFE asks for the long obsolete ``mysql_old_password``.
     """
@@ -168,7 +168,7 @@ class AuthSwitchRequest:
             return cls(text(reader.nul_string()), reader.rest())
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter().uint(EOF_HEADER, 1).nul_string(self.plugin.encode())
         return out.raw(self.data).done()
 
@@ -189,5 +189,5 @@ class AuthMoreData:
         return cls(_expect(payload, MORE_DATA_HEADER, "AuthMoreData").rest())
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         return bytes([MORE_DATA_HEADER]) + self.data

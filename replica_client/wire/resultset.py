@@ -21,7 +21,7 @@ _FIXED_SIZE = 12
 _BINARY = 63
 
 Value = str | bytes | int | None
-"""What a row of the text protocol is made from."""
+"""A value of a row in the text protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ColumnDefinition:
             return cls(name, reader.uint(1), character_set, length, reader.uint(2), reader.uint(1))
 
     def encode(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         out = ByteWriter()
         name = self.name.encode()
         for part in (b"def", b"", b"", b"", name, name):
@@ -65,7 +65,7 @@ class ColumnDefinition:
 
 
 def encode_row(values: Iterable[Value]) -> bytes:
-    """A row's payload: length-encoded texts, 0xFB for NULL."""
+    """Encode a row's payload: length-encoded texts, 0xFB for NULL."""
     out = ByteWriter()
     for value in values:
         if value is None:
@@ -78,7 +78,7 @@ def encode_row(values: Iterable[Value]) -> bytes:
 
 
 def decode_row(payload: bytes, count: int) -> tuple[bytes | None, ...]:
-    """The values of a row's payload; raises ``MalformedPacketError``."""
+    """Decode the values of a row's payload; raises ``MalformedPacketError``."""
     reader = ByteReader(payload)
     out: list[bytes | None] = []
     with decoding("row"):
@@ -94,7 +94,7 @@ def decode_row(payload: bytes, count: int) -> tuple[bytes | None, ...]:
 
 
 def encode_result(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[bytes]:
-    """The payloads of a whole result set (with EOF packets, as before CLIENT_DEPRECATE_EOF).
+    """Encode a whole result set as payloads (with EOF packets, as before CLIENT_DEPRECATE_EOF).
 
     A column is BIGINT when all its values are integers, otherwise a string.
     """

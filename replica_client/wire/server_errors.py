@@ -1,4 +1,4 @@
-"""ERR packets as typed errors with the remedy."""
+"""Typed errors, with remedies, for ERR packets."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ACCESS_HINTS: dict[int, str] = {
     ErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB: "unlock the account with ALTER USER … ACCOUNT UNLOCK",
 }
 
-# Error 1236 is one number for many causes; only its English text tells them apart. The first row
-# whose words are all in the lower-case text decides.
+# Error 1236 has many causes, which only its English text distinguishes. The first row whose words
+# are all in the lower-case text decides.
 _READ_CAUSES: tuple[tuple[tuple[str, ...], type[BinlogReadError], str], ...] = (
     (
         ("same server_uuid/server_id",),
@@ -97,7 +97,7 @@ TRANSIENT_ERRORS = frozenset(
         ErrorCode.ER_QUERY_TIMEOUT,
     )
 )
-"""Errors that go away at another try: the server stops, is full, killed our session, or ran out of a time limit."""
+"""Errors that a retry may overcome: the server stops, is full, killed our session, or timed out."""
 
 PRIVILEGE_ERRORS = frozenset(
     (
@@ -108,7 +108,7 @@ PRIVILEGE_ERRORS = frozenset(
         ErrorCode.ER_PROCACCESS_DENIED_ERROR,
     )
 )
-"""Refusals of a statement for a privilege that the account lacks; a refused login is not among them."""
+"""Refusals of a statement for a missing privilege; a refused login is not among them."""
 
 NO_CATALOG_ERRORS = frozenset(
     (
@@ -117,20 +117,20 @@ NO_CATALOG_ERRORS = frozenset(
         ErrorCode.ER_NOT_SUPPORTED_YET,
     )
 )
-"""A server without information_schema, as one that only serves binlog files."""
+"""Errors of a server without information_schema, such as one that only serves binlog files."""
 
 UNKNOWABLE_ERRORS = PRIVILEGE_ERRORS | NO_CATALOG_ERRORS
-"""The only errors after which a question to the catalogue is known to have no answer. All others prove nothing."""
+"""The only errors that prove a question to the catalogue to have no answer."""
 
 GONE_ERRORS = frozenset((ErrorCode.ER_NO_SUCH_TABLE, ErrorCode.ER_BAD_DB_ERROR))
-"""A table that was there a moment ago was dropped or renamed."""
+"""Errors after a table was dropped or renamed."""
 
 CHANGED_ERRORS = GONE_ERRORS | {ErrorCode.ER_BAD_FIELD_ERROR, ErrorCode.ER_TABLE_DEF_CHANGED}
-"""It is gone, or was altered: what was known of it is not true any more."""
+"""Errors after a table was dropped, renamed or altered: earlier knowledge of it is outdated."""
 
 
 def server_error(errno: int, sqlstate: str, message: str) -> ServerError:
-    """The typed error for what an ERR packet says."""
+    """Create the typed error for the fields of an ERR packet."""
     if errno in _ACCESS_HINTS:
         return AccessDeniedError(errno, sqlstate, message, _ACCESS_HINTS[errno])
     lowered = message.lower()
@@ -159,7 +159,7 @@ def server_error(errno: int, sqlstate: str, message: str) -> ServerError:
 
 
 def server_error_of(payload: bytes) -> ServerError:
-    """The typed error for an ERR packet's payload.
+    """Create the typed error for an ERR packet's payload.
 
     Raises:
         MalformedPacketError: it is not an ERR packet.

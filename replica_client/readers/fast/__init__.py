@@ -1,1 +1,1 @@
-"""The fast path: ordinary transactions from bytes to columns or rows, without an object for an event."""
+"""The fast path: ordinary transactions from bytes to columns or rows, without event objects."""

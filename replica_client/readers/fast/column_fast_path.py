@@ -1,14 +1,14 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Ordinary transactions straight into record batches.
 
-What :class:`~replica_client.readers.fast.fast_path.FastPath` finds ordinary goes from bytes to columns here;
-see there for what does not.
+:class:`~replica_client.readers.fast.fast_path.FastPath` finds the ordinary transactions and leaves
+out the others; this module turns the former into columns.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
-# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
-# at this speed.
+# Over 500 lines: one compiled class, whose methods share C fields that no other module could access
+# as fast.
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler
 
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
-# How a position's sort key ends, which is the commit version: the offset, and the position in a
+# The end of a position's sort key, which is the commit version: the offset, and the position in a
 # transaction.
 _OFFSET_WIDTH = 20
 _INSIDE = "/0000000000.0000000000"
 _INSIDE_BYTES = _INSIDE.encode()
 
 
-# What a value raises that its column cannot hold.
+# Errors of a value that its column cannot hold.
 _FAULTS = (ValueError, OverflowError, LookupError, BinlogDecodeError)
 
 
@@ -100,7 +100,7 @@ def _take_record(
     raw: cython.p_const_uchar,
     record: RecordPointer,
 ) -> cython.int:
-    """Take the rows of a record; 0 where the batch is full before its end."""
+    """Take the rows of a record; return 0 if the batch is full before its end."""
     if not record.begun:
         rows._start(before, after, raw, record.at, record.end)
         record.begun = True
@@ -114,7 +114,7 @@ def _take_record(
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _add_run(runs: EventRuns, rows: ColumnarRows, record: RecordPointer) -> cython.int:
-    """What was taken of a record is a run."""
+    """Add the rows taken from a record as a run."""
     if rows.appended:
         runs._add(
             record.kind,
@@ -138,16 +138,16 @@ def _add_run(runs: EventRuns, rows: ColumnarRows, record: RecordPointer) -> cyth
 @cython.final
 @cython.cclass
 class ColumnFastPath(FastPath):  # type: ignore[misc]
-    """Takes ordinary transactions and puts their rows into columns.
+    """Fast path that puts the rows of ordinary transactions into columns.
 
     Args:
         feed: the decoder and the tracker.
         assembler: resolves tables.
         batches: takes the rows.
-        in_file: whether events stand in a file, or come as a stream.
-        defers: note what rows there are, and take all of them together without the interpreter's
-            lock, so that others can work meanwhile; compiled only.
-        turn: this thread has it, and gives it meanwhile.
+        in_file: whether events are in a file, or come as a stream.
+        defers: collect rows first and then take all of them together without the interpreter's
+            lock, so that other threads can work meanwhile; compiled only.
+        turn: the turn that this thread has, and gives up meanwhile.
     """
 
     def __init__(
@@ -167,12 +167,12 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         if not cython.compiled:
             self._records: Any = None
             self._raw: Any = b""
-        # What records point to.
+        # Objects to which records point.
         self._kept: list[Any] = []
         self._tables_of_turn: list[Any] = []
         self._batches: Any = batches
         self._ready: list[Any] = batches.ready
-        # Which of the tables with a name had rows last, and how often that became another one.
+        # For each table name the table that had rows last, and how often that changed.
         self._last_tables: dict[tuple[str, str], FastPathTable] = {}
         self._switch = 0
         self._named = ""
@@ -185,7 +185,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """As :meth:`FastPath.take`."""
+        """See :meth:`FastPath.take`."""
         self._last_tables = {}
         self._tables_of_turn.clear()
         self._switch += 1
@@ -197,7 +197,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         return int(FastPath.take(self, events, file, offset, stop))
 
     def hand_over(self) -> list[Any]:
-        """The batches that became full since the last time, in order."""
+        """Return the batches that became full since the last call, in order."""
         self.took = False
         ready: list[Any] = self._batches.take_ready()
         return ready
@@ -224,18 +224,19 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         table: FastPathTable
         gtids.read(raw, at, events.marks[2 * first + 1] - self._tail)
         gtid: bytes = gtids.prefix
-        # Runs of events take -1 for none.
+        # Runs of events use -1 for no number.
         number: cython.longlong = gtids.number if gtids.number else -1
         timestamp: cython.longlong = gtids.timestamp_us
         if timestamp < 0:
-            # Of its commit the second of its last event is known.
+            # Only the second of the last event is known as the time of the commit.
             end = events.marks[2 * (first + count - 1)]
             timestamp = load_le(raw, end + TIMESTAMP_OFFSET, 4) * _MICROSECONDS
         queue: EventQueue = events
         tail: cython.Py_ssize_t = self._tail
         inside: cython.bint = self._inside > 0
         if inside:
-            # They have the position of the payload, count on from it, and have no checksums.
+            # Inner events share the payload's position, count on from its index, and have no
+            # checksums.
             offset += events.marks[2 * first + 1] - at
             queue = self._inner
             raw = queue.data
@@ -284,12 +285,12 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
             if not inside:
                 offset += end - at
         if inside and self._noted:
-            # Their memory goes with the payload.
+            # The inner events' memory is freed with the payload.
             self._decode_noted()
         return 0
 
     def _switch_to(self, table: FastPathTable) -> None:
-        """Rows of a table come; if it looked otherwise before, those are in a batch of their own."""
+        """Switch to a table; earlier rows with another definition go into a batch of their own."""
         if self._noted:
             # The rows before may get a batch of their own.
             self._decode_noted()
@@ -341,7 +342,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                 at,
                 end,
             )
-            # Nearly every event ends here: a call with so many arguments is worth avoiding.
+            # Nearly every event ends here: it pays to avoid a call with so many arguments.
             try:
                 done = rows._take() == 1
             finally:
@@ -398,8 +399,8 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         at: cython.Py_ssize_t,
         kind: cython.int,
     ) -> cython.Py_ssize_t:
-        """Have the table know the column bitmaps of the event at ``at``; where its images begin."""
-        # The number of columns, of which the fast path takes 250 at most, has one byte.
+        """Update a table's column bitmaps from an event; return where its images begin."""
+        # The number of columns, at most 250 on the fast path, takes one byte.
         at = rows_columns(raw, at + HEADER_SIZE, self._forms[raw[at + TYPE_OFFSET]]) + 1
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
         known: cython.p_const_uchar = table.before
@@ -416,7 +417,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _use_bitmap(self, table: FastPathTable, bitmap: bytes, is_after: cython.bint) -> cython.int:
-        """Images before or after changes have other columns from here on."""
+        """Set a new column bitmap for the images before or after changes."""
         if is_after:
             table.after = bitmap
             if table.after_layout is not None:
@@ -444,7 +445,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         row_index: cython.Py_ssize_t,
         is_full: cython.bint,
     ) -> cython.int:
-        """Take what is left of the images that are before the table's rows."""
+        """Take the remaining images of the event at which the table's rows stand."""
         rows: ColumnarRows = table.rows
         runs: EventRuns = table.runs
         done: cython.bint = False
@@ -490,7 +491,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         gtid: bytes,
         gtid_number: cython.longlong,
     ) -> cython.int:
-        """Note that the event at ``at`` has rows; arguments as of :meth:`_append`."""
+        """Note the rows of the event at ``at`` for later; arguments as in :meth:`_append`."""
         if not cython.compiled:
             return 0
         code: cython.int = raw[at + TYPE_OFFSET]
@@ -507,7 +508,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
             or table.era != table.runs.era
         ):
             if self._noted:
-                # What is noted of a table has the same texts.
+                # All notes of one table share the same texts.
                 self._decode_noted()
             table.gtid = gtid
             table.file = self._file_text
@@ -557,7 +558,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_deferred(self) -> cython.int:
-        """As :meth:`FastPath._take_deferred`."""
+        """See :meth:`FastPath._take_deferred`."""
         return self._decode_noted() if self._noted else 0
 
     @cython.cfunc
@@ -582,11 +583,12 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
                             turn._give()
                         is_full = self._take_noted() == 1
                         if shared:
-                            # Before the interpreter, which who has the turn lets go now and then.
+                            # First the turn, then the interpreter's lock: the holder of the turn
+                            # releases the lock now and then.
                             turn._take()
                         given = False
                 except _FAULTS:
-                    # It is looked at again, change by change.
+                    # The rows are taken again, change by change.
                     pass
                 finally:
                     if given:
@@ -606,7 +608,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _take_noted(self) -> cython.int:
-        """Take the rows that were noted; 1 where a batch is full, and some are left."""
+        """Take the noted rows; return 1 if a batch became full before all were taken."""
         if not cython.compiled:
             return 0
         record: RecordPointer
@@ -635,7 +637,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_unusual(self, table: FastPathTable, is_full: cython.bint) -> cython.int:
-        """Take what is left of the record before ``_next``, which a fault or a full batch interrupted."""
+        """Take the rest of the record before ``_next`` after a fault or a full batch."""
         if not cython.compiled:
             return 0
         record: RecordPointer = cython.address(self._records[self._next - 1])
@@ -678,7 +680,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         return 0
 
     def _name_texts(self, table: FastPathTable) -> None:
-        """Let the runs of a table know the texts of the transaction."""
+        """Register the texts of the transaction with the runs of a table."""
         runs: EventRuns = table.runs
         table.file_text = runs._text(table.file, 0, b"")
         table.version_text = runs._text(self._version_text, _OFFSET_WIDTH, _INSIDE_BYTES)

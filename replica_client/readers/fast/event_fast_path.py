@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Ordinary transactions event by event, without event objects: what looks at every event.
+"""Ordinary transactions event by event, without event objects, for readers of every event.
 
-:class:`~replica_client.readers.fast.fast_path.FastPath` finds them; subclasses say what becomes of each
-event.
+:class:`~replica_client.readers.fast.fast_path.FastPath` finds the transactions; subclasses process
+each event.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
 
 @cython.cclass
 class EventFastPath(FastPath):  # type: ignore[misc]
-    """Takes ordinary transactions of a file and looks at each of their events.
+    """Fast path that visits each event of a file's ordinary transactions.
 
     Args:
         feed: the decoder and the tracker.
@@ -59,7 +59,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> tuple[()]:
-        """Look at an event that is not of an ordinary transaction, or inside its payload."""
+        """Visit an event outside ordinary transactions, or inside such an event's payload."""
         raise NotImplementedError
 
     def take(
@@ -69,12 +69,12 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """As :meth:`FastPath.take`; at most about a mebibyte at once, so call it again."""
+        """See :meth:`FastPath.take`; takes at most about a mebibyte, so call it again."""
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))
 
     def hand_over(self) -> list[Any]:
-        """Nothing: events were looked at where they lie."""
+        """Return nothing, as events were visited in place."""
         self.took = False
         return []
 
@@ -86,7 +86,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         if self._taken_size >= MAX_TAKEN:
             return 0
         count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
-        # Those without rows are looked at, too.
+        # Transactions without rows are visited, too.
         self._tables.wanted = True
         return count
 
@@ -99,7 +99,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         count: cython.Py_ssize_t,
         offset: cython.longlong,
     ) -> cython.int:
-        """Look at each event of a transaction."""
+        """Visit each event of a transaction."""
         i: cython.Py_ssize_t
         inside: cython.Py_ssize_t = self._inside
         for i in range(first, first + count):
@@ -123,13 +123,14 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         tail: cython.Py_ssize_t,
         inner_index: cython.Py_ssize_t,
     ) -> cython.int:
-        """Look at one event."""
+        """Visit one event."""
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * index]
         end: cython.Py_ssize_t = events.marks[2 * index + 1]
         tables: FastPathTables = self._tables
         if self._classes[raw[at + TYPE_OFFSET]] == EventClass.TABLE_MAP:
-            # Which table has the id now: a transaction may use an id for one after the other.
+            # Update which table has the id now: a transaction may use an id for several tables in
+            # turn.
             tables.of_map(raw, at + HEADER_SIZE, end - tail)
         return self._event(raw, at, end, offset, tail, inner_index)
 
@@ -144,7 +145,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         tail: cython.Py_ssize_t,
         inner_index: cython.Py_ssize_t,
     ) -> cython.int:
-        """Look at the event from ``at`` to ``end``.
+        """Visit the event from ``at`` to ``end``.
 
         Args:
             raw: holds it.

@@ -1,19 +1,21 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Ordinary transactions of row changes, without event objects.
+"""Detection of ordinary transactions of row changes, without event objects.
 
-What nearly all of a binlog is made of (a GTID event, BEGIN, table maps, rows, XID; or a GTID event and
-a payload with the others in it) is found here; :mod:`replica_client.readers.fast.column_fast_path` and
-:mod:`replica_client.readers.fast.row_fast_path` make something of it. Whatever else comes, a transaction with
-anything unusual in it, and one that fails a check, is left to
+Nearly all of a binlog consists of transactions of the same form: a GTID event, BEGIN, table maps,
+rows, XID; or a GTID event and a payload with the others in it. This module finds them;
+:mod:`replica_client.readers.fast.column_fast_path` and
+:mod:`replica_client.readers.fast.row_fast_path` decode them.
+
+Everything else (a transaction with anything unusual in it, or one that fails a check) is left to
 :class:`~replica_client.readers.event_feed.EventFeed` and
-:class:`~replica_client.readers.assembler.TransactionAssembler`, which know everything and raise the
-errors; the two ways meet between transactions, in the position tracker.
+:class:`~replica_client.readers.assembler.TransactionAssembler`, which handle every event and raise
+the errors. The two paths meet between transactions, in the position tracker.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
-# Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
-# at this speed.
+# Over 500 lines: one compiled class, whose methods share C fields that no other module could access
+# as fast.
 
 from __future__ import annotations
 
@@ -129,10 +131,10 @@ if TYPE_CHECKING:
 
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
-# As a number in the code it would be Python's.
+# A literal would be a Python int.
 _LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 _CRC32 = ChecksumAlgorithm.CRC32
-# Post-header sizes by type that the fast path takes for granted.
+# Post-header sizes that the fast path requires, by event type.
 _POST_HEADERS = {
     EventType.QUERY_EVENT: 13,
     EventType.XID_EVENT: 0,
@@ -141,24 +143,25 @@ _POST_HEADERS = {
     EventType.ANNOTATE_ROWS_EVENT: 0,
 }
 _NOT_INSIDE = bytes(NOT_INSIDE)
-# Where the bytes of the tables are.
+# C pointers to the tables; the bytes objects keep their memory alive.
 _CLASSES = cython.declare(bytes, CLASSES)
 _FORMS = cython.declare(bytes, ROWS_FORMS)
 _STEPS = cython.declare(bytes, STEPS)
 _CLASS_TABLE = cython.declare(cython.p_const_uchar, _CLASSES)
 _FORM_TABLE = cython.declare(cython.p_const_uchar, _FORMS)
 _STEP_TABLE = cython.declare(cython.p_const_uchar, _STEPS)
-# How many events have their checksums looked at together: few while it is not known whether the fast path
-# takes them, and no more than stay in the processor's first cache.
+# How many events have their checksums verified together: few until it is known whether the fast
+# path takes them, and no more than fit the processor's first cache.
 _FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
 _MOST_AHEAD = cython.declare(cython.Py_ssize_t, 64)
 _BYTES_AHEAD = cython.declare(cython.longlong, 32 << 10)
-# The same where others can work meanwhile: handing the interpreter over has its price, too.
+# The same limits when other threads can work meanwhile: releasing the interpreter's lock has its
+# cost, too.
 _MOST_AHEAD_SHARED = cython.declare(cython.Py_ssize_t, 4096)
 _BYTES_AHEAD_SHARED = cython.declare(cython.longlong, 512 << 10)
 
 MAX_WAITING = 8 << 20
-"""Bytes of a transaction that wait for its end; a larger one is read event by event."""
+"""Bytes of a transaction that may wait for its end; a larger transaction is read event by event."""
 
 
 @cython.cfunc
@@ -167,13 +170,13 @@ MAX_WAITING = 8 << 20
 def _fields_ok(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether a GTID event has the fields of 5.7, or of 8.0 with whatever follows."""
+    """Return whether a GTID event has the fields of 5.7, or of 8.0 with any further fields."""
     if raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
         return False
     at += GTID_TIMESTAMP_OFFSET
     if end < at + GTID_TIMESTAMP_SIZE:
         return end == at
-    # A second timestamp, or version, follows where the first one says so.
+    # The first timestamp or version says whether a second one follows.
     if raw[at + GTID_TIMESTAMP_SIZE - 1] & SIGN_BIT:
         at += GTID_TIMESTAMP_SIZE
     at += GTID_TIMESTAMP_SIZE
@@ -199,8 +202,8 @@ def _mysql_opens(
     end: cython.Py_ssize_t,
     code: cython.int,
 ) -> cython.bint:
-    """Whether a GTID event of MySQL with its body at ``at`` begins a transaction for the fast path."""
-    # MySQL 5.6 wrote nothing behind the number.
+    """Return whether a MySQL GTID event with its body at ``at`` begins a fast path transaction."""
+    # MySQL 5.6 wrote nothing after the number.
     if end < at + GTID_TIMESTAMP_OFFSET and end != at + GTID_CLOCK_OFFSET:
         return False
     if code != _ANONYMOUS and (
@@ -216,9 +219,9 @@ def _mysql_opens(
 def _mariadb_opens(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
-    """The same of a GTID event of MariaDB."""
-    # Neither standalone nor XA; further fields only of a group commit and, as MariaDB 11.5 and
-    # later have it in each, the session's number. Zeros fill it up to 19 bytes.
+    """Return whether a MariaDB GTID event begins a fast path transaction."""
+    # Neither standalone nor XA. Further fields only of a group commit, and the session's number,
+    # which MariaDB 11.5 and later always write. Zeros pad the body to 19 bytes.
     if end < at + MARIADB_GTID_SIZE or raw[at + MARIADB_FLAGS_OFFSET] & MARIADB_UNUSUAL:
         return False
     if raw[at + MARIADB_SEQUENCE_SIGN_OFFSET] & SIGN_BIT:
@@ -245,10 +248,10 @@ def _class_of_other(
     code: cython.int,
     event_class: cython.int,
 ) -> cython.int:
-    """The class, in the grammar, of an event that is neither a table map nor a whole XID, and has no rows.
+    """Return the grammar's class of an event that is no table map, no whole XID, and has no rows.
 
-    UNKNOWN for one that is not for the fast path. It is a function of its own to keep :func:`_step` small enough for
-    the C compiler to inline.
+    Returns UNKNOWN for an event that is not for the fast path. This is a function of its own to
+    keep :func:`_step` small enough for the C compiler to inline.
     """
     if event_class == EventClass.QUERY:
         return control_of(raw, at, end)
@@ -280,9 +283,10 @@ def _step(
     end: cython.Py_ssize_t,
     state: cython.int,
 ) -> cython.int:
-    """The state behind the event that begins at ``start``, of which everything is looked at.
+    """Check the event that begins at ``start`` completely and return the state after it.
 
-    UNCERTAIN for one that is not for the fast path. ``end`` is where its checksum begins.
+    Returns UNCERTAIN for an event that is not for the fast path. ``end`` is where its checksum
+    begins.
     """
     code: cython.int = raw[start + TYPE_OFFSET]
     event_class: cython.int = classes[code]
@@ -302,7 +306,7 @@ def _step(
 
 @cython.cclass
 class FastPath:
-    """Takes ordinary transactions; subclasses say what becomes of them.
+    """Finder of ordinary transactions; subclasses decode them.
 
     Args:
         feed: the decoder and the tracker.
@@ -328,26 +332,27 @@ class FastPath:
         self._in_file = in_file
         self._classes = _CLASS_TABLE
         self._forms = _FORM_TABLE
-        # Whether headers say where in the file their events end.
+        # Whether headers state where in the file their events end.
         self._tells_ends = False
         self._format: Any = None
         self._works = self.checks = False
         self._tail = 0
-        # How many events of the transaction at hand are inside another: they are in a queue of their
-        # own then.
-        # A transaction of so many bytes is left, as it may have to be given in parts; 0: none is.
+        # Number of events of the current transaction that are inside another event; these are in a
+        # queue of their own. _part_size: a transaction of so many bytes is left, as it may have to
+        # be delivered in parts; 0: none is left for its size.
         self._part_size = 0
-        # Whether transactions of which no row is wanted need nothing but to be passed over, which is
-        # quicker where events were cut from a file: their sizes and places are right then.
+        # Whether transactions without wanted rows are only skipped, which is quicker if events were
+        # cut from a file: their sizes and positions are then right.
         self._passes_over = in_file
-        # Whether a GTID event of MySQL with a statement behind it is taken, too: for those who ask nothing of it.
+        # Whether a MySQL GTID event followed by a statement is taken, too: for callers that do not
+        # look at statements.
         self._takes_statements = False
         self._last_count = 0
         self._inside = 0
         self._inner: EventQueue = EventQueue(0)
         self._verified = 0
         self._verified_begin = -1
-        # Index of the event up to which checksums were found right, and how many are looked at next.
+        # Index of the event up to which checksums were found right, and how many are verified next.
         self._valid = 0
         self._ahead = _FIRST_AHEAD
         self._max_event_size = feed.options.max_event_size
@@ -358,24 +363,24 @@ class FastPath:
         self.incomplete = False
         self._fault: Any = None
         self._file = ""
-        # Of each transaction whose rows are taken later: index of its first event, how many it has,
-        # the offset behind it.
+        # For each transaction whose rows are taken later: index of its first event, number of its
+        # events, offset after it.
         self.defers = False
         self._marks_memory = bytearray()
         self._deferred_room = self._waiting = self._settled = 0
         self._failed = -1
 
     def hand_over(self) -> list[Any]:
-        """What became complete since the last time, in order."""
+        """Return what became complete since the last call, in order."""
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Forget the tables: another file or connection begins."""
+        """Forget the tables, as another file or connection begins."""
         self._format = None
         self._verified_begin = -1
 
     def _prepare(self, file: str) -> bool:
-        """Look whether the fast path can be used, and what changed since the last time."""
+        """Check whether the fast path can be used, and adopt a changed format."""
         decoder = self._feed.decoder
         format = decoder.format
         if format is not self._format:
@@ -412,13 +417,13 @@ class FastPath:
         """Take the transactions at the front of the queue, as long as they are ordinary.
 
         Args:
-            events: no transaction is open before them.
-            file: the file that they are in.
-            offset: the offset of the first one.
-            stop: no transaction that begins there or later is taken; -1: all are.
+            events: the queue; no transaction is open before its first event.
+            file: the file that the events are in.
+            offset: the offset of the first event.
+            stop: no transaction that begins there or later is taken; -1: no limit.
 
         Returns:
-            how many events were taken, which the queue has no more.
+            The number of events that were taken and removed from the queue.
 
         Raises:
             BinlogDecodeError: rows do not fit their table; says file and position.
@@ -436,12 +441,12 @@ class FastPath:
         count: cython.Py_ssize_t
         last: cython.Py_ssize_t = 0
         begin: cython.longlong = offset
-        # What the two were before the first transaction that waits.
+        # Values of both before the first transaction that waits.
         last_before: cython.Py_ssize_t = 0
         begin_before: cython.longlong = offset
         try:
             while at < events.last:
-                # One that more was waited for is partly verified.
+                # A transaction that waited for more events is already partly verified.
                 if self._passes_over and not self._tables.wanted and offset != self._verified_begin:
                     if self._waiting:
                         self._settle(events)
@@ -482,7 +487,7 @@ class FastPath:
             self._failed = -1
             if at == events.first:
                 raise fault from fault.__cause__
-            # The transactions before it are done.
+            # The transactions before the fault are done.
             self._fault = fault
         finally:
             count = at - events.first
@@ -494,7 +499,7 @@ class FastPath:
         return int(count)
 
     def _first_fault(self, events: EventQueue, error: BinlogDecodeError) -> BinlogDecodeError:
-        """The fault of the rows that wait, which come before, or else the one that was found."""
+        """Return the first fault: of the waiting rows, which come earlier, or else the given one."""
         if self._waiting:
             try:
                 self._settle(events)
@@ -505,7 +510,7 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _defer(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
-        """A transaction of ``count`` events is done when its rows are taken."""
+        """Defer a transaction of ``count`` events until its rows are taken."""
         if self._waiting == self._deferred_room:
             self._more_deferred()
         at: cython.Py_ssize_t = 3 * self._waiting
@@ -525,11 +530,11 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _settle(self, events: EventQueue) -> cython.int:
-        """Take the rows of the transactions that wait for that; then these are done.
+        """Take the rows of the deferred transactions, and complete these.
 
         Raises:
-            BinlogDecodeError: rows do not fit their table; ``_failed`` tells in which transaction,
-                and those before it are done.
+            BinlogDecodeError: rows do not fit their table; ``_failed`` is the index of the
+                transaction, and those before it are done.
         """
         done: cython.Py_ssize_t = self._waiting
         i: cython.Py_ssize_t
@@ -548,7 +553,7 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_deferred(self) -> cython.int:
-        """Take the rows that were put off."""
+        """Take the rows that were deferred."""
         raise NotImplementedError
 
     @cython.cfunc
@@ -556,9 +561,10 @@ class FastPath:
     def _count(
         self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
     ) -> cython.Py_ssize_t:
-        """How many events the transaction at ``first`` has; 0 when it is none for the fast path.
+        """Return the number of events of the transaction at ``first``; 0 when it is not ordinary.
 
-        ``_end`` is the offset behind it then, and ``_tables.wanted`` whether rows of it are to be taken.
+        Sets ``_end`` to the offset after the transaction, and ``_tables.wanted`` to whether it has
+        rows to take.
         """
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks
@@ -572,7 +578,7 @@ class FastPath:
         class_table: cython.p_const_uchar = self._classes
         step_table: cython.p_const_uchar = _STEP_TABLE
         tagged: TaggedGtid = self._tagged
-        # What was verified before more of the transaction was waited for is not verified again.
+        # Events verified before the transaction waited for more are not verified again.
         if offset != self._verified_begin:
             self._verified_begin = self._verified = offset
         verified: cython.longlong = self._verified
@@ -638,7 +644,7 @@ class FastPath:
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Whether the event at ``start`` is a statement that ends the group which the GTID event at ``first`` named."""
+        """Return whether a statement at ``start`` ends the group of the GTID event at ``first``."""
         if (
             not self._takes_statements
             or self._classes[raw[first + TYPE_OFFSET]] != EventClass.GTID
@@ -651,7 +657,7 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _is_large(self, size: cython.longlong) -> cython.bint:
-        """Whether a transaction of so many bytes may have to be given in parts."""
+        """Return whether a transaction of so many bytes may have to be delivered in parts."""
         if self._inside:
             size += self._inner.filled
         return size >= self._part_size
@@ -661,7 +667,7 @@ class FastPath:
     @cython.inline
     @cython.exceptval(check=False)
     def _names(self, code: cython.int) -> cython.bint:
-        """Whether events of a type give their group a GTID: the fast path takes only groups that have one."""
+        """Return whether events of a type give their group a GTID; other groups are not ordinary."""
         event_class: cython.int = self._classes[code]
         return event_class == EventClass.GTID or event_class == EventClass.MARIADB_GTID
 
@@ -675,11 +681,11 @@ class FastPath:
         offset: cython.longlong,
         stop: cython.longlong,
     ) -> cython.Py_ssize_t:
-        """How many events the next transactions have that :meth:`_count` takes and that are not wanted.
+        """Return how many events the next ordinary but unwanted transactions have.
 
-        Their GTIDs are joined, ``_end`` is the offset behind them and ``_last_count`` how many events
-        the last one has. It may stop before any transaction. Only for events that were cut from a
-        file.
+        Joins their GTIDs; sets ``_end`` to the offset after them and ``_last_count`` to the number
+        of events of the last one. May stop before any transaction. Only for events that were cut
+        from a file.
         """
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks
@@ -716,7 +722,8 @@ class FastPath:
                 end = marks[2 * i + 1]
                 here += end - start
                 if tells_ends:
-                    # Events are where their headers say; the first one's has to say it.
+                    # Each event is where its header says; the header of the first event must say
+                    # it.
                     stated = load_le(raw, start + NEXT_POSITION_OFFSET, 4)
                     if stated != cython.cast(cython.ulonglong, here & _LOW_32) and (
                         stated or i == at
@@ -728,7 +735,7 @@ class FastPath:
                 if tables.wanted or (state != State.OPEN and state != State.NAMED):
                     break
                 i += 1
-            # Where it did not end, there is a state or an event that is left.
+            # The transaction did not end: a state or an event is left for the caller.
             if state != Ending.ENDS or tables.wanted:
                 break
             i += 1
@@ -744,10 +751,10 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _look_ahead(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Look at the checksums of the event at ``first`` and some behind it; which is the first wrong.
+        """Verify checksums from the event at ``first`` on; return the index of the first wrong one.
 
-        That is the one behind them when they are all right. Those that the queue looked at when it
-        cut them are.
+        Looks at some events ahead; returns the index after them when all are right. Events that the
+        queue verified as it cut them are not verified again.
         """
         if events.first_valid <= first < events.last_valid:
             self._valid = events.last_valid
@@ -775,7 +782,7 @@ class FastPath:
     def _look_inside(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a payload with its body at ``at`` has the rest of a transaction for the fast path."""
+        """Return whether a payload with its body at ``at`` has the rest of an ordinary transaction."""
         plain: bytes | None = payload_bytes(bytes(raw[at:end]), self._feed.options, MAX_WAITING)
         if plain is None:
             return False
@@ -818,6 +825,6 @@ class FastPath:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _join(self, events: EventQueue, first: cython.Py_ssize_t) -> cython.int:
-        """The GTID of a transaction that is done joins the run of those before it."""
+        """Join the GTID of a finished transaction to the run of those before it."""
         begin: cython.Py_ssize_t = events.marks[2 * first]
         return self._gtids.join(events.data, begin, events.marks[2 * first + 1] - self._tail)

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The tables that a fast path knows, by their table maps and by the ids they have now.
+"""The tables that a fast path knows, by their table maps and by their current ids.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -63,36 +63,37 @@ if TYPE_CHECKING:
 _PARTITION = cython.declare(cython.int, PARTITION)
 _MAX_TABLES = 10_000
 _MAX_BYTES = 16 << 20
-# Of a form that the fast path takes in this file.
+# Flag of a rows form that the fast path takes in this file.
 _TAKEN = cython.declare(cython.int, 0x80)
 _NEAR = cython.declare(cython.int, 16384)
-# Rows whose images are compressed, in parts, or of before 5.1.
+# Rows whose images are compressed, in parts, or from before 5.1.
 _LEFT = ROWS_COMPRESSED | ROWS_OTHER
 
 
 class RowConsumers(Protocol):
-    """Makes what takes the rows of a table.
+    """Factory of the objects that take the rows of tables.
 
     Attributes:
-        generation: becomes another number when what was made before is not to be used any more.
+        generation: changes when objects made earlier must not be used any more.
     """
 
     generation: int
 
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> Any:
-        """What takes the rows of a table; None: the fast path must leave them."""
+        """Create the object that takes a table's rows; None if the fast path must leave them."""
         ...
 
 
 @cython.final
 @cython.cclass
 class FastPathTable:
-    """A table map that the fast path knows, and where its rows go (nowhere: they are not wanted).
+    """A table map that the fast path knows, and the destination of its rows.
 
     Args:
-        content: its body behind the table id, which a server changes each time that it opens the table.
-        table_map: it, with any id.
-        builder: takes its rows; None: they are not wanted.
+        content: the map's body after the table id, which changes each time that a server opens the
+            table.
+        table_map: the decoded map, with any id.
+        builder: takes the rows; None: they are not wanted.
     """
 
     def __init__(self, content: bytes, table_map: Any, builder: Any) -> None:
@@ -122,7 +123,7 @@ class FastPathTable:
 @cython.final
 @cython.cclass
 class FastPathTables:
-    """Finds the tables of table maps and of rows events, and what is unusual about these.
+    """Lookup of the tables of table maps and rows events, which also detects unusual rows.
 
     Args:
         feed: the decoder.
@@ -130,7 +131,7 @@ class FastPathTables:
         consumers: take the rows.
 
     Attributes:
-        wanted: whether :meth:`rows_ok` met rows of a wanted table since somebody made this False.
+        wanted: whether :meth:`rows_ok` met rows of a wanted table since this was last set to False.
     """
 
     def __init__(
@@ -141,18 +142,19 @@ class FastPathTables:
         self._consumers: Any = consumers
         self._full_rows = assembler.full_rows
         self.wanted = False
-        # By type code the form of rows that are taken.
+        # Form of the rows that are taken, by type code.
         self._forms_memory = bytearray(256)
         self._forms: Any = self._forms_memory
         self._revision: Any = None
         self._generation: Any = None
-        # By the body of their table map behind the id. They hold as long as the schema history stays as it is.
+        # By the body of their table map after the id. Entries are valid as long as the schema
+        # history does not change.
         self._tables: SizedCache[bytes, FastPathTable] = SizedCache(
             _MAX_TABLES, _MAX_BYTES, small=0
         )
-        # By table id: the tables of this turn, which ends where the decoder meets other table maps. The same
-        # by the last bits of their ids, where they are looked up first: there are no references to them in
-        # the slots, of which the last is of none.
+        # The tables of this turn by table id; a turn ends when the decoder meets other table maps.
+        # _near has the same tables by the last bits of their ids and is searched first. The slots
+        # hold no references; the last slot is always empty.
         self._by_id: dict[int, FastPathTable] = {}
         self._near: list[FastPathTable | None] = [None] * (_NEAR + 1)
         self._near_used: list[int] = []
@@ -167,7 +169,7 @@ class FastPathTables:
         self._turn = 0
 
     def use_format(self, format: BinlogFormat) -> None:
-        """Another format begins."""
+        """Adopt another format."""
         self._forget()
         for code in ROWS_TYPES:
             form = ROWS_FORMS[code]
@@ -176,7 +178,7 @@ class FastPathTables:
             self._forms_memory[code] = form | 0x80 if is_taken else 0
 
     def begin_turn(self) -> None:
-        """Forget what may have changed: tables, and which ids the decoder met since."""
+        """Forget tables that may have changed, and the ids that the decoder met since."""
         revision = self._assembler.schema.history.revision
         if revision != self._revision or self._consumers.generation != self._generation:
             self._revision = revision
@@ -194,7 +196,7 @@ class FastPathTables:
             self._turn += 1
 
     def _forget(self) -> None:
-        """Forget all tables, wherever they are: what takes their rows may have much memory."""
+        """Forget all tables everywhere: the objects that take their rows may use much memory."""
         self._tables.clear()
         self._by_id = {}
         i: cython.Py_ssize_t
@@ -208,7 +210,7 @@ class FastPathTables:
     def of_map(
         self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> FastPathTable | None:
-        """The table of the table map from ``start`` to ``end``; None where the fast path cannot tell it."""
+        """Return the table of a table map's bytes; None if it is not for the fast path."""
         if end - start < TABLE_MAP_POST_HEADER_SIZE:
             return None
         number: cython.longlong = load_le(raw, start, TABLE_ID_SIZE)
@@ -232,7 +234,7 @@ class FastPathTables:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _bring_near(self, number: cython.longlong) -> cython.bint:
-        """Have the table that has an id now where it is found quickly; False when there is none."""
+        """Put the table that has an id now into its near slot; return False when there is none."""
         table: FastPathTable | None = self._by_id.get(number)
         if table is None:
             return False
@@ -250,7 +252,7 @@ class FastPathTables:
     @cython.inline
     @cython.exceptval(check=False)
     def _near_slot(self, number: cython.longlong) -> cython.p_void:
-        """The table that had this id in this turn, where that is quickly told; no reference to it."""
+        """Return the pointer in an id's near slot; the empty slot's if the slot has another table."""
         slot: cython.p_void = self._slots[number & (_NEAR - 1)]
         if (
             slot
@@ -265,7 +267,7 @@ class FastPathTables:
     def is_near(
         self, raw: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a table map is the one that had its id in this turn, where that is quickly told."""
+        """Return whether a table map equals the one in its near slot in this turn."""
         if end - start < TABLE_MAP_POST_HEADER_SIZE:
             return False
         slot: cython.p_void = self._near_slot(load_le(raw, start, TABLE_ID_SIZE))
@@ -283,7 +285,7 @@ class FastPathTables:
 
     @cython.cfunc
     def known(self, number: cython.longlong) -> FastPathTable | None:
-        """The table that has an id now."""
+        """Return the table that has an id now."""
         slot: cython.p_void = self._near_slot(number)
         table: FastPathTable | None = (
             cython.cast(FastPathTable, slot) if slot else self._by_id.get(number)
@@ -316,7 +318,7 @@ class FastPathTables:
         end: cython.Py_ssize_t,
         code: cython.int,
     ) -> cython.bint:
-        """Whether a rows event is of a table map before it and has nothing unusual."""
+        """Return whether a rows event has a known table map and nothing unusual."""
         form: cython.int = self._forms[code]
         if not form & _TAKEN or end < at + ROWS_POST_HEADER_SIZE + ROWS_EXTRA_SIZE + 1:
             return False
@@ -330,7 +332,8 @@ class FastPathTables:
         update: cython.bint = form & ROWS_KIND == UPDATE
         at += ROWS_POST_HEADER_SIZE
         if form & ROWS_EXTRA:
-            # Nothing, or which partition the rows are in: for updates also which they were in.
+            # The extra data is empty or says which partition the rows are in; for updates also the
+            # partition before.
             extra = load_le(raw, at, ROWS_EXTRA_SIZE)
             if extra != ROWS_EXTRA_SIZE:
                 if extra != (PARTITION_UPDATE_SIZE if update else PARTITION_INSERT_SIZE):

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The GTIDs of transactions that follow each other, as runs of numbers.
+"""The GTIDs of consecutive transactions, as runs of numbers.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -68,15 +68,16 @@ _NO_BYTES = b""
 @cython.final
 @cython.cclass
 class GtidRuns:
-    """Reads GTID events that the fast path takes, and collects their GTIDs, each in constant time.
+    """Collector of the GTIDs of fast path transactions, in constant time per GTID.
 
     Attributes:
-        found: the runs that ended; see :data:`~replica_client.readers.fast.transaction_gtids.GtidRun`.
-        last: the last number of the run at hand, 0 for none.
-        prefix: what the GTID that was read begins with, up to its number; empty for an anonymous one.
+        found: the runs that ended; see
+            :data:`~replica_client.readers.fast.transaction_gtids.GtidRun`.
+        last: the last number of the current run, 0 for none.
+        prefix: text of the GTID that was read, up to its number; empty for an anonymous one.
         number: its number; 0 for none.
-        timestamp_us: microseconds since 1970 of its commit; -1 where the event does not tell.
-        thread: of the source's connection; -1 where the event does not tell.
+        timestamp_us: microseconds since 1970 of its commit; -1 if the event does not say.
+        thread: number of the source's session; -1 if the event does not say.
     """
 
     def __init__(self) -> None:
@@ -85,8 +86,8 @@ class GtidRuns:
         self.prefix = _NO_BYTES
         self.number = 0
         self.timestamp_us = self.thread = -1
-        # Whose they are: of MySQL the UUID (its bytes as numbers, too, as they are compared for each
-        # GTID) and the tag, of MariaDB the domain and the server.
+        # Origin of the current run: for MySQL the UUID (its bytes also as numbers, as they are
+        # compared for each GTID) and the tag, for MariaDB the domain and the server.
         self._kind = _NOBODY
         self._sid = self._tag = _NO_BYTES
         self._sid_first = self._sid_second = 0
@@ -102,7 +103,7 @@ class GtidRuns:
     ) -> cython.int:
         """Read the GTID event at ``at``, whose checksum begins at ``end``.
 
-        A run ends where it is of another server or domain.
+        Ends the current run if the GTID has another server or domain.
         """
         code: cython.int = raw[at + TYPE_OFFSET]
         body: cython.Py_ssize_t = at + HEADER_SIZE
@@ -117,7 +118,7 @@ class GtidRuns:
             if raw[body + MARIADB_FLAGS_OFFSET] & MARIADB_COMMIT_ID:
                 at += MARIADB_COMMIT_ID_SIZE
             if end > at and raw[at]:
-                # The fast path takes no other field there than the session's number.
+                # The fast path accepts no other field there than the session's number.
                 self.thread = load_le(raw, at + 1, MARIADB_THREAD_ID_SIZE)
         else:
             at = body + GTID_TIMESTAMP_OFFSET
@@ -131,7 +132,7 @@ class GtidRuns:
     def _identify(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
-        """Have the number of a GTID event, and whose it is."""
+        """Read the number and the origin of a GTID event."""
         code: cython.int = raw[at + TYPE_OFFSET]
         body: cython.Py_ssize_t = at + HEADER_SIZE
         if code == _MARIADB_GTID:
@@ -169,7 +170,10 @@ class GtidRuns:
     def _is_other(
         self, kind: cython.int, sid: cython.p_const_uchar, at: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether the run at hand is of another kind or server; of numbers alone, as this is asked for each GTID."""
+        """Return whether the current run has another kind or server.
+
+        Compares numbers only, as this is called for each GTID.
+        """
         return (
             self._kind != kind
             or load_le(sid, at, 8) != self._sid_first
@@ -177,7 +181,7 @@ class GtidRuns:
         )
 
     def _begin_mysql(self, kind: int, sid: bytes, tag: bytes) -> None:
-        """A run of another UUID or tag begins."""
+        """Begin a run of another UUID or tag."""
         self._end()
         self._sid, self._tag = sid, tag
         self._sid_first = int.from_bytes(sid[: GTID_SID_SIZE // 2], "little")
@@ -204,8 +208,8 @@ class GtidRuns:
     def join(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
-        """The GTID of a transaction that is done, whose GTID event is at ``at``, joins the run."""
-        # Mostly it was read just before.
+        """Join the GTID of a finished transaction, whose GTID event is at ``at``, to the run."""
+        # Mostly the event was read just before.
         if at != self._read_at:
             self._identify(raw, at, end)
         self._read_at = -1
@@ -220,11 +224,11 @@ class GtidRuns:
         return 0
 
     def forget_read(self) -> None:
-        """What was read before lies elsewhere, or is gone."""
+        """Forget which event was read last, as its memory was moved or freed."""
         self._read_at = -1
 
     def _end(self) -> None:
-        """A run ends."""
+        """End the current run."""
         if not self.last:
             return
         if self._kind == _MARIADB:
@@ -235,7 +239,7 @@ class GtidRuns:
         self._first = self.last = 0
 
     def take(self) -> list[Any]:
-        """All runs; the next one begins another list."""
+        """Return all runs and start a new list."""
         self._end()
         found, self.found = self.found, []
         return found

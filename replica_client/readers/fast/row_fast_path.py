@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Ordinary transactions as objects whose rows are decoded when they are iterated.
 
-What :class:`~replica_client.readers.fast.fast_path.FastPath` finds ordinary becomes a transaction without
-event objects; see there for what does not.
+:class:`~replica_client.readers.fast.fast_path.FastPath` finds the ordinary transactions and leaves
+out the others; this module makes the objects, without event objects.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _NO_BYTES = b""
 
 
 class RowTable:
-    """Where the rows of a table go: what their objects are made with."""
+    """The shape and the decoder of a table, from which the objects of its rows are made."""
 
     rows = runs = None
 
@@ -84,24 +84,24 @@ class RowTable:
 
 
 class RowTables:
-    """Makes what takes the rows of the tables that are wanted."""
+    """Factory of the objects that take the rows of wanted tables."""
 
     generation = 0
 
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
-        """What takes the rows of a table."""
+        """Create the object that takes a table's rows."""
         return RowTable(shape, decoder)
 
 
 @cython.final
 @cython.cclass
 class RowFastPath(FastPath):  # type: ignore[misc]
-    """Takes ordinary transactions and gives them as objects.
+    """Fast path that returns ordinary transactions as objects.
 
     Args:
         feed: the decoder and the tracker.
         assembler: resolves tables.
-        in_file: whether events stand in a file, or come as a stream.
+        in_file: whether events are in a file, or come as a stream.
     """
 
     def __init__(self, feed: EventFeed, assembler: TransactionAssembler, in_file: bool) -> None:
@@ -122,7 +122,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """As :meth:`FastPath.take`; at most about a mebibyte at once, so call it again."""
+        """See :meth:`FastPath.take`; takes at most about a mebibyte, so call it again."""
         self._gtid_positions = None
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))
@@ -133,7 +133,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         return int(self._taken_size)
 
     def hand_over(self) -> list[Transaction]:
-        """The transactions that were taken since the last time, in order."""
+        """Return the transactions that were taken since the last call, in order."""
         self.took = False
         taken: list[Transaction] = self._taken
         self._taken = []
@@ -147,7 +147,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         if self._taken_size >= MAX_TAKEN:
             return 0
         count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
-        # Those without rows become objects, too.
+        # Transactions without rows become objects, too.
         self._tables.wanted = True
         return count
 
@@ -160,7 +160,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         count: cython.Py_ssize_t,
         offset: cython.longlong,
     ) -> cython.int:
-        """Make the object of a transaction."""
+        """Create the object of a transaction."""
         raw: cython.p_const_uchar = events.data
         at: cython.Py_ssize_t = events.marks[2 * first]
         classes: cython.p_const_uchar = self._classes
@@ -184,7 +184,8 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         index: cython.Py_ssize_t = 0
         inside: cython.bint = self._inside > 0
         if inside:
-            # They have the position of the payload, count on from it, and have no checksums.
+            # Inner events share the payload's position, count on from its index, and have no
+            # checksums.
             offset += events.marks[2 * first + 1] - at
             queue = self._inner
             raw = queue.data
@@ -236,7 +237,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         form: cython.int = self._forms[raw[at + TYPE_OFFSET]]
         kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
-        # The number of columns, of which the fast path takes 250 at most, has one byte.
+        # The number of columns, at most 250 on the fast path, takes one byte.
         images: cython.Py_ssize_t = rows_columns(raw, at + HEADER_SIZE, form) + 1
         known: cython.p_const_uchar = table.before
         if len(table.before) != bitmap or not same_bytes(known, 0, raw, images, bitmap):
@@ -249,7 +250,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
                 table.after = bytes(raw[images : images + bitmap])
             after = table.after
             images += bitmap
-        # The queue's memory is used again; what is given away is a copy.
+        # The queue's memory is reused, so the transaction gets a copy.
         rows: RowsOfEvent = undecoded_rows(
             bytes(raw[at:end]),
             images - at,

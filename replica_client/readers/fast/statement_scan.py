@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Passes over the events of a dump that change no table, by their headers, at the speed of memory.
+"""Scan of a dump that skips events which change no table, by their headers, at memory speed.
 
-Left are statements (QUERY events that are not BEGIN or COMMIT), transaction payloads, and what is about the
-stream and its files.
+It leaves statements (QUERY events that are not BEGIN or COMMIT), transaction payloads, and events
+about the stream and its files.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ _PASSED_CLASSES = (
     _Class.XA_PREPARE,
 )
 _BEGINNINGS = (_Class.GTID, _Class.MARIADB_GTID)
-# 1 for a type that is passed over, 2 for one whose text tells, 3 for one that begins a transaction.
+# 1: the type is skipped; 2: its text decides; 3: it begins a transaction.
 _PASSED = bytes(
     2 if kind == _Class.QUERY else 3 if kind in _BEGINNINGS else int(kind in _PASSED_CLASSES)
     for kind in CLASSES
 )
 NO_LIMIT = 1 << 62
-"""More than any bytes."""
+"""A limit larger than any number of bytes."""
 
 
 @cython.final
 @cython.cclass
 class StatementScan:
-    """Passes over events.
+    """Scan that skips events.
 
     Attributes:
-        size: bytes of the events that were passed over last.
-        whole: how many of them are before the last transaction that has a GTID event among them.
-        whole_size: bytes of those.
+        size: bytes of the events that were skipped last.
+        whole: number of the events before the last transaction whose GTID event is among them.
+        whole_size: bytes of these.
     """
 
     def __init__(self) -> None:
@@ -80,16 +80,17 @@ class StatementScan:
         tail: int,
         limit: int = NO_LIMIT,
     ) -> int:
-        """Pass over the first events of a queue, as far as none has to be looked at.
+        """Skip the first events of a queue, as far as none has to be looked at.
 
         Args:
-            events: the queue; it stays as it is.
-            offset: of the first one in its file.
-            tail: bytes of the checksum behind each event's body.
-            limit: bytes that they have together at most.
+            events: the queue; it is not changed.
+            offset: offset of the first event in its file.
+            tail: bytes of the checksum after each event's body.
+            limit: bytes that the skipped events may have together.
 
         Returns:
-            how many; the next is a statement, does not lie where the one before ends, or is behind a limit.
+            The number of skipped events. The next event is a statement, does not begin where the
+                previous one ends, or is beyond the limit.
         """
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks
@@ -120,7 +121,7 @@ class StatementScan:
             ):
                 break
             stated = load_le(raw, at + NEXT_POSITION_OFFSET, 4)
-            # MariaDB leaves it out inside transactions.
+            # MariaDB leaves out the end position inside transactions.
             if stated and stated != (offset + size) & 0xFFFFFFFF:
                 break
             if kind == 3:

@@ -1,10 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """GTID_TAGGED events, read without an object.
 
-What is not written as servers do is left to
-:class:`~replica_client.binlog.events.gtid_tagged.GtidTaggedEvent`, which has the table of the fields.
+Events that differ from what servers write are left to
+:class:`~replica_client.binlog.events.gtid_tagged.GtidTaggedEvent`, which has the table of the
+fields.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _REQUIRED = cython.declare(cython.int, 0x0F)
 @cython.final
 @cython.cclass
 class TaggedGtid:
-    """The fields of a GTID_TAGGED event that transactions have.
+    """The fields of a GTID_TAGGED event that transactions need.
 
     Attributes:
         sid: 16 bytes.
@@ -60,7 +61,7 @@ class TaggedGtid:
     def read(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Read the body from ``at`` to ``end``; False where something in it is unusual."""
+        """Read the body from ``at`` to ``end``; return False if something in it is unusual."""
         field: cython.longlong
         before: cython.longlong = -1
         seen: cython.int = 0
@@ -71,7 +72,7 @@ class TaggedGtid:
             return False
         if self._unsigned(raw) != end - at:
             return False
-        # The last field that must be known.
+        # The field id up to which a reader must know the fields.
         if self._unsigned(raw) > _LAST_KNOWN:
             return False
         while self._at < end and not self._wrong:
@@ -85,7 +86,7 @@ class TaggedGtid:
             elif field == _TAG:
                 self._read_tag(raw)
             elif field == _NUMBER:
-                # Signed: twice the number.
+                # Signed: the value is twice the number.
                 self.number = self._unsigned(raw)
                 self._wrong |= bool(self.number & 1) or self.number <= 0
                 self.number >>= 1
@@ -99,7 +100,10 @@ class TaggedGtid:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _unsigned(self, raw: cython.p_const_uchar) -> cython.longlong:
-        """The number of variable length that is next; its first byte has a one for each that follows."""
+        """Read the next variable-length number.
+
+        Its first byte has a 1 bit for each byte that follows.
+        """
         at: cython.Py_ssize_t = self._at
         size: cython.int = 1
         if at >= self._end:
@@ -130,7 +134,7 @@ class TaggedGtid:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _read_tag(self, raw: cython.p_const_uchar) -> cython.void:
-        """Lower-case letters, digits and underscores, of which the first is no digit."""
+        """Read a tag: lower-case letters, digits and underscores, without a digit at the start."""
         size: cython.longlong = self._unsigned(raw)
         i: cython.Py_ssize_t
         byte: cython.int

@@ -1,4 +1,4 @@
-"""The positions behind transactions that the tracker passed in one step."""
+"""The positions after transactions that the tracker passed in one step."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from replica_client.position.position import Position
 from replica_client.position.tracker import PositionTracker
 
 GtidRun = tuple[Gtid | MariadbGtid, int]
-"""First GTID and last number of transactions; of MariaDB the last GTID and its number."""
+"""First GTID and last number of a run of transactions; for MariaDB the last GTID and its number."""
 
 
 class GtidPositions:
-    """Tells the position behind each of some transactions, when it is asked for.
+    """Positions after transactions, computed on demand.
 
-    Asked in order, each takes constant time. Any thread may ask.
+    Takes constant time per position when called in order. May be called from any thread.
 
     Args:
-        before: the tracker as it was before them; nobody else moves it.
-        runs: their GTIDs in order; what :meth:`PositionTracker.pass_transactions` takes.
-        file: that they are in.
+        before: the tracker's state before the transactions; nobody else moves it.
+        runs: GTIDs of the transactions in order, for :meth:`PositionTracker.pass_transactions`.
+        file: the file of the transactions.
     """
 
     __slots__ = ("_at", "_before", "_file", "_moving", "_reached", "_runs", "_turn")
@@ -36,12 +36,12 @@ class GtidPositions:
         self._turn = threading.Lock()
 
     def position(self, end: int, event_index: int, run: int, number: int) -> Position:
-        """The position behind a transaction.
+        """Return the position after a transaction.
 
         Args:
-            end: offset behind it.
-            event_index: index in it of its last event.
-            run: index of the run that it is in; all before it are done.
+            end: offset after the transaction.
+            event_index: index of its last event in it.
+            run: index of the run that contains it; all runs before are done.
             number: last number of that run which is done, 0 for none.
         """
         with self._turn:

@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Where ordinary transactions begin and end in a file, by the headers of their events alone.
+"""Boundaries of ordinary transactions in a file, found by event headers alone.
 
-What nearly all of a binlog is made of (GTID, BEGIN, table maps, rows, XID; a transaction payload) is
-passed over here at the speed of memory. At anything else the scan stops at the start of the
-transaction that has it, which is then read event by event.
+Nearly all of a binlog (GTID, BEGIN, table maps, rows, XID; a transaction payload) is skipped here
+at memory speed. At anything else the scan stops at the start of its transaction, which is then read
+event by event.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -47,29 +47,33 @@ else:
     from replica_client.position.groups import Ending, State, control_of, step
 
 MORE, UNUSUAL, END = range(3)
-"""Why a scan stopped: the bytes at its position are needed; there is something unusual; the file
-ends, or the event there is not whole."""
+"""Reasons for a scan to stop.
+
+MORE: the bytes at its position are needed. UNUSUAL: the transaction is not ordinary. END: the file
+ends, or its last event is incomplete.
+"""
 
 _MORE = cython.declare(cython.int, 0)
 _UNUSUAL = cython.declare(cython.int, 1)
 _END = cython.declare(cython.int, 2)
-# What the class of an event is where more of its bytes are needed to tell it.
+# Class of an event that needs more of its bytes to be classified.
 _WAITS = cython.declare(cython.int, -1)
 
 
 @cython.final
 @cython.cclass
 class TransactionScan:
-    """Scans a file.
+    """Scan of a file for transactions.
 
     Args:
-        position: where it begins, between transactions.
-        checksum_size: bytes behind each event's body.
-        step: transactions are given together until they have so many bytes.
+        position: where the scan begins, between transactions.
+        checksum_size: bytes after each event's body.
+        step: bytes up to which transactions are reported together.
 
     Attributes:
-        position: the event that it stopped at; with UNUSUAL the first of its transaction.
-        reason: why it stopped.
+        position: position of the event at which the scan stopped; with UNUSUAL the first of its
+            transaction.
+        reason: why the scan stopped.
     """
 
     def __init__(self, position: int, checksum_size: int, step: int = 0) -> None:
@@ -85,15 +89,15 @@ class TransactionScan:
     def run(
         self, data: bytes, base: cython.longlong, limit: cython.longlong
     ) -> list[tuple[int, int, int]]:
-        """Go on as far as the bytes reach.
+        """Scan as far as the bytes reach.
 
         Args:
             data: bytes of the file.
-            base: position of the first one.
+            base: position of the first byte.
             limit: the file's size.
 
         Returns:
-            start, end and time (seconds since 1970 in the first header) of transactions.
+            Start, end and time (seconds since 1970 in the first header) of transactions.
         """
         raw: cython.p_const_uchar = data
         classes: bytes = CLASSES
@@ -166,7 +170,7 @@ class TransactionScan:
         ready: cython.longlong,
         event_class: cython.int,
     ) -> cython.int:
-        """The class of an event of the kinds that ordinary transactions have; QUERY for all others."""
+        """Return the class of an event that ordinary transactions have; QUERY for all others."""
         if event_class == EventClass.QUERY:
             if at + size > ready:
                 return _WAITS

@@ -32,7 +32,7 @@ UNMARKED_PLUGINS = frozenset(("dialog", "parsec"))
 
 
 def client_plugin(name: str, credentials: Credentials) -> ClientPlugin:
-    """The client side of a plugin.
+    """Create the client side of an authentication plugin.
 
     Raises:
         UnexpectedPacketError: we do not have it; the message names it and those we have.

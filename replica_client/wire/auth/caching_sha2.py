@@ -1,4 +1,4 @@
-"""caching_sha2_password: SHA-256 challenge and response, the clear password when the cache is cold."""
+"""caching_sha2_password: SHA-256 challenge and response; the clear password if the cache is cold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FULL_AUTH_NEEDED = b"\x04"
 
 
 def scramble_sha2(password: bytes, scramble: bytes) -> bytes:
-    """SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble); nothing for no password."""
+    """Compute SHA256(password) XOR SHA256(SHA256(SHA256(password)) + scramble).
+
+    Returns nothing for an empty password.
+    """
     if not password:
         return b""
     stage1 = hashlib.sha256(password).digest()
@@ -23,12 +26,12 @@ def scramble_sha2(password: bytes, scramble: bytes) -> bytes:
 
 
 def verify_sha2(response: bytes, scramble: bytes, password: bytes) -> bool:
-    """The server's side of the fast path: whether a response proves the password."""
+    """Return whether a response of the fast path proves the password (server's side)."""
     return response == scramble_sha2(password, scramble)
 
 
 class CachingSha2Client(ClientPlugin):
-    """Client side.
+    """Client side of caching_sha2_password.
 
     The server answers the first response with 3 (cached: done) or 4 (send the password itself):
     inside TLS or a Unix socket in clear text, otherwise under the server's RSA key, which is known
@@ -43,12 +46,12 @@ class CachingSha2Client(ClientPlugin):
         self._key_asked = False
 
     def begin(self, scramble: bytes) -> bytes:
-        """The 32-byte response; one NUL for no password is not sent, as servers want nothing."""
+        """Return the 32-byte response; empty without a password (servers expect no NUL)."""
         self._scramble = scramble[:20]
         return scramble_sha2(self._credentials.password, scramble)
 
     def more(self, data: bytes) -> bytes | None:
-        """The next step of the conversation."""
+        """Return the answer to the server's next packet; None when the fast path succeeded."""
         credentials = self._credentials
         if self._key_asked:
             self._key_asked = False

@@ -1,9 +1,10 @@
-"""Fingerprints, and how MariaDB >= 11.4 proves a certificate that no authority signed: with the password.
+"""Certificate fingerprints, and MariaDB's proof of a self-signed certificate by the password.
 
-The OK packet of a login carries, as its text, 0x01 and 64 hexadecimal digits: SHA-256 of what the
-server keeps of the password (:meth:`~replica_client.wire.auth.plugin.ClientPlugin.password_hash`),
-the 20 random bytes of its greeting, and the SHA-256 fingerprint of its certificate. Whoever
-stands between client and server with a certificate of his own cannot make it.
+MariaDB >= 11.4 sends in the OK packet of a login, as its text, 0x01 and 64 hexadecimal digits:
+SHA-256 of what the server stores of the password
+(:meth:`~replica_client.wire.auth.plugin.ClientPlugin.password_hash`), the 20 random bytes of its
+greeting, and the SHA-256 fingerprint of its certificate. Somebody between client and server with
+another certificate cannot make this proof.
 
 Spec: MariaDB KB "Zero-Configuration SSL"; MDEV-31855.
 """
@@ -20,12 +21,12 @@ _DIGITS = 64
 
 
 def fingerprint_of(certificate: bytes) -> str:
-    """``sha256:`` and the digits of a certificate's fingerprint (DER); empty for none."""
+    """Return ``sha256:`` and the hex digits of a DER certificate's fingerprint; empty for none."""
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}" if certificate else ""
 
 
 def certificate_proof(password_hash: bytes, scramble: bytes, fingerprint: bytes) -> bytes:
-    """The text of the OK packet.
+    """Build the text of the OK packet that proves a certificate.
 
     Args:
         password_hash: what the server keeps.
@@ -37,11 +38,11 @@ def certificate_proof(password_hash: bytes, scramble: bytes, fingerprint: bytes)
 
 
 def has_proof(info: bytes) -> bool:
-    """Whether the text of an OK packet is a proof, right or wrong."""
+    """Return whether the text of an OK packet is a proof, right or wrong."""
     return info.startswith(_PREFIX) and len(info) >= len(_PREFIX) + _DIGITS
 
 
 def is_proved(info: bytes, password_hash: bytes, scramble: bytes, certificate: bytes) -> bool:
-    """Whether the text of an OK packet proves a certificate (DER)."""
+    """Return whether the text of an OK packet proves a certificate (DER)."""
     expected = certificate_proof(password_hash, scramble, hashlib.sha256(certificate).digest())
     return hmac.compare_digest(info[: len(expected)].upper(), expected)

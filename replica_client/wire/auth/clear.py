@@ -12,7 +12,7 @@ class ClearPasswordClient(ClientPlugin):
     name = "mysql_clear_password"
 
     def begin(self, scramble: bytes) -> bytes:
-        """The NUL-ended password."""
+        """Return the NUL-terminated password."""
         return self._clear_password()
 
 
@@ -26,11 +26,11 @@ class DialogClient(ClientPlugin):
     name = "dialog"
 
     def begin(self, scramble: bytes) -> bytes:
-        """The NUL-ended password, which answers the first question."""
+        """Return the NUL-terminated password, the answer to the first question."""
         return self._clear_password()
 
     def more(self, data: bytes) -> bytes | None:
-        """Refuses further questions."""
+        """Raise ``UnexpectedPacketError``: only one question can be answered."""
         raise UnexpectedPacketError(
             "the account's PAM service asks more than one question; only a password can be answered"
         )

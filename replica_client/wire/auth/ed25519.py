@@ -71,12 +71,12 @@ def _secret(password: bytes) -> tuple[int, bytes]:
 
 
 def public_key(password: bytes) -> bytes:
-    """The 32-byte public key, which the server keeps (in Base64) for the account."""
+    """Return the 32-byte public key, which the server keeps (in Base64) for the account."""
     return _encode(_multiply(_secret(password)[0], _BASE))
 
 
 def sign(password: bytes, message: bytes) -> bytes:
-    """The 64-byte signature of the server's 32 random bytes."""
+    """Return the 64-byte signature of the server's 32 random bytes."""
     scalar, prefix = _secret(password)
     nonce = _hash_int(prefix, message)
     commitment = _encode(_multiply(nonce, _BASE))
@@ -85,17 +85,17 @@ def sign(password: bytes, message: bytes) -> bytes:
 
 
 def verify(response: bytes, message: bytes, password: bytes) -> bool:
-    """The server's side: whether a signature proves the password."""
+    """Return whether a signature proves the password (server's side)."""
     return response == sign(password, message)
 
 
 class Ed25519Client(ClientPlugin):
-    """Client side."""
+    """Client side of client_ed25519."""
 
     name = "client_ed25519"
 
     def begin(self, scramble: bytes) -> bytes:
-        """The signature."""
+        """Sign the server's random bytes and return the signature."""
         if len(scramble) < 32:
             raise MalformedPacketError(
                 f"client_ed25519: the server sent {len(scramble)} random bytes, not 32"
@@ -103,6 +103,6 @@ class Ed25519Client(ClientPlugin):
         return sign(self._credentials.password, scramble[:32])
 
     def password_hash(self) -> bytes:
-        """The public key, 32 bytes."""
+        """Return the 32-byte public key; empty without a password."""
         password = self._credentials.password
         return public_key(password) if password else b""

@@ -16,7 +16,7 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 
 def scramble_native(password: bytes, scramble: bytes) -> bytes:
-    """SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password))); nothing for no password."""
+    """Compute SHA1(password) XOR SHA1(scramble + SHA1(SHA1(password))); empty for no password."""
     if not password:
         return b""
     stage1 = _sha1(password)
@@ -24,20 +24,20 @@ def scramble_native(password: bytes, scramble: bytes) -> bytes:
 
 
 def verify_native(response: bytes, scramble: bytes, password: bytes) -> bool:
-    """The server's side: whether a response proves the password."""
+    """Return whether a response proves the password (server's side)."""
     return response == scramble_native(password, scramble)
 
 
 class NativePasswordClient(ClientPlugin):
-    """Client side."""
+    """Client side of mysql_native_password."""
 
     name = "mysql_native_password"
 
     def begin(self, scramble: bytes) -> bytes:
-        """The 20-byte response."""
+        """Return the 20-byte response; empty without a password."""
         return scramble_native(self._credentials.password, scramble)
 
     def password_hash(self) -> bytes:
-        """SHA1(SHA1(password)), 20 bytes."""
+        """Return SHA1(SHA1(password)), 20 bytes; empty without a password."""
         password = self._credentials.password
         return _sha1(_sha1(password)) if password else b""

@@ -1,8 +1,8 @@
-"""parsec (MariaDB >= 11.6): Ed25519 with a key that PBKDF2 makes of password and salt.
+"""parsec (MariaDB >= 11.6): Ed25519 with a key that PBKDF2 derives from password and salt.
 
-After the server's 32 random bytes the client sends an empty packet; the server answers with ``P``,
-the iteration factor (1) and the account's salt (18); the client with 32 random bytes of its own
-and the signature (64) of both.
+After the server's 32 random bytes the client sends an empty packet. The server answers with ``P``,
+the iteration factor (1 byte) and the account's salt (18). The client then sends 32 random bytes of
+its own and the signature (64) of both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCRAMBLE_SIZE = 32
 SALT_SIZE = 18
 SIGNATURE_SIZE = 64
 MAX_FACTOR = 10
-"""1024 << factor iterations; a server could otherwise keep us busy for hours."""
+"""Largest factor of 1024 << factor iterations: a larger one would keep us busy for hours."""
 
 _ALGORITHM = b"P"
 
@@ -31,7 +31,7 @@ def _seed(password: bytes, factor: int, salt: bytes) -> bytes:
 
 
 def sign(password: bytes, factor: int, salt: bytes, message: bytes) -> bytes:
-    """The signature of a message with the account's key."""
+    """Sign a message with the account's key and return the signature."""
     return _key(password, factor, salt).sign(message)
 
 
@@ -42,12 +42,12 @@ def _key(password: bytes, factor: int, salt: bytes) -> Ed25519PrivateKey:
 
 
 def parameters(factor: int, salt: bytes) -> bytes:
-    """The server's second packet."""
+    """Build the server's second packet: iteration factor and salt."""
     return _ALGORITHM + bytes((factor,)) + salt
 
 
 def verify(response: bytes, scramble: bytes, password: bytes, factor: int, salt: bytes) -> bool:
-    """The server's side: whether the client's last packet proves the password."""
+    """Return whether the client's last packet proves the password (server's side)."""
     if len(response) != SCRAMBLE_SIZE + SIGNATURE_SIZE:
         return False
     client, signature = response[:SCRAMBLE_SIZE], response[SCRAMBLE_SIZE:]
@@ -55,7 +55,7 @@ def verify(response: bytes, scramble: bytes, password: bytes, factor: int, salt:
 
 
 class ParsecClient(ClientPlugin):
-    """Client side."""
+    """Client side of parsec."""
 
     name = "parsec"
 
@@ -65,7 +65,7 @@ class ParsecClient(ClientPlugin):
         self._parameters = b""
 
     def begin(self, scramble: bytes) -> bytes:
-        """The empty packet that asks for the salt."""
+        """Return the empty packet that asks for the salt."""
         if len(scramble) < SCRAMBLE_SIZE:
             raise MalformedPacketError(
                 f"parsec: the server sent {len(scramble)} random bytes, not {SCRAMBLE_SIZE}"
@@ -74,7 +74,7 @@ class ParsecClient(ClientPlugin):
         return b""
 
     def more(self, data: bytes) -> bytes | None:
-        """The signature."""
+        """Return 32 random bytes and the signature, in answer to the salt packet."""
         if self._parameters:
             return super().more(data)
         if data[:1] != _ALGORITHM or len(data) != 2 + SALT_SIZE or data[1] > MAX_FACTOR:
@@ -85,7 +85,7 @@ class ParsecClient(ClientPlugin):
         return client + sign(self._credentials.password, data[1], data[2:], message)
 
     def password_hash(self) -> bytes:
-        """The server's salt packet and the public key, 52 bytes."""
+        """Return the server's salt packet and the public key, 52 bytes; empty without a password."""
         password, data = self._credentials.password, self._parameters
         if not password or not data:
             return b""

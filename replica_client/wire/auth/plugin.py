@@ -1,4 +1,4 @@
-"""What every authentication plugin's client side offers, and what it is given."""
+"""The interface of an authentication plugin's client side, and its input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_client.wire.auth.certificate_proof import fingerprint_of
 
 
 class UnverifiedPassword(StrEnum):
-    """Who gets the password itself inside TLS when nothing proved whose certificate it is.
+    """Policy for sending the password itself inside TLS to an unverified server.
 
     ``never``: nobody; ``caching_sha2``: a server that asks for caching_sha2_password's full
     authentication, as MySQL's own client does; ``any``: also mysql_clear_password, dialog and
@@ -25,7 +25,7 @@ class UnverifiedPassword(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a plugin may use.
+    """The password and connection facts that a plugin may use.
 
     Attributes:
         password: UTF-8 bytes.
@@ -64,7 +64,7 @@ class ClientPlugin:
         self.exposed = False
 
     def begin(self, scramble: bytes) -> bytes:
-        """The first answer to the server's random bytes.
+        """Return the first answer to the server's random bytes.
 
         Raises:
             ProtocolError: the server's data cannot be this plugin's, or answering would give the
@@ -73,7 +73,7 @@ class ClientPlugin:
         raise NotImplementedError
 
     def more(self, data: bytes) -> bytes | None:
-        """The answer to an AuthMoreData packet; None: nothing is to be sent.
+        """Return the answer to an AuthMoreData packet; None when nothing is to be sent.
 
         Raises:
             ProtocolError: as :meth:`begin`.
@@ -81,11 +81,11 @@ class ClientPlugin:
         raise UnexpectedPacketError(f"unexpected data from the server during {self.name}")
 
     def password_hash(self) -> bytes:
-        """What the server keeps of the password, to prove its certificate with; or nothing."""
+        """Return the password as the server stores it, for the proof of a certificate; or nothing."""
         return b""
 
     def _clear_password(self) -> bytes:
-        """The NUL-ended password, for a server that may see it.
+        """Return the NUL-terminated password if the server may see it.
 
         Raises:
             UnexpectedPacketError: it may not.

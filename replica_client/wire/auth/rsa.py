@@ -1,4 +1,4 @@
-"""Passwords under the server's RSA key, as caching_sha2_password and sha256_password send them."""
+"""Passwords encrypted for the server's RSA key, for caching_sha2_password and sha256_password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _masked(data: bytes, scramble: bytes) -> bytes:
 
 
 def encrypt_password(password: bytes, scramble: bytes, public_key: bytes) -> bytes:
-    """The NUL-ended password, masked with the scramble, under RSA-OAEP (SHA-1).
+    """Encrypt the NUL-terminated password, masked with the scramble, by RSA-OAEP (SHA-1).
 
     Args:
         password: in clear text.
@@ -46,7 +46,7 @@ def encrypt_password(password: bytes, scramble: bytes, public_key: bytes) -> byt
 
 
 def decrypt_password(data: bytes, scramble: bytes, private_key: RSAPrivateKey) -> bytes | None:
-    """The server's side: the password without its NUL; None when it cannot be decrypted."""
+    """Decrypt a password without its NUL (server's side); return None if that fails."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding
 

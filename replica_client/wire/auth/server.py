@@ -1,4 +1,4 @@
-"""The server's side of logging in."""
+"""The server's side of the login."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SERVER_PLUGINS = (
 """Plugins that :class:`ServerLogin` can ask for."""
 
 DIALOG_QUESTION = b"\x04Password: "
-"""What dialog asks: a hidden answer is wanted."""
+"""dialog's question: asks for a hidden answer."""
 
 
 @dataclass(slots=True)
 class ServerLogin:
-    """Checks one client's proof of a password.
+    """Check of one client's proof of a password.
 
     Attributes:
         plugin: the account's plugin.
@@ -53,7 +53,7 @@ class ServerLogin:
     _waiting: str = ""
 
     def receive(self, data: bytes) -> bytes | bool:
-        """Take the client's bytes.
+        """Take the client's bytes and return the verdict or the next packet.
 
         Returns:
             True or False: the password was right or wrong; bytes: a payload to send, after which
@@ -75,7 +75,7 @@ class ServerLogin:
 
     @property
     def _clear(self) -> bytes:
-        """For plugins whose stored form this package does not write."""
+        """The password in clear, for plugins whose stored form this package does not write."""
         if not isinstance(self.password, ClearPassword):
             raise TypeError(f"{self.plugin} needs the password itself")
         return self.password.password
@@ -91,7 +91,7 @@ class ServerLogin:
         return self._is_encrypted(data)
 
     def _parsec(self, data: bytes) -> bytes | bool:
-        # A fixed salt: nobody stores it, and each login has random bytes of both sides.
+        # A fixed salt is enough: nobody stores it, and each login has random bytes of both sides.
         salt = b"replica_client".ljust(parsec.SALT_SIZE, b".")
         if not self._waiting:
             self._waiting = "signature"
@@ -106,7 +106,7 @@ class ServerLogin:
         if self.password.is_empty:
             return not data
         cached = self.cached and self.password.is_cached
-        # A response that cannot be checked yet is followed by the password itself.
+        # If a response cannot be checked yet, the client sends the password itself next.
         proved = self.password.proves_sha2(data, self.scramble)
         if not proved and (cached or (data and self.password.is_cached)):
             return False
@@ -133,5 +133,5 @@ class ServerLogin:
 
 
 def is_final(payload: bytes) -> bool:
-    """Whether an answer of :meth:`ServerLogin.receive` already means success."""
+    """Return whether an answer of :meth:`ServerLogin.receive` already means success."""
     return payload == AuthMoreData(caching_sha2.FAST_AUTH_SUCCEEDED).encode()

@@ -1,7 +1,7 @@
-"""sha256_password: the clear password inside TLS, otherwise under the server's RSA key.
+"""sha256_password: the clear password inside TLS, otherwise encrypted for the server's RSA key.
 
-Also over a Unix socket, which caching_sha2_password takes for safe, servers want the RSA key; nobody
-can put another key in between there.
+Servers require the RSA key also over a Unix socket, which caching_sha2_password considers safe;
+nobody can insert another key there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REQUEST_PUBLIC_KEY = b"\x01"
 
 
 class Sha256Client(ClientPlugin):
-    """Client side."""
+    """Client side of sha256_password."""
 
     name = "sha256_password"
 
@@ -24,7 +24,7 @@ class Sha256Client(ClientPlugin):
         self._key_asked = False
 
     def begin(self, scramble: bytes) -> bytes:
-        """The password, or the request for the key."""
+        """Return the password, in clear or encrypted, or the request for the key."""
         credentials = self._credentials
         self._scramble = scramble[:20]
         if not credentials.password:
@@ -44,7 +44,7 @@ class Sha256Client(ClientPlugin):
         return REQUEST_PUBLIC_KEY
 
     def more(self, data: bytes) -> bytes | None:
-        """The password under the key that just arrived."""
+        """Return the password encrypted for the key that just arrived."""
         if not self._key_asked:
             return super().more(data)
         self._key_asked = False

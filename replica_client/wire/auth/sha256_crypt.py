@@ -1,5 +1,8 @@
 """SHA-256 crypt, the hash in which MySQL stores passwords of caching_sha2_password.
 
+From: "Unix crypt using SHA-256 and SHA-512" (Ulrich Drepper). MySQL's form differs only in the
+salt: 20 bytes of any value instead of 16 characters.
+
 From: "Unix crypt using SHA-256 and SHA-512" (Ulrich Drepper). MySQL's form differs in the salt alone: 20 bytes of
 any value instead of 16 characters.
 """
@@ -12,9 +15,10 @@ from typing import Final
 _ALPHABET: Final = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SIZE: Final = 32
 MAX_PASSWORD_SIZE: Final = 256
-"""Bytes; MySQL takes no longer ones, and the work grows with the square of the size."""
+"""In bytes; MySQL accepts no longer passwords, and the work grows with the square of the size."""
 
-# The order in which the digest's bytes are written, three for four characters, and the last two.
+# The order in which the digest's bytes are written: three bytes as four characters, and the last
+# two.
 _TRIPLES: Final = tuple(
     tuple(group)
     for group in (
@@ -25,7 +29,7 @@ _TRIPLES: Final = tuple(
 
 
 def sha256_crypt(password: bytes, salt: bytes, rounds: int) -> bytes:
-    """The 43 characters for a password; nothing for one that is longer than any may be."""
+    """Return the hash of a password, 43 characters; empty when the password is too long."""
     if len(password) > MAX_PASSWORD_SIZE:
         return b""
     size = len(password)

@@ -1,4 +1,4 @@
-"""Passwords as a server keeps them: what proves that a client knows one, without the password itself where possible.
+"""Passwords as a server stores them, to check a client's proof, if possible without the password.
 
 | plugin | kept | shown by MySQL as |
 |---|---|---|
@@ -29,12 +29,12 @@ _CRYPT_SIZE: Final = 43
 
 
 class StoredPassword:
-    """What a server knows of an account's password."""
+    """A server's knowledge of an account's password."""
 
     __slots__ = ()
 
     is_cached = True
-    """caching_sha2_password: the fast path can be taken."""
+    """caching_sha2_password: whether the fast path can be taken."""
 
     @property
     def is_empty(self) -> bool:
@@ -42,31 +42,31 @@ class StoredPassword:
         return False
 
     def proves_native(self, response: bytes, scramble: bytes) -> bool:
-        """Whether a response of mysql_native_password is right."""
+        """Return whether a response of mysql_native_password is right."""
         return False
 
     def proves_sha2(self, response: bytes, scramble: bytes) -> bool:
-        """Whether a response of caching_sha2_password's fast path is right."""
+        """Return whether a response of caching_sha2_password's fast path is right."""
         return False
 
     def is_password(self, clear: bytes) -> bool:
-        """Whether this is the password."""
+        """Return whether ``clear`` is the password."""
         return False
 
     def is_same(self, other: StoredPassword) -> bool:
-        """Whether another one was made from the same password or hash."""
+        """Return whether another object was made from the same password or hash."""
         return self is other
 
     def decoy(self) -> StoredPassword:
-        """Return a password of the same form and cost that nobody knows."""
+        """Return an unknown password of the same form and cost."""
         return ClearPassword(secrets.token_bytes(_DECOY_SIZE))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"  # never what it holds
+        return f"<{type(self).__name__}>"  # never the secret
 
 
 class ClearPassword(StoredPassword):
-    """The password itself; every plugin works with it."""
+    """The password itself; works with every plugin."""
 
     __slots__ = ("password",)
 
@@ -79,24 +79,24 @@ class ClearPassword(StoredPassword):
         return not self.password
 
     def proves_native(self, response: bytes, scramble: bytes) -> bool:
-        """Whether a response of mysql_native_password is right."""
+        """Return whether a response of mysql_native_password is right."""
         return verify_native(response, scramble, self.password)
 
     def proves_sha2(self, response: bytes, scramble: bytes) -> bool:
-        """Whether a response of caching_sha2_password's fast path is right."""
+        """Return whether a response of caching_sha2_password's fast path is right."""
         return verify_sha2(response, scramble, self.password)
 
     def is_password(self, clear: bytes) -> bool:
-        """Whether this is the password."""
+        """Return whether ``clear`` is the password."""
         return hmac.compare_digest(clear, self.password)
 
     def is_same(self, other: StoredPassword) -> bool:
-        """Whether the other is this password, too."""
+        """Return whether another object holds the same clear password."""
         return isinstance(other, ClearPassword) and other.password == self.password
 
 
 class NativeVerifier(StoredPassword):
-    """SHA1(SHA1(password)): for mysql_native_password."""
+    """SHA1(SHA1(password)), for mysql_native_password."""
 
     __slots__ = ("_stage2",)
 
@@ -105,12 +105,12 @@ class NativeVerifier(StoredPassword):
 
     @classmethod
     def of(cls, password: bytes) -> NativeVerifier:
-        """The verifier of a password that is not empty."""
+        """Create the verifier of a password that is not empty."""
         return cls(_sha1(_sha1(password)))
 
     @classmethod
     def parse(cls, text: str) -> NativeVerifier:
-        """From ``*94BDCEBE…``, as ``mysql.user`` has it.
+        """Parse ``*94BDCEBE…``, the form in ``mysql.user``.
 
         Raises:
             ValueError: it is not of that form.
@@ -121,7 +121,7 @@ class NativeVerifier(StoredPassword):
         return cls(bytes.fromhex(match[1]))
 
     def proves_native(self, response: bytes, scramble: bytes) -> bool:
-        """Whether SHA1(response XOR SHA1(scramble + stage2)) is stage2."""
+        """Return whether SHA1(response XOR SHA1(scramble + stage2)) is stage2."""
         if len(response) != len(self._stage2):
             return False
         mask = _sha1(scramble[:_SALT_SIZE] + self._stage2)
@@ -129,15 +129,15 @@ class NativeVerifier(StoredPassword):
         return hmac.compare_digest(_sha1(stage1), self._stage2)
 
     def is_password(self, clear: bytes) -> bool:
-        """Whether this is the password."""
+        """Return whether ``clear`` is the password."""
         return hmac.compare_digest(_sha1(_sha1(clear)), self._stage2)
 
     def is_same(self, other: StoredPassword) -> bool:
-        """Whether the other has this hash, too."""
+        """Return whether another verifier has the same hash."""
         return isinstance(other, NativeVerifier) and other._stage2 == self._stage2
 
     def decoy(self) -> StoredPassword:
-        """Return a hash of no password."""
+        """Return a random hash, which no known password has."""
         return NativeVerifier(secrets.token_bytes(_SALT_SIZE))
 
 
@@ -155,12 +155,12 @@ class Sha2Verifier(StoredPassword):
 
     @classmethod
     def of(cls, password: bytes) -> Sha2Verifier:
-        """The verifier of a password that is not empty."""
+        """Create the verifier of a password that is not empty."""
         return cls(_sha256(_sha256(password)))
 
     @classmethod
     def parse(cls, data: bytes) -> Sha2Verifier:
-        """From ``$A$005$…``, as ``mysql.user`` has it; the salt may hold any bytes.
+        """Parse ``$A$005$…``, the form in ``mysql.user``; the salt may hold any bytes.
 
         Raises:
             ValueError: it is not of that form.
@@ -179,7 +179,7 @@ class Sha2Verifier(StoredPassword):
         return bool(self._stage2)
 
     def proves_sha2(self, response: bytes, scramble: bytes) -> bool:
-        """Whether SHA256(response XOR SHA256(stage2 + scramble)) is stage2."""
+        """Return whether SHA256(response XOR SHA256(stage2 + scramble)) is stage2."""
         if len(response) != hashlib.sha256().digest_size or not self._stage2:
             return False
         mask = _sha256(self._stage2 + scramble[:_SALT_SIZE])
@@ -187,7 +187,7 @@ class Sha2Verifier(StoredPassword):
         return hmac.compare_digest(_sha256(stage1), self._stage2)
 
     def is_password(self, clear: bytes) -> bool:
-        """Whether this is the password; takes some milliseconds the first time."""
+        """Return whether ``clear`` is the password; takes some milliseconds the first time."""
         stage2 = _sha256(_sha256(clear))
         if self._stage2:
             return hmac.compare_digest(stage2, self._stage2)
@@ -200,7 +200,7 @@ class Sha2Verifier(StoredPassword):
         return True
 
     def is_same(self, other: StoredPassword) -> bool:
-        """Whether the other was made from this hash, or from the same password."""
+        """Return whether another verifier was made from the same hash or password."""
         if not isinstance(other, Sha2Verifier):
             return False
         if self._crypt is not None or other._crypt is not None:
@@ -208,7 +208,7 @@ class Sha2Verifier(StoredPassword):
         return self._stage2 == other._stage2
 
     def decoy(self) -> StoredPassword:
-        """Return a hash of no password, as costly as this one is now."""
+        """Return a random hash that is as costly to check as this one is now."""
         if self._stage2 or self._crypt is None:
             return Sha2Verifier(secrets.token_bytes(_DECOY_SIZE))
         rounds, _, _ = self._crypt
@@ -218,7 +218,10 @@ class Sha2Verifier(StoredPassword):
 
 
 def stored_password(plugin: str, password: bytes) -> StoredPassword:
-    """What to keep of a password for an account of a plugin; the password itself where it needs that."""
+    """Return the stored form of a password for an account's plugin.
+
+    That is the password itself for plugins that need it.
+    """
     if password and plugin == "mysql_native_password":
         return NativeVerifier.of(password)
     if password and plugin == "caching_sha2_password":
