@@ -53,15 +53,15 @@ class ChangedKeys:
             self._unknown = start
 
     def altered(self, since: LogPosition) -> bool:
-        """Return whether DDL in a transaction at or after `since` altered or dropped the table."""
+        """Return whether DDL in a transaction at or after ``since`` altered or dropped the table."""
         return self._altered is not None and self._altered >= since
 
     def changed(self, low: LogPosition) -> Container[Key]:
-        """Return the keys of rows changed by transactions that begin at or after `low`."""
+        """Return the keys of rows changed by transactions that begin at or after ``low``."""
         return {key for key, at in self._keys.items() if at >= low}
 
     def is_unknown(self, low: LogPosition, keys: Iterable[Key]) -> bool:
-        """Return whether the stream may lack the full image of some of these rows since `low`."""
+        """Return whether the stream may lack the full image of some of these rows since ``low``."""
         if self._unknown is not None and self._unknown >= low:
             return True
         return bool(self._partial) and any(

@@ -76,9 +76,8 @@ def limits_of(config: RouteConfig) -> BatchLimits:
 def pause_behind(spent: float, seconds: float) -> float:
     """Return the seconds between the end of a commit and the next one.
 
-    A change that arrives when a commit begins is committed by the next one, `seconds` later. If
-    commits
-    are slow, the pause is as long as a commit, but at most `seconds`.
+    A change that arrives when a commit begins is committed by the next one, ``seconds`` later. If
+    commits are slow, the pause is as long as a commit, but at most ``seconds``.
 
     Args:
         spent: duration of a commit.
@@ -91,8 +90,7 @@ class Delivery:
     """A pipeline that writes transactions to a sink in order and commits them in batches.
 
     One task reads and writes, another commits when time has passed; they take turns. An error of
-    one
-    ends both, but never in the middle of the other's work.
+    one ends both, but never in the middle of the other's work.
 
     Args:
         stream: open.
@@ -108,8 +106,7 @@ class Delivery:
         fence: called before each commit; raises if another process took over.
         remember: called with each committed position.
         whole_log: whether the stream delivers every transaction, so that a position may be saved
-            before
-            the first one came; False while a start by time skips some.
+            before the first one came; False while a start by time skips some.
     """
 
     def __init__(
@@ -210,7 +207,7 @@ class Delivery:
                 del group  # free its rows while the next group is awaited
 
     async def _take_next(self, group: TransactionGroup, at: int) -> int:
-        """Take transaction `at`, or several from there on; return the number of the next one."""
+        """Take transaction ``at``, or several from there on; return the number of the next one."""
         if group.ordinary and self._is_at_ease():
             try:
                 tally = GroupTally.of(group, self._counter)
@@ -317,7 +314,7 @@ class Delivery:
     # Rows of a snapshot.
 
     async def _write_snapshot(self, snapshot: RunningSnapshot, reached: Position) -> None:
-        """Write and commit a snapshot chunk that is due at the position `reached`."""
+        """Write and commit a snapshot chunk that is due at the position ``reached``."""
         if not snapshot.is_due(reached):
             return
         if self._last is not None:

@@ -105,7 +105,7 @@ class FirstCopies:
             return await self._wanted(connection)
 
     def sources(self, name: TableName) -> Sequence[TableName]:
-        """Return the source's tables that become the table `name`; call :meth:`wanted` first."""
+        """Return the source's tables that become the table ``name``; call :meth:`wanted` first."""
         return self._sources.get(name, [name])
 
     async def _wanted(self, connection: SourceConnection) -> list[TableName]:

@@ -376,8 +376,7 @@ class Observation:
         """Whether the sink has committed everything that is known of the source.
 
         Nothing was written since the last commit, nothing is queued, and the source had no more at
-        the
-        last look, which includes events that are still in the network.
+        the last look, which includes events that are still in the network.
         """
         streams = self.shown_state is RouteState.STREAMING and not self._oldest
         return streams and not self.queued and (self.end is None or self._has(self.end))
@@ -399,8 +398,7 @@ class Observation:
         """Return the age of the oldest change of the source that is not committed in the sink.
 
         0 when there is none. The source's clock is used if known, so that a jump of ours has no
-        effect.
-        Without a stream this is an upper bound, as of the last look at the source.
+        effect. Without a stream this is an upper bound, as of the last look at the source.
         """
         now = self._clock()
         if self._oldest:

@@ -3,9 +3,7 @@
 ``shop.position``                     a file; a directory is all position files in it
 ``positions.sqlite#shop.lake``        a row of an SQLite database
 ``mysql://user@host/meta#shop.lake``  a row of a table in a server
-``shop.toml#shop.lake``               the sink of a daemon's configuration, also if the sink keeps
-the
-                                      position with its data; without ``#`` all of its sinks
+``shop.toml#shop.lake``               the sink of a configuration; without ``#`` all of its sinks
 """
 
 from __future__ import annotations
@@ -110,8 +108,7 @@ class RouteKeeper:
 
         Args:
             number: identity of the other owner, or the beginning of it; empty: the only owner with
-                common
-                tables.
+                common tables.
 
         Returns:
             The other owner.

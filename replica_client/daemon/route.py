@@ -98,10 +98,8 @@ class Route:
     """A source followed for one sink, without end.
 
     Every failure closes stream and sink; both are opened again, and uncommitted changes are
-    delivered
-    again. An unavailable server or a full disk is waited for. Errors that need an operator are
-    retried
-    too, less often, so that the route resumes once the operator has acted.
+    delivered again. An unavailable server or a full disk is waited for. Errors that need an
+    operator are retried too, less often, so that the route resumes once the operator has acted.
 
     Args:
         config: the source and the sink.

@@ -1,8 +1,7 @@
 """A service's memory of a sink, in its state directory: identity, first start, and last commit.
 
 With it, a destination that lost its position is not taken for a new one. A first run begins where
-the service was
-started, even while the destination is unavailable.
+the service was started, even while the destination is unavailable.
 """
 
 from __future__ import annotations

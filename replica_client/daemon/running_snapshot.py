@@ -2,15 +2,12 @@
 
 A chunk is read in one state of its table, between two positions of the binlog
 (:mod:`replica_client.snapshot.watermarks`). Its rows are written at the first transaction end after
-both, without
-those that the stream changed meanwhile: the sink already has a newer image of these. The source is
-only read, and no
-row of the sink is ever replaced by an older one. The sink commits a chunk together with the
-snapshot's progress.
+both, without those that the stream changed meanwhile: the sink already has a newer image of these.
+The source is only read, and no row of the sink is ever replaced by an older one. The sink commits a
+chunk together with the snapshot's progress.
 
 Rows without a visible key cannot be told apart. Such a table is one chunk, and the stream waits
-while it is read; it
-is read again if it changes between the two positions.
+while it is read; it is read again if it changes between the two positions.
 """
 
 from __future__ import annotations
@@ -172,7 +169,7 @@ class RunningSnapshot:
         return self._plan.all_tables and self._plan.selection.wants(*name)
 
     def is_due(self, position: Position) -> bool:
-        """Return whether a chunk is due once everything before `position` is written."""
+        """Return whether a chunk is due once everything before ``position`` is written."""
         chunk = self._ready
         if chunk is None or not self._sink.takes_snapshot:
             return False

@@ -91,7 +91,7 @@ class SnapshotChunk:
 async def next_range(
     connection: SourceConnection, view: SnapshotView, one: TableProgress, rows: int
 ) -> KeyRange:
-    """Return the next range of a table: of about `rows` rows, or all rows if there is no key.
+    """Return the next range of a table: of about ``rows`` rows, or all rows if there is no key.
 
     Raises:
         ServerError: the source refuses.

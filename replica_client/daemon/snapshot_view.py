@@ -83,11 +83,11 @@ class SnapshotView:
         return [make([row[at] for at in self._indexes]) for row in rows]
 
     def prefilter(self, wanted: Condition) -> str:
-        """Return an SQL condition that only excludes rows that do not meet `wanted`; may be empty.
+        """Return an SQL condition that excludes only rows that do not meet ``wanted``.
 
         It includes only tests that the server answers as :mod:`replica_client.rows.conditions`
-        does: on numbers, and
-        on columns that no transform changes. The returned rows are tested again.
+        does: on numbers, and on columns that no transform changes. The returned rows are tested
+        again.
         """
         return exact_sql(wanted, self._numbers()) or ""
 

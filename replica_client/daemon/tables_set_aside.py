@@ -1,8 +1,8 @@
 """Tables that a sink cannot continue with: left out while its other tables go on.
 
 They are part of the sink's checkpoint: saved with the position, and in one transaction with the
-data if the sink has
-transactions. A new copy of a table takes it back; DROP TABLE on the source forgets it.
+data if the sink has transactions. A new copy of a table takes it back; DROP TABLE on the source
+forgets it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Metrics and traces sent to a collector by OTLP over HTTP; needs the extra ``otlp``.
 
 Metrics are those of ``/metrics``, by the same names. Each commit of a sink is a span ``commit``,
-each failure a span
-``failure``. The SDK takes other settings, such as headers and samplers, from its environment
-variables
-(``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER`` …).
+each failure a span ``failure``. The SDK takes other settings, such as headers and samplers, from
+its environment variables (``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER`` …).
 """
 
 from __future__ import annotations

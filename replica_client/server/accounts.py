@@ -76,7 +76,7 @@ class Accounts:
         return made
 
     def is_same(self, others: Accounts, user: str) -> bool:
-        """Return whether the account `user` has the same login in `others`."""
+        """Return whether the account ``user`` has the same login in ``others``."""
         one, other = self.by_name.get(user), others.by_name.get(user)
         if one is None or other is None:
             return False

@@ -419,8 +419,7 @@ class BinlogServer:
 
         With too many logins at once, from one address or in total, the oldest silent one is ended.
         So a flood of silent connections does not keep out clients that log in at once. Refused
-        logins
-        stay until they are answered: new logins cannot shorten their delay.
+        logins stay until they are answered: new logins cannot shorten their delay.
         """
         peer = session.network
         logins = [(one, task) for one, task in self._sessions.values() if not one.user]

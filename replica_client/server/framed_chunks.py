@@ -52,7 +52,7 @@ class FramedChunks:
         self._data = b""
 
     def get(self, file: ServedFile, position: int, sequence: int) -> Chunk:
-        """Return the chunk that begins at a position, its first packet numbered `sequence`."""
+        """Return the chunk that begins at a position, its first packet numbered ``sequence``."""
         whole = self._chunk_size
         end = min(file.size, ((position + whole // 2) // whole + 1) * whole)
         key = (file, position, end, sequence)

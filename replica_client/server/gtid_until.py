@@ -36,7 +36,7 @@ class GtidUntil:
         """Whether the dump is to end here."""
 
     def passes_over(self, gtid: MariadbGtid) -> bool:
-        """Return whether to skip the group that `gtid` begins; record when its domain is complete."""
+        """Return whether to skip the group that a GTID begins; note when its domain is complete."""
         last = self._left.get(gtid.domain_id)
         if last is None:
             return True

@@ -289,8 +289,7 @@ class DumpSender:
         """Queue a heartbeat.
 
         A client follows a ROTATE event at once, even if the next file is not here yet. A heartbeat
-        that
-        names another file than the client's stops a MySQL replica for good (MY-013118).
+        that names another file than the client's stops a MySQL replica for good (MY-013118).
         """
         following = file.next_file
         if following is None:

@@ -145,7 +145,7 @@ class ServedFile:
         self._extra += data
 
     def cut(self, size: int) -> None:
-        """Serve at most `size` bytes of the file."""
+        """Serve at most ``size`` bytes of the file."""
         self._limit = size
         self._base_size = min(self._base_size, size)
         self._headers.clear()
@@ -286,9 +286,8 @@ class ServedFile:
         """Return the format description as a source sends it.
 
         The IN_USE flag is cleared. In the middle of a file the event is artificial:
-        ``next_position``
-        and the creation time are 0, so that a replica does not take it for the start of a new
-        server.
+        ``next_position`` and the creation time are 0, so that a replica does not take it for the
+        start of a new server.
         """
         decoder = BinlogDecoder(file=self.name)
         event = decoder.decode(self.description, FIRST_EVENT)

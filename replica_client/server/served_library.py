@@ -156,7 +156,7 @@ class BinlogLibrary:
         return next((file for file in self.files if file.name == name), None)
 
     def after(self, file: ServedFile) -> ServedFile | None:
-        """Return the file after `file`; None for the last one.
+        """Return the file after ``file``; None for the last one.
 
         Raises:
             ServerError: the file was purged, and so was the one after it.
@@ -182,8 +182,7 @@ class BinlogLibrary:
         """Look on disk for new files and files that grew; return whether there are any.
 
         New files are looked for in the directories that the library was made of. A file whose head
-        is
-        not yet written is found by a later call.
+        is not yet written is found by a later call.
         """
         changed = self.files[-1].grow()
         known = {file.name for file in self.files}
@@ -256,7 +255,7 @@ class BinlogLibrary:
         )
 
     def purge_to(self, name: str) -> None:
-        """Remove the files before the file `name`.
+        """Remove the files before the file ``name``.
 
         Raises:
             ConfigError: there is no such file.

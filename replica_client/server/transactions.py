@@ -94,7 +94,7 @@ class Transactions:
         return self._mariadb if self._mysql is None else self._mysql.snapshot()
 
     def count_some(self, limit: int | None = None) -> bool:
-        """Count the next piece, at most up to `limit`; return False if no whole event is left."""
+        """Count the next piece, at most up to ``limit``; return False if no whole event is left."""
         data = self._file.read(self._position, _PIECE_SIZE)
         starts, size = find_events(data, _TABLE)
         if not size:
@@ -188,7 +188,7 @@ class Transactions:
         return (self._starts[low - 1], self._before[low - 1]) if low else (FIRST_EVENT, None)
 
     def all_counted_are_before(self, position: int, have: GtidSet | MariadbGtidSet) -> bool:
-        """Return whether the transactions before `position` include all that the client has."""
+        """Return whether the transactions before ``position`` include all that the client has."""
         return self._position <= position and _is_part(have, self.counted())
 
 

@@ -94,7 +94,12 @@ class Clients:
         )
 
     def forget(self, seconds: float, most: int) -> None:
-        """Drop clients not seen for `seconds`, and all but the `most` latest ones of each account."""
+        """Drop clients that are too old or too many.
+
+        Args:
+            seconds: drop clients that were not seen for so long.
+            most: keep so many of each account, those seen last.
+        """
         oldest = time.time() - seconds
         counts: dict[str, int] = {}
         kept: dict[str, KnownClient] = {}

@@ -144,8 +144,7 @@ class Upstream:
         """Follow the source until cancelled.
 
         Once there is something to serve, no error of the source and no full disk ends the relay: it
-        reports
-        the error, serves the files it has, and tries again.
+        reports the error, serves the files it has, and tries again.
 
         Raises:
             BackupError: the source does not continue the kept files, and there is nothing to serve.
@@ -233,8 +232,7 @@ class Upstream:
         """Return once the source no longer has the position that it sent.
 
         After a RESET, a source leaves a waiting dump connected; the next connection reports the
-        error.
-        A source that grows is not asked.
+        error. A source that grows is not asked.
         """
         before: tuple[str, int] | None = None
         while True:
