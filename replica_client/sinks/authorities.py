@@ -1,4 +1,4 @@
-"""Whose certificates a sink trusts."""
+"""TLS contexts that trust the authorities of a given file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from replica_client.errors import ConfigError
 
 
 def trusting(ca: str, what: str) -> ssl.SSLContext:
-    """TLS that trusts the authorities of a file.
+    """Return a TLS context that trusts the authorities in a file.
 
     Args:
-        ca: the file, PEM.
-        what: the option, for messages.
+        ca: path of the PEM file.
+        what: name of the option, for error messages.
 
     Raises:
-        ConfigError: the file cannot be read, or has no certificates; names the option.
+        ConfigError: the file cannot be read, or has no certificates; the message names the option.
     """
     try:
         return ssl.create_default_context(cafile=ca)

@@ -1,8 +1,10 @@
-"""Requests by HTTP whose answers are bounded in bytes and time: what every sink and exporter sends goes through here.
+"""HTTP requests whose answers are bounded in bytes and time.
 
-A receiver is not trusted with the memory and the time of the service. An answer is not decompressed: none is asked for
-that is, and one that is all the same is refused. No more than a limit is read of it. One deadline holds for the whole
-request, from the connection to the last byte, so that a receiver cannot keep it alive with a byte now and then.
+Every sink and exporter sends its requests through this module. A receiver must not exhaust the
+memory or the time of the service. Requests ask for uncompressed answers, and a compressed answer is
+refused. At most ``limit`` bytes of a body are read. One deadline covers the whole request, from the
+connection to the last byte, so that a receiver cannot keep a request alive by sending a byte now
+and then.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import Any, Final
 import httpx
 
 SHORT_ANSWER: Final = 16 << 10
-"""Bytes that are read of an answer which only matters by its status."""
+"""Maximum bytes read of an answer of which only the status matters."""
 LONG_ANSWER: Final = 256 << 20
-"""Bytes of an answer that holds rows or documents, at most."""
+"""Maximum bytes of an answer that holds rows or documents."""
 _IDENTITY: Final = ("", "identity")
 
 
@@ -29,17 +31,18 @@ async def exchange(
     limit: int = SHORT_ANSWER,
     whole: bool = False,
 ) -> httpx.Response:
-    """Send a request, and read its answer.
+    """Send a request and read its answer within the limits.
 
     Args:
-        client: that sends it.
-        request: made by the client.
-        seconds: that all of it may take.
-        limit: bytes of the answer's body that are read.
-        whole: a body of more bytes is an error; otherwise the rest is left unread.
+        client: the client that sends the request.
+        request: the request, built by the client.
+        seconds: time limit of the whole request.
+        limit: maximum bytes read of the answer's body.
+        whole: raise an error if the body is longer; otherwise the rest stays unread.
 
     Raises:
-        httpx.TransportError: no answer came, not in time, or not of this form.
+        httpx.TransportError: no answer came in time, or the answer is malformed,
+                compressed or too long.
     """
     request.headers["Accept-Encoding"] = "identity"
     parts: list[bytes] = []
@@ -75,12 +78,12 @@ _OF_TRANSFER: Final = (b"transfer-encoding", b"content-length", b"content-encodi
 
 
 class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
-    """The transport of clients without a loop of their own: a thread has the loop that sends their requests.
+    """A synchronous httpx transport that sends its requests from an event loop in a thread.
 
     Args:
-        seconds: that a request may take.
-        limit: bytes of an answer, at most; None: ``LONG_ANSWER``.
-        given: arguments of :class:`httpx.AsyncClient`.
+        seconds: time limit of a request.
+        limit: maximum bytes of an answer; None: ``LONG_ANSWER``.
+        given: further arguments of :class:`httpx.AsyncClient`.
     """
 
     def __init__(self, *, seconds: float, limit: int | None = None, **given: Any) -> None:

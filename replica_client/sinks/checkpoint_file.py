@@ -1,7 +1,7 @@
-"""A checkpoint beside the data of a sink: one file that is replaced at each commit.
+"""A checkpoint file next to the data of a sink, replaced at each commit.
 
-The state of a checkpoint (such as the schema history) changes seldom and can be large: a long one stands in a file
-of its own, of which a commit writes only what is new.
+The state of a checkpoint (such as the schema history) changes seldom and can be large. A long state
+is stored in a file of its own, to which a commit appends only the new entries.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from replica_client.storage.durable import DATA_MODE, replace_file, sync_directo
 
 _VERSION = 2
 _OLD_VERSION = 1
-"""The position, and the name of a file with the whole state."""
+"""Old layout: the position, and the name of a file with the whole state."""
 
 
 class CheckpointFile:
-    """Keeps a checkpoint and what the sink must know together with it.
+    """The file with a sink's checkpoint and the sink's own data that is saved with it.
 
     Args:
-        directory: where.
-        name: start of the files' names.
+        directory: directory of the file.
+        name: first part of the file names.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -38,10 +38,10 @@ class CheckpointFile:
         self._state = StateFile(directory, f"{name}.state-", DATA_MODE)
 
     def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
-        """The checkpoint and what was saved with it; None when there is none yet.
+        """Return the checkpoint and the data saved with it, or None if no checkpoint exists.
 
         Raises:
-            SinkError: it is not what was written.
+            SinkError: the file is damaged, or of another release.
         """
         try:
             text = self.path.read_bytes()
@@ -68,7 +68,7 @@ class CheckpointFile:
         return Checkpoint(position, state)
 
     def save(self, checkpoint: Checkpoint, with_it: Mapping[str, Any]) -> None:
-        """Replace the checkpoint; when this returns it survives a crash."""
+        """Replace the checkpoint. It survives a crash once this method returns."""
         short, name, texts = split_growing(checkpoint.state)
         stored = None
         if name:

@@ -1,4 +1,4 @@
-"""Columns of table maps as definitions, and definitions as SQL."""
+"""Conversion of table-map columns to column definitions, and of definitions to SQL types."""
 
 from __future__ import annotations
 
@@ -55,16 +55,19 @@ _SIZED: Final = frozenset(("char", "varchar", "binary", "varbinary", "bit", "vec
 
 
 def is_binary(column: ColumnShape) -> bool:
-    """Whether a string or BLOB column holds bytes, as far as is known."""
+    """Return whether a string or BLOB column holds bytes.
+
+    A column without a known collation counts as binary.
+    """
     return column.collation_id in (None, BINARY_COLLATION)
 
 
 def table_model(shape: TableShape, columns: tuple[ColumnShape, ...] | None = None) -> TableModel:
-    """A table's definition, as far as its table map tells.
+    """Return the definition of a table, as complete as its table map allows.
 
     Args:
-        shape: the table.
-        columns: those of its columns that are wanted; None for all.
+        shape: shape of the table.
+        columns: the columns to include; None for all.
     """
     wanted = shape.columns if columns is None else columns
     key = [shape.columns[at] for at in shape.primary_key]
@@ -77,7 +80,7 @@ def table_model(shape: TableShape, columns: tuple[ColumnShape, ...] | None = Non
 
 
 def column_model(column: ColumnShape) -> ColumnModel:
-    """A column's definition, as far as its table map tells."""
+    """Return the definition of a column, as complete as its table map allows."""
     kind, length, charset = _kind(column), None, None
     code = column.type_code
     if kind in ("char", "varchar"):
@@ -130,9 +133,10 @@ def _kind(column: ColumnShape) -> str:
 
 
 def sql_type(column: ColumnModel) -> str:
-    """The type as ``information_schema.columns.column_type`` writes it, without display widths.
+    """Return the type as ``information_schema.columns.column_type`` writes it.
 
-    In DDL it means the same where the session's ``sql_mode`` is without ``NO_BACKSLASH_ESCAPES``.
+    Display widths are left out. In DDL the text has the same meaning if the session's ``sql_mode``
+    lacks ``NO_BACKSLASH_ESCAPES``.
 
     Raises:
         SchemaError: the kind is no word.
@@ -153,7 +157,7 @@ def sql_type(column: ColumnModel) -> str:
 
 
 def listed_type(column: ColumnModel) -> str:
-    """The type as listings of servers show it, with the display width that its definition has.
+    """Return the type as servers list it, with the display width of its definition.
 
     Raises:
         SchemaError: the kind is no word.

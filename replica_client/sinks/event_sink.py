@@ -1,14 +1,14 @@
-"""What sinks that hand events on have in common: at least once, in order, each event with an id that stays the same.
+"""The base class of sinks that send events: at least once, in order, with stable event ids.
 
-A sink of your own derives a class, and says how some events are handed on::
+A sink of your own derives a class and implements how events are sent::
 
     class MySink(EventSink):
         async def send(self, events):
             await my_queue.put_all([(event.id, event.value) for event in events])
 
-Parts of a large transaction wait, in memory and then in a temporary file, until the last one is there. What was sent
-and not committed comes again after a crash, with the same ids and in the same portions: who receives it can tell that
-it was there.
+Parts of a large transaction wait, in memory and then in a temporary file, until the last part
+arrives. Events that were sent but not committed are sent again after a crash, with the same ids
+and in the same portions, so that the receiver can recognize them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _AT_ONCE: Final = 64
 
 
 class Event(NamedTuple):
-    """A change, as it is handed on.
+    """A change with its id, ready to be sent.
 
     Attributes:
-        id: of this event and no other: its transaction (GTID, or file and offset), ``:``, and its number in that.
+        id: unique id: the transaction (GTID, or file and offset), ``:``, and the event's number in it.
         message: the change in the sink's format, with its table and key.
     """
 
@@ -45,23 +45,24 @@ class Event(NamedTuple):
 
     @property
     def value(self) -> bytes:
-        """The change: JSON in UTF-8, or what the format makes."""
+        """The change as bytes: JSON in UTF-8, or the output of the format."""
         return self.message.data
 
 
 class EventSink:
-    """See the module.
+    """A sink that sends events in portions; see the module.
 
     Args:
-        message_format: makes the events; None: the native one.
-        portion: events that are sent at once.
-        join: events of several transactions may be sent at once; portions then differ when they come again.
+        message_format: the format of the events; None: the native format.
+        portion: maximum events in one call of :meth:`send`.
+        join: whether a portion may hold events of several transactions. Portions then differ when
+            events are sent again.
     """
 
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     holds_position = False
     sends_messages = False
-    """Whether it takes where a message goes, its key and its headers; otherwise they stand in the value."""
+    """Whether the sink uses destination, key and headers of a message; otherwise the value has them."""
 
     def __init__(
         self,
@@ -76,27 +77,27 @@ class EventSink:
         self._batches = Batches(self._hand_on)
         self._parts = MessageSpool()
 
-    # To override.
+    # Methods to override.
 
     async def connect(self) -> None:
-        """Make ready.
+        """Prepare the sink for sending.
 
         Raises:
-            SinkError: it cannot be used; says why and what to do.
+            SinkError: the sink cannot be used; the message says why and what to do.
         """
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Hand some events on; when this returns, they survive a crash.
+        """Send events. They survive a crash once this method returns.
 
         Raises:
-            SinkError: it cannot be done now; ``retriable`` tells whether the same may work later.
+            SinkError: sending failed; ``retriable`` says whether a later attempt may succeed.
         """
         raise NotImplementedError
 
     async def disconnect(self) -> None:
-        """Give back what is held. May be called at any time, also twice."""
+        """Release all resources. May be called at any time, also twice."""
 
-    # What all do.
+    # Common to all event sinks.
 
     def route_outbox(self) -> None:
         """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
@@ -158,7 +159,7 @@ class EventSink:
             yield waiting
 
     def _events(self, transaction: Transaction) -> Iterator[Event]:
-        """Those of a transaction, when its last part is there."""
+        """Yield the events of a transaction once its last part has arrived."""
         messages: Iterable[Message] = self._format.messages(transaction)
         if self._parts or not transaction.complete:
             with os_errors("temporary file of the sink"):

@@ -1,1 +1,1 @@
-"""Shapes of changes as JSON text: our own, and those of other programs for people who change over."""
+"""Formats of changes as JSON text: the native one, and those of other programs."""

@@ -1,11 +1,13 @@
-"""Row changes as Arrow IPC streams: each message is a stream with its schema, of one table and one definition.
+"""Row changes as Arrow IPC streams.
 
-The columns are those of ``.batches()``. A transaction gives one message for each of its tables, several where it has
-more rows or bytes than a message may have; an update's two rows are in one. The rows of a table are in order; those of
-several tables are told apart by ``_event_index`` and ``_row_index`` alone. Rows of a snapshot have the
-``_change_type`` ``read``, and the position of the source when they were read.
+Each message is a complete stream with its schema, of one table and one definition. The columns are
+those of ``.batches()``. A transaction gives one message per table, or several if the rows or bytes
+exceed the limits of a message. The two rows of an update are in one message. The rows of a table
+are in order. Only ``_event_index`` and ``_row_index`` order the rows of several tables. Rows of a
+snapshot have the ``_change_type`` ``read`` and the source's position when they were read.
 
-Schema changes are streams of the table ``_schema_changes``; a TRUNCATE is one that goes where the table's rows go.
+Schema changes are streams of the table ``_schema_changes``. A TRUNCATE is also such a stream, but
+is sent to the destination of the table's rows.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ _READ: Final = pa.array(["read"], pa.string())
 
 
 class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of the format.
+    """Options of the format ``arrow``.
 
     Attributes:
-        max_rows: rows of a message at most.
-        max_bytes: bytes of a message at most, but for one row; brokers of Kafka take 1 MB unless told otherwise.
-        compression: of the buffers in a stream; readers need the codec.
+        max_rows: maximum rows of a message.
+        max_bytes: maximum bytes of a message, unless a single change is larger. Kafka brokers accept
+            1 MB by default.
+        compression: codec of the buffers in a stream; readers need it, too.
     """
 
     max_rows: Annotated[int, Meta(ge=2)] = 16_384
@@ -46,7 +49,7 @@ class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class ArrowFormat:
-    """See the module.
+    """The format ``arrow``; see the module.
 
     Args:
         options: what the user chose.
@@ -61,7 +64,7 @@ class ArrowFormat:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> ArrowFormat:
-        """Make it from a table of the configuration.
+        """Build the format from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
@@ -99,11 +102,11 @@ class ArrowFormat:
     def _of_batch(
         self, batch: pa.RecordBatch, rows: Mapping[int, RowsOfEvent]
     ) -> Iterator[Message]:
-        """The messages of a batch: halves where it is too large.
+        """Yield the messages of a batch, split in halves until they are small enough.
 
         Args:
-            batch: of changes.
-            rows: events of the transaction by their index.
+            batch: the changes.
+            rows: row events of the transaction, by event index.
         """
         count, stream = batch.num_rows, self._stream(batch)
         half = count // 2
@@ -117,7 +120,7 @@ class ArrowFormat:
         names = metadata[b"database"].decode(), metadata[b"table"].decode()
         known: dict[str, Any] = {}
         if not half:
-            # A change that is too large is named.
+            # The sink names the row if a single change is too large.
             event = rows.get(batch["_event_index"][0].as_py())
             known = {"rows": event, "row_index": batch["_row_index"][0].as_py()}
         yield _message("row", *names, stream)._replace(**known)
@@ -134,6 +137,6 @@ def _message(kind: MessageKind, database: str, table: str, stream: bytes) -> Mes
 
 
 def _as_read(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose rows were read, and not changed."""
+    """Return the batch with the change type ``read`` in all rows."""
     kinds = pa.DictionaryArray.from_arrays(pa.array([0] * batch.num_rows, pa.int32()), _READ)
     return batch.set_column(0, batch.schema.field(0), kinds)

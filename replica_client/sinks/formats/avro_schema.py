@@ -1,4 +1,4 @@
-"""Avro schemas of Kafka Connect's schemas, as Confluent's AvroConverter makes them.
+"""Conversion of Kafka Connect schemas to Avro schemas, as Confluent's AvroConverter makes them.
 
 ==========================  ==========================================================================================
 Connect                     Avro
@@ -16,8 +16,8 @@ name, version, doc,         ``connect.name``, ``connect.version``, ``connect.doc
 parameters, default         ``connect.default``
 ==========================  ==========================================================================================
 
-What Avro allows in no name becomes ``_``, as with Debezium's ``schema.name.adjustment.mode=avro`` and
-``field.name.adjustment.mode=avro``; where two columns would have one name, the changed ones get a digest.
+Characters that Avro does not allow in names become ``_``, as with Debezium's ``schema.name.adjustment.mode=avro`` and
+``field.name.adjustment.mode=avro``; if two columns would get the same name, a digest is appended to the changed names.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def avro_schema(schema: Schema) -> AvroType:
-    """The Avro schema of a Connect schema."""
+    """Return the Avro schema for a Connect schema."""
     return _avro(schema, set())
 
 
 def field_names(fields: Sequence[Schema]) -> list[str]:
-    """The names of a struct's fields in Avro, in order; no two are the same."""
+    """Return the Avro names of a struct's fields, in order and unique."""
     names = [str(field["field"]) for field in fields]
     changed = [_name(name) for name in names]
     return [
@@ -123,7 +123,7 @@ def _field(schema: Schema, name: str, known: set[str]) -> dict[str, Any]:
 
 
 def _properties(schema: Schema) -> dict[str, Any]:
-    """What Connect knows and Avro does not."""
+    """Return the attributes of a Connect schema that Avro lacks, as ``connect.…`` properties."""
     found: dict[str, Any] = {}
     for name in ("doc", "version", "parameters"):
         if schema.get(name) is not None:
@@ -137,12 +137,12 @@ def _properties(schema: Schema) -> dict[str, Any]:
 
 
 def _default(schema: Schema, default: Any) -> Any:
-    """A default in JSON of Avro: bytes are characters."""
+    """Return a default in Avro's JSON form, where each byte is a character."""
     return b64decode(default).decode("latin-1") if schema["type"] == "bytes" else default
 
 
 def full_name(name: str) -> str:
-    """The name of a record in Avro."""
+    """Return the Avro name of a record, with each part made valid."""
     return ".".join(_name(part) for part in name.split("."))
 
 

@@ -1,7 +1,7 @@
-"""Values of a Connect schema, as its JSON has them, as what Avro writes.
+"""Conversion of Connect values in JSON to the values that Avro writes.
 
-The differences: bytes are base64 in JSON, and names of fields may be others. Numbers of days, milliseconds and
-unscaled decimals are in Avro what they are in JSON.
+Bytes are base64 in JSON, and fields may have other names in Avro. Days, milliseconds and unscaled
+decimals are the same in both.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class AbsentFieldError(Exception):
 
 
 def avro_reader(schema: Schema) -> AvroReader | None:
-    """The function that turns a decoded JSON value into Avro's; None: they are the same.
+    """Return the function that converts a decoded JSON value to Avro's, or None if they are equal.
 
-    A struct that may be null becomes a pair of its record's name and its fields, as fastavro takes it.
-    The function raises :class:`AbsentFieldError` where a struct lacks a field: a reader would take the default
-    for its value.
+    A struct that may be null becomes a pair of its record's name and its fields, as fastavro takes
+    it. The function raises :class:`AbsentFieldError` if a struct lacks a field, because a reader
+    would take the default for its value.
     """
     kind = schema["type"]
     read: AvroReader | None = None

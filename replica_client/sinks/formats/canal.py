@@ -2,14 +2,14 @@
 
 Facts: the fields of ``FlatMessage`` and the event types of ``CanalEntry`` in Canal's public protocol,
 "Canal-JSON" in the documentation of TiCDC and of Flink (its ``canal-json`` format), which show
-examples. What differs, and why:
+examples. Differences, and their reasons:
 
-- ``id``, Canal's batch number, is 0: the place in the binlog is what orders messages.
+- ``id``, Canal's batch number, is 0: the binlog position orders messages.
 - ``old`` of a row holds that row's changed columns (Canal: also those that changed in an earlier row
   of the same event).
 - TIMESTAMP values are in UTC (Canal: in the time zone of its Java).
 
-Canal has no snapshots: their rows are messages of the type INSERT.
+Canal has no snapshots: snapshot rows are messages of the type INSERT.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from replica_client.sinks.formats.row_text import (
 from replica_client.sinks.snapshot_sink import SnapshotRows
 
 _SNAPSHOT_ROWS = 500
-"""Rows of a message without a key."""
+"""Snapshot rows per message if messages have no key."""
 _DDL_TYPES = {
     "create_table": "CREATE",
     "alter_table": "ALTER",
@@ -63,12 +63,14 @@ class _Table(msgspec.Struct, frozen=True):
 
 
 class CanalFormat:
-    """See the module.
+    """The format ``canal``; see the module.
+
+    A message with a key holds one row, as rows of other keys may belong to another partition.
 
     A message with a key is of one row: rows of other keys may belong to another partition.
 
     Args:
-        keys: of messages; None: they have none.
+        keys: the choice of message keys; None: messages have no key.
     """
 
     def __init__(self, keys: KeyChoice | None = None) -> None:
@@ -108,7 +110,7 @@ class CanalFormat:
             if isinstance(item, RowsOfEvent):
                 yield from self._rows(item)
             elif isinstance(item, SchemaChange) and item.event_index != last:
-                # One for a statement, as of the first table that it names.
+                # One message per statement, for the first table that it names.
                 last = item.event_index
                 after = item.after or item.before
                 ddl_type = _ddl_type(item)
@@ -171,7 +173,10 @@ def _rows_line(
     old: list[str],
     change: tuple[str, int, str],
 ) -> str:
-    """The message of rows; ``change`` is its type, seconds since 1970 and GTID."""
+    """Return the message of rows.
+
+    ``change`` is the type, the time in seconds since 1970 and the GTID.
+    """
     kind, seconds, gtid = change
     sql_types = ",".join(f"{name}:{code}" for name, code in codes.items())
     return (
@@ -241,7 +246,7 @@ def _ddl_type(change: SchemaChange) -> str:
 
 
 def _index_statement(statement: Statement) -> tuple[str, str, str] | None:
-    """Type, database and table of CREATE INDEX and DROP INDEX; None for other statements."""
+    """Return type, database and table of CREATE INDEX or DROP INDEX; None for other statements."""
     found = _INDEX.match(statement.text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Values as Canal writes them: text, and the code of a Java SQL type (``java.sql.Types``).
+"""Values as Canal writes them: text with the code of a Java SQL type (``java.sql.Types``).
 
 ==========================  ==========================================  =================
 column                      text                                        type code
@@ -67,12 +67,12 @@ _BLOBS = frozenset(
 
 
 class CanalColumn(msgspec.Struct, frozen=True):
-    """How a column is written.
+    """The name of a column and the function that writes its values.
 
     Attributes:
-        name: JSON text of its name.
+        name: the column's name as JSON text.
         null_code: type code of a NULL.
-        write: text and type code of a value.
+        write: returns text and type code of a value.
     """
 
     name: str
@@ -81,7 +81,7 @@ class CanalColumn(msgspec.Struct, frozen=True):
 
 
 def canal_column(column: ColumnShape) -> CanalColumn:
-    """How a column is written."""
+    """Return the name and the writer of a column."""
     code, write = _writer(column)
     return CanalColumn(quote(column.name), code, write)
 
@@ -132,7 +132,10 @@ def _bytes(value: Any) -> str:
 
 
 def java_float(value: float) -> str:
-    """A number as Java's ``String.valueOf`` writes it: with an exponent below 1e-3 and from 1e7 on."""
+    """Return a number as Java's ``String.valueOf`` writes it.
+
+    The text has an exponent below 1e-3 and from 1e7 on.
+    """
     if value == 0:
         return "-0.0" if str(value).startswith("-") else "0.0"
     sign, digits, exponent = Decimal(repr(value)).as_tuple()

@@ -1,19 +1,19 @@
-"""CloudEvents 1.0: what another format makes, with who, what and when about it.
+"""CloudEvents 1.0: the output of another format with the attributes of CloudEvents.
 
 ==================  ==========================================================================================
 attribute           is
 ==================  ==========================================================================================
 ``id``              the transaction (GTID, or file and offset), ``:``, and the event's number in it; of a row of a
-                    snapshot the name of its chunk and its number. The same when the event comes again
+                    snapshot the name of its chunk and its number. Stable if the event is sent again
 ``source``          the option
 ``type``            ``PREFIX.row`` (also TRUNCATE), ``PREFIX.schema`` or ``PREFIX.transaction``
-``subject``         ``DATABASE.TABLE``; not there where the event is of no table
+``subject``         ``DATABASE.TABLE``; absent if the event belongs to no table
 ``time``            when the transaction was committed on the source; of a snapshot when the row was read
-``partitionkey``    the key of the row, where the sink has keys
-``data``            what the format of ``data`` makes
+``partitionkey``    the key of the row, if the sink has keys
+``data``            the output of the format ``data``
 ==================  ==========================================================================================
 
-Structured events are JSON with all attributes. Binary ones have the data alone as their value, and the attributes as
+Structured events are JSON with all attributes. Binary events have only the data as value and the attributes as
 headers ``ce_…``: for sinks with headers.
 """
 
@@ -45,11 +45,12 @@ class CloudEventsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Options of the format ``cloudevents``.
 
     Attributes:
-        data: the format of what an event tells.
-        data_options: of that format.
-        source: attribute ``source``, a URI reference; another one for each source of changes.
-        type_prefix: what the attribute ``type`` begins with.
-        mode: ``structured``: an event is one JSON text; ``binary``: attributes are headers, for the sink ``kafka``.
+        data: the format of an event's data.
+        data_options: options of that format.
+        source: attribute ``source``, a URI reference; must differ for each source of changes.
+        type_prefix: first part of the attribute ``type``.
+        mode: ``structured``: an event is one JSON text; ``binary``: attributes are headers, for the
+            sink ``kafka``.
     """
 
     data: Literal["native", "debezium", "maxwell", "canal"] = "native"
@@ -60,11 +61,11 @@ class CloudEventsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class CloudEventsFormat:
-    """See the module.
+    """The format ``cloudevents``; see the module.
 
     Args:
         options: what the user chose.
-        keys: of messages; None: they have none.
+        keys: the choice of message keys; None: messages have no key.
 
     Raises:
         ConfigError: an option is wrong.
@@ -84,7 +85,7 @@ class CloudEventsFormat:
 
     @classmethod
     def of(cls, options: Mapping[str, object], keys: KeyChoice | None = None) -> CloudEventsFormat:
-        """Make it from a table of the configuration.
+        """Build the format from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.

@@ -1,8 +1,9 @@
 """Debezium's envelope as JSON, one change event value per line.
 
 Facts: Debezium's documentation of its MySQL connector, "Data change events", "Data type mappings",
-"Transaction metadata" and "Schema change topic", the connector's options of the same names, and what the engine gives
-(``scripts/prove_debezium`` compares with it). What differs, and why, is listed in the documentation ("From Debezium").
+"Transaction metadata" and "Schema change topic", the connector's options of the same names, and the output
+of the engine (``scripts/prove_debezium`` compares with it). The documentation ("From Debezium") lists
+the differences and their reasons.
 """
 
 from __future__ import annotations
@@ -53,21 +54,21 @@ class _Table(msgspec.Struct, frozen=True):
     writer: RowWriter
     key: KeyWriter
     row_key: KeyWriter
-    """Of the primary key: what an update does to it makes a delete and an insert of it."""
+    """Writer of the primary key: an update that changes it is written as delete and insert."""
     schemas: tuple[str, str]
-    """Of keys and of values; ``""`` for none."""
+    """Schemas of keys and of values; ``""`` for none."""
 
 
 class DebeziumFormat:
-    """See the module.
+    """The format ``debezium``; see the module.
 
     Args:
         options: how values are written.
-        keys: of messages; None: they have none.
-        apart: whether schemas are told beside each message, and not in its texts.
+        keys: the choice of message keys; None: messages have no key.
+        apart: whether schemas are attributes of messages instead of parts of their texts.
 
     Raises:
-        ConfigError: options that contradict each other.
+        ConfigError: options contradict each other.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class DebeziumFormat:
     def of(
         cls, options: Mapping[str, object], keys: KeyChoice | None = None, *, apart: bool = False
     ) -> DebeziumFormat:
-        """Make it from a table of the configuration.
+        """Build the format from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
@@ -132,7 +133,7 @@ class DebeziumFormat:
         return self._described_messages(self._snapshot(rows))
 
     def _described_messages(self, messages: Iterator[Message]) -> Iterator[Message]:
-        """With their schemas in them, where the options want that."""
+        """Return the messages, with schemas in their texts if the options ask for it."""
         return messages if self._apart or not self._described else map(_with_schemas, messages)
 
     def _messages(self, transaction: Transaction) -> Iterator[Message]:
@@ -211,7 +212,7 @@ class DebeziumFormat:
             yield row_message(database, name, key, value, gone, headers, rows, index, schemas)
 
     def _block(self, transaction: Transaction, collection: str) -> str:
-        """The number of a row in its transaction, where the options want that."""
+        """Return the ``transaction`` block of the next row; ``null`` if the options leave it out."""
         if not self._options.provide_transaction_metadata:
             return "null"
         self._total += 1
@@ -229,14 +230,14 @@ class DebeziumFormat:
         micros: int,
         thread_id: int | None,
     ) -> tuple[str, str]:
-        """The ``source`` block up to the row's number, and behind it.
+        """Return the ``source`` block in two parts: up to the row's number, and after it.
 
         Args:
-            transaction: which it is of.
+            transaction: the transaction of the event.
             coordinates: file, offset and server id of the event.
-            names: of the database, and of the table as JSON.
-            micros: when it was committed.
-            thread_id: of the session; None: not told.
+            names: the database's name, and the table's name as JSON.
+            micros: time of the commit, in microseconds since 1970.
+            thread_id: thread of the session; None: unknown.
         """
         return self._source_block(transaction.gtid, coordinates, names, micros, "false", thread_id)
 
@@ -264,7 +265,11 @@ class DebeziumFormat:
     def _statement_source(
         self, transaction: Transaction, coordinates: tuple[str, int, int], database: str, table: str
     ) -> str:
-        """The block of a statement: its time is in milliseconds, and it has a thread inside of a transaction only."""
+        """Return the ``source`` block of a statement.
+
+        As in Debezium, its time is in whole milliseconds, and only a statement in a transaction
+        with rows has a thread.
+        """
         micros = _commit_micros(transaction, transaction.timestamp) // 1000 * 1000
         thread = transaction.thread_id if transaction.rows else None
         head, tail = self._source(transaction, coordinates, (database, table), micros, thread)
@@ -298,7 +303,10 @@ class DebeziumFormat:
         return self._of_statement(source, members, change.database, change.table)
 
     def _other_statements(self, transaction: Transaction) -> Iterator[Message]:
-        """Statements on indexes: they change no table's shape, and Debezium tells them."""
+        """Yield messages of statements on indexes.
+
+        They change no table's shape, but Debezium publishes them.
+        """
         if not transaction.statements:
             return
         known = {change.event_index for change in transaction.schema_changes}
@@ -310,7 +318,7 @@ class DebeziumFormat:
             yield self._of_statement(source, statement_members(one), one.database, "")
 
     def _of_statement(self, source: str, members: str, database: str, table: str) -> Message:
-        # Its own time is in milliseconds alone.
+        # Debezium writes this time in milliseconds only.
         value = f'{{"source":{source},"ts_ms":{time.time_ns() // 1_000_000},{members}}}'
         key = f'{{"databaseName":{quote(database)}}}'
         schemas = "", ""
@@ -322,7 +330,7 @@ class DebeziumFormat:
         counts = collections = "null"
         timestamp = transaction.timestamp
         if status == "BEGIN" and transaction.rows:
-            # Not that of a part's end.
+            # In a part of a transaction, its timestamp is that of the part's end.
             timestamp = transaction.rows[0].event.header.timestamp
         if status == "END":
             counts = str(self._total)
@@ -345,7 +353,10 @@ _transaction_schemas = lru_cache(transaction_schemas)
 
 
 def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
-    """What ``source.snapshot`` is of a row, the first or the last of these; as the engine has it."""
+    """Return the ``source.snapshot`` of a row, as Debezium's engine writes it.
+
+    ``begins`` and ``ends`` mark the first and the last of the rows.
+    """
     if rows.request and not rows.blocking:
         return "incremental"
     if ends and rows.ends:
@@ -356,7 +367,7 @@ def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
 
 
 def _with_schemas(message: Message) -> Message:
-    """The message with its schemas in its texts, keys in headers too."""
+    """Return the message with schemas around value and keys, also around keys in headers."""
     of_key, of_value = message.schemas
 
     def wrapped(key: str | None) -> str | None:
@@ -376,7 +387,7 @@ def _commit_micros(transaction: Transaction, timestamp: int) -> int:
 
 
 def _id(transaction: Transaction) -> str:
-    """The GTID; without GTIDs ``file=…,pos=…`` of the transaction's start."""
+    """Return the transaction's GTID; without GTIDs ``file=…,pos=…`` of its start."""
     start = transaction.start
     return transaction.gtid or f"file={start.file},pos={start.offset}"
 

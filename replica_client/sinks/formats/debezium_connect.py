@@ -1,7 +1,7 @@
-"""Schemas of Kafka Connect beside Debezium's values (``schemas.enable``).
+"""Schemas of Kafka Connect for Debezium's messages (``schemas.enable``).
 
-A message is ``{"schema": …, "payload": …}``: the schema describes the payload field by field, with the defaults of
-columns where the definition of the table is known.
+A message is ``{"schema": …, "payload": …}``. The schema describes the payload field by field, with
+the defaults of columns if the definition of the table is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replica_client.sinks.formats.debezium_values import ValueModes, debezium_wr
 _T = ColumnType
 Schema = dict[str, Any]
 _WHOLE: Final = {
-    # type, and that of unsigned values
+    # type of signed and of unsigned values
     _T.MYSQL_TYPE_TINY: ("int16", "int16"),
     _T.MYSQL_TYPE_SHORT: ("int16", "int32"),
     _T.MYSQL_TYPE_INT24: ("int32", "int32"),
@@ -34,7 +34,7 @@ _CONNECT: Final = "org.apache.kafka.connect.data."
 
 
 def with_schema(schema: str, payload: str) -> str:
-    """A message of both."""
+    """Return a message that holds a schema and a payload."""
     return f'{{"schema":{schema},"payload":{payload}}}'
 
 
@@ -47,7 +47,7 @@ def _struct(fields: Sequence[Schema], /, *, optional: bool = False, **more: Any)
 
 
 def source_schema(connector: str) -> Schema:
-    """Of the ``source`` block."""
+    """Return the schema of the ``source`` block."""
     snapshot = {
         "name": "io.debezium.data.Enum",
         "version": 1,
@@ -80,7 +80,7 @@ def source_schema(connector: str) -> Schema:
 def envelope_schema(
     topic: str, connector: str, columns: Sequence[ColumnShape], modes: ValueModes
 ) -> str:
-    """Of a table's change events."""
+    """Return the schema of a table's change events as JSON."""
     fields = [column_schema(column, modes) for column in columns]
     block = [
         _field("string", "id"),
@@ -103,7 +103,7 @@ def envelope_schema(
 
 
 def key_schema(topic: str, columns: Sequence[ColumnShape], modes: ValueModes) -> str:
-    """Of a table's keys."""
+    """Return the schema of a table's keys as JSON."""
     fields = [column_schema(column, modes) for column in columns]
     for one in fields:
         one.pop("default", None)
@@ -111,7 +111,7 @@ def key_schema(topic: str, columns: Sequence[ColumnShape], modes: ValueModes) ->
 
 
 def schema_change_schemas(connector: str) -> tuple[str, str]:
-    """Of keys and values of schema changes."""
+    """Return the schemas of schema changes as JSON: of keys and of values."""
     base = f"io.debezium.connector.{connector}.SchemaChange"
     of_names = {"type": "array", "items": {"type": "string", "optional": False}, "optional": True}
     column = _struct(
@@ -171,7 +171,7 @@ _FLAGS: Final = ("optional", "autoIncremented", "generated")
 
 
 def transaction_schemas() -> tuple[str, str]:
-    """Of keys and values of transactions' beginnings and ends."""
+    """Return the schemas of transaction boundaries as JSON: of keys and of values."""
     base = "io.debezium.connector.common.TransactionMetadata"
     collection = _struct(
         [_field("string", "data_collection"), _field("int64", "event_count")],
@@ -194,7 +194,7 @@ def transaction_schemas() -> tuple[str, str]:
 
 
 def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
-    """Of a column's values, with its default."""
+    """Return the schema of a column's values, with the column's default."""
     schema = _type(column, modes)
     found: Schema = {"type": schema.pop("type"), **(_ITEMS if _is_vector(column) else {})}
     found["optional"] = column.nullable
@@ -210,7 +210,10 @@ _ITEMS: Final[Schema] = {"items": {"type": "float", "optional": False}}
 
 
 def _is_vector(column: ColumnShape) -> bool:
-    """Whether a column is a VECTOR: MariaDB stores it as bytes, and its definition tells."""
+    """Return whether a column is a VECTOR.
+
+    MariaDB stores vectors as bytes: there only the definition shows the type.
+    """
     return column.type_code == _T.MYSQL_TYPE_VECTOR or column.logical_type == "vector"
 
 

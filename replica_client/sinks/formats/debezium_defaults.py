@@ -1,4 +1,4 @@
-"""The defaults of columns as values, where their definitions tell them."""
+"""Default values of columns, from their definitions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _CLOCK: Final = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
 
 
 def default_value(column: ColumnShape) -> Any:
-    """The value that a column has by default, as rows have it; None where it has none, or it is not known.
+    """Return a column's default as a row value; None if it has none or it is unknown.
 
-    The present time is 1970-01-01 00:00:00, as in Debezium.
+    ``CURRENT_TIMESTAMP`` becomes 1970-01-01 00:00:00, as in Debezium.
     """
     model = column.definition
     if model is None or model.default is None:
         return None
     if column.nullable and model.kind == "timestamp" and model.default == "CURRENT_TIMESTAMP":
-        return None  # Debezium has one where the column cannot be NULL
+        return None  # Debezium has a default only if the column cannot be NULL
     try:
         return _value(model, model.default)
     except (ValueError, InvalidOperation):

@@ -29,12 +29,12 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             ``nanoseconds``.
         bigint_unsigned_handling_mode: ``number``: the value; ``long``: as Debezium writes it, negative from 2^63 on;
             ``precise``: as a decimal. Not given: ``number``, and ``precise`` with schemas, whose numbers end at 2^63.
-        provide_transaction_metadata: fill ``transaction``, and write BEGIN and END lines.
+        provide_transaction_metadata: fill ``transaction``, and write BEGIN and END messages.
         include_schema_changes: write schema changes.
-        include_schema_comments: with the comments of columns.
+        include_schema_comments: write the comments of columns in schema changes.
         schemas_enable: write each message as ``{"schema": …, "payload": …}``.
-        skipped_operations: of ``c``, ``u``, ``d`` and ``t`` (TRUNCATE) those that are left out, in a list with commas,
-            or ``none``. Debezium leaves out ``t`` where nothing is given: a consumer then has rows that are not there.
+        skipped_operations: the operations to leave out, of ``c``, ``u``, ``d`` and ``t`` (TRUNCATE), separated by
+            commas, or ``none``. Debezium leaves out ``t`` by default: a consumer then keeps rows that are gone.
         replace_null_with_default: write the default of a column where it is NULL, as Debezium does.
     """
 
@@ -52,7 +52,7 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     replace_null_with_default: bool = False
 
     def skipped(self) -> frozenset[str]:
-        """Operations that are left out.
+        """Return the operations that are left out.
 
         Raises:
             ConfigError: one of them does not exist.
@@ -65,13 +65,13 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return found
 
     def modes(self, *, described: bool) -> ValueModes:
-        """How values are written.
+        """Return the modes in which values are written.
 
         Args:
             described: whether messages have schemas.
 
         Raises:
-            ConfigError: numbers that no schema has.
+            ConfigError: the option asks for numbers that no schema can describe.
         """
         bigints = self.bigint_unsigned_handling_mode
         if described and bigints == "number":

@@ -1,4 +1,4 @@
-"""Schema changes as Debezium's schema change topic has them."""
+"""Schema changes as in Debezium's schema change topic."""
 
 from __future__ import annotations
 
@@ -59,31 +59,34 @@ _INDEX: Final = re.compile(
 
 
 def is_published(statement: Statement) -> bool:
-    """Whether a statement that changes no table's shape is in the schema change topic: one on an index."""
+    """Return whether the schema change topic has a statement that changes no table's shape.
+
+    These are statements on indexes, and CREATE TABLE IF NOT EXISTS.
+    """
     return _INDEX.match(statement.text) is not None
 
 
 def statement_members(statement: Statement) -> str:
-    """The members of such a statement behind ``source`` and the times."""
+    """Return the JSON members of a published statement that follow ``source`` and the times."""
     return _members(statement.database, statement.text, [])
 
 
 def schema_change_members(
     change: SchemaChange, others: Sequence[SchemaChange], *, comments: bool
 ) -> str:
-    """The members of a schema change behind ``source`` and the times.
+    """Return the JSON members of a schema change that follow ``source`` and the times.
 
     Args:
-        change: of one table.
-        others: all that its statement made.
-        comments: whether the tables' comments are told.
+        change: the change of one table.
+        others: all changes of its statement.
+        comments: whether comments of columns are written.
     """
     changes = [] if not change.table else [_table_change(change, comments=comments)]
     return _members(change.database, _own_text(change, others), changes)
 
 
 def name_after(change: SchemaChange) -> str:
-    """The table's name behind the change."""
+    """Return the table's name after the change."""
     return change.table if change.after is None else change.after.name
 
 
@@ -95,7 +98,10 @@ def _members(database: str, text: str, changes: list[str]) -> str:
 
 
 def _own_text(change: SchemaChange, others: Sequence[SchemaChange]) -> str:
-    """The statement as it would be on this table alone; Debezium writes what a DROP names anew."""
+    """Return the statement as it would be for this table alone.
+
+    Like Debezium, build a DROP TABLE for the one table.
+    """
     if change.kind == "drop_table":
         exists = " IF EXISTS" if _says_if_exists(change.statement) else ""
         return f"DROP TABLE{exists} {_quoted(change.database)}.{_quoted(change.table)}"
@@ -112,7 +118,7 @@ def _says_if_exists(text: str) -> bool:
 
 
 def _renames(text: str, context: StatementContext) -> list[str]:
-    """The parts between the commas of a RENAME TABLE, as they are written."""
+    """Return the comma-separated parts of a RENAME TABLE as written; empty if it cannot be read."""
     try:
         parts = split_commas(tokenize(text, context)[2:])
     except LexerError:
@@ -163,12 +169,12 @@ def _column(column: ColumnModel, position: int, key: list[str], comments: bool) 
 
 
 def type_name(column: ColumnModel) -> str:
-    """The type's name, as its definition writes it."""
+    """Return the type's name as its definition writes it."""
     return column.type_name or column.kind.upper() + (" UNSIGNED" if column.unsigned else "")
 
 
 def default_text(column: ColumnModel) -> str | None:
-    """The text of a default."""
+    """Return the text of a column's default, as Debezium writes it."""
     default = column.default
     if default == "CURRENT_TIMESTAMP" and column.kind in ("datetime", "timestamp"):
         return "1970-01-01 00:00:00"

@@ -12,7 +12,7 @@ mode                            DATE                TIME                  DATETI
 ==============================  ==================  ====================  ==============================
 
 Days and times are since 1970-01-01 00:00, as if a DATETIME were in UTC; a TIMESTAMP is text in every mode. Zero dates
-and days that no calendar has are null where the column can be NULL, else 1970-01-01.
+and invalid dates are null if the column can be NULL, else 1970-01-01.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def time_writer(column: ColumnShape, mode: TimeMode) -> ValueWriter | None:
-    """The function that writes a column's values; None for one that has no times."""
+    """Return the function that writes a column's values; None if the column holds no times."""
     code, optional = column.type_code, column.nullable
     if code in DATES:
         return _either(_iso_date if mode == "isostring" else _days, optional)
@@ -60,13 +60,16 @@ def time_writer(column: ColumnShape, mode: TimeMode) -> ValueWriter | None:
 
 
 def datetime_unit(column: ColumnShape, mode: TimeMode) -> int:
-    """How many of what a DATETIME is written in are in a second."""
+    """Return the number of units per second in which a DATETIME is written."""
     units = {"connect": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
     return units.get(mode, 1_000 if column.fraction_digits <= 3 else 1_000_000)
 
 
 def _either(write: Callable[[Any], str], optional: bool) -> ValueWriter:
-    """Write a date or datetime, and what stands for those that no calendar has."""
+    """Return a writer of dates or datetimes.
+
+    It writes null or 1970-01-01 for values that no calendar has.
+    """
     missing = "null" if optional else write(_EPOCH)
 
     def written(value: Any) -> str:
@@ -122,7 +125,7 @@ def _iso_time(value: Any) -> str:
 
 
 def _fraction(micros: int) -> str:
-    """Fraction digits as Java's ISO formatters write them: as many as are needed."""
+    """Return fraction digits as Java's ISO formatters write them: as many as are needed."""
     return f".{micros:06d}".rstrip("0") if micros else ""
 
 

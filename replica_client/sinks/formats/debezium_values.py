@@ -16,7 +16,7 @@ JSON                        string of the document
 DATE, TIME, DATETIME        by ``time.precision.mode``, see debezium_times
 TIMESTAMP                   ``2018-06-20T13:37:03Z``, with the column's fraction digits
 POINT                       ``{"x": n, "y": n, "wkb": base64, "srid": n}``
-other geometries            ``{"wkb": base64, "srid": n}``; no number stands for SRID 0
+other geometries            ``{"wkb": base64, "srid": n}``; null for SRID 0
 VECTOR                      array of numbers
 ==========================  =========================================================
 """
@@ -72,7 +72,7 @@ _BINARIES: dict[BinaryMode, Callable[[bytes], str]] = {
 
 
 class ValueModes(msgspec.Struct, frozen=True, kw_only=True):
-    """How values are written, by the options of their names."""
+    """The modes in which values are written; see the options of the same names."""
 
     decimal: DecimalMode = "precise"
     binary: BinaryMode = "bytes"
@@ -81,7 +81,7 @@ class ValueModes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def debezium_writer(column: ColumnShape, modes: ValueModes) -> ValueWriter:
-    """The function that writes a column's values."""
+    """Return the function that writes a column's values."""
     code = column.type_code
     if code == _T.MYSQL_TYPE_NEWDECIMAL:
         return _DECIMALS.get(modes.decimal) or _precise(column.scale)
@@ -116,17 +116,20 @@ _STRINGS: dict[BinaryMode, ValueWriter] = {
     mode: _text_or_bytes(encode) for mode, encode in _BINARIES.items()
 }
 STRING_WRITERS: Final = frozenset(_STRINGS.values())
-"""Functions that do nothing but quote where a value is a string."""
+"""Functions that only quote if the value is a string."""
 
 
 def is_point(column: ColumnShape) -> bool:
-    """Whether a column is a POINT, as far as is known."""
+    """Return whether a column is known to be a POINT."""
     known = column.definition
     return column.geometry_type == _POINT or (known is not None and known.type_name == "POINT")
 
 
 def unscaled(number: int) -> str:
-    """JSON text of a whole number in Connect's form of decimals: base64 of its bytes, in two's complement."""
+    """Return the JSON text of a whole number in Connect's form of decimals.
+
+    It is base64 of the number's bytes in two's complement.
+    """
     size = (number + (number < 0)).bit_length() // 8 + 1
     return f'"{b64encode(number.to_bytes(size, "big", signed=True)).decode()}"'
 

@@ -1,4 +1,4 @@
-"""What a format is, and formats by name."""
+"""Interfaces of formats, and formats by name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from replica_client.sinks.snapshot_sink import SnapshotRows
 
 
 class MessageFormat(Protocol):
-    """Makes messages of transactions.
+    """Builds messages of transactions.
 
-    It is asked in order, parts of large transactions included, and from one thread at a time.
+    Transactions are given in order, including parts of large transactions, and by one thread at a
+    time.
     """
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """The messages of a transaction, or of a part of one, each with its key and what else a broker wants to know.
+        """Yield the messages of a transaction, or of a part of it.
+
+        Each message has its key and the other attributes that a broker needs.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded.
@@ -26,15 +29,18 @@ class MessageFormat(Protocol):
         ...
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """Rows of a snapshot, with the marks of the format; it is asked between two transactions."""
+        """Yield the messages of snapshot rows, with the snapshot marks of the format.
+
+        Called only between two transactions.
+        """
         ...
 
 
 class LineFormat(MessageFormat, Protocol):
-    """Makes JSON texts of transactions, one line each."""
+    """Builds the JSON texts of transactions, one per line."""
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """The lines of a transaction, or of a part of one, without line ends.
+        """Yield the lines of a transaction, or of a part of it, without line ends.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded.
@@ -43,11 +49,11 @@ class LineFormat(MessageFormat, Protocol):
 
 
 class FormatOptions(Protocol):
-    """The part of a sink's options that chooses the format.
+    """The options of a sink that choose its format.
 
     Attributes:
-        format: its name.
-        format_options: of it.
+        format: name of the format.
+        format_options: options of the format.
     """
 
     @property
@@ -62,7 +68,7 @@ class FormatOptions(Protocol):
 
 
 def chosen_format(options: FormatOptions) -> LineFormat:
-    """The format that a sink's options choose, without keys and headers.
+    """Return the format that a sink's options choose, without keys and headers.
 
     Raises:
         ConfigError: no such format, or an option is wrong.
@@ -83,7 +89,7 @@ def chosen_format(options: FormatOptions) -> LineFormat:
 
 
 def chosen_message_format(options: FormatOptions) -> MessageFormat:
-    """The format that the options of a sink of messages choose, without keys and headers.
+    """Return the format that the options of a message sink choose, without keys and headers.
 
     Raises:
         ConfigError: no such format, or an option is wrong.
@@ -96,10 +102,11 @@ def chosen_message_format(options: FormatOptions) -> MessageFormat:
 def make_message_format(
     name: str, options: Mapping[str, object], keys: KeyChoice | None = None
 ) -> MessageFormat:
-    """A format of messages by its name.
+    """Build a format of messages by its name.
 
     Args:
-        name: one of :func:`make_format`, ``arrow``, or ``avro``: Debezium's, with schemas beside the messages.
+        name: a name for :func:`make_format`, ``arrow``, or ``avro``: Debezium's format with schemas as
+            attributes of messages.
         options: of that format.
         keys: of messages; None: they have none.
 
@@ -124,7 +131,7 @@ def make_message_format(
 def make_format(
     name: str, options: Mapping[str, object], keys: KeyChoice | None = None
 ) -> LineFormat:
-    """A format of lines by its name.
+    """Build a format of lines by its name.
 
     Args:
         name: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
@@ -134,7 +141,7 @@ def make_format(
     Raises:
         ConfigError: no such format, or an option is wrong.
     """
-    # Only what is used is imported: a start is to be quick.
+    # Import only the chosen format, to start quickly.
     if name == "native":
         from replica_client.sinks.formats.native import NativeFormat
 

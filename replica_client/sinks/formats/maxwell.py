@@ -1,16 +1,16 @@
 """Maxwell's JSON.
 
 Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names of
-"Configuration" there. What differs, and why:
+"Configuration" there. Differences, and their reasons:
 
 - TIME values are whole (Maxwell shows them modulo 24 hours); TIMESTAMP values are in UTC.
 - DDL is delivered unless ``output_ddl`` is false (Maxwell: only when it is true): a consumer that
-  does not know of a TRUNCATE holds wrong rows. TRUNCATE, which Maxwell passes over, is
+  does not know of a TRUNCATE holds wrong rows. TRUNCATE, which Maxwell skips, is
   ``table-truncate``.
 - ``xid`` is left out where the transaction has none (other storage engines than InnoDB, XA).
 
-Every row has its transaction's ``xid``, which the binlog tells at its end: rows of a large transaction,
-which comes in parts, wait for it in a temporary file.
+Every row has its transaction's ``xid``, which stands at the transaction's end in the binlog: rows of a
+large transaction, which arrives in parts, wait for the ``xid`` in a temporary file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SEPARATOR = "\t"  # JSON texts have none: it is escaped in strings
 
 
 class MaxwellOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which fields are written; names and meanings are Maxwell's."""
+    """Options of the format ``maxwell``; names and meanings are Maxwell's."""
 
     output_commit_info: bool = True
     output_xoffset: bool = False
@@ -84,18 +84,21 @@ class _Table(msgspec.Struct, frozen=True):
 
 
 class _Row(NamedTuple):
-    """A row whose line lacks the commit's fields: they stand between the message's value and the body."""
+    """A row whose line still lacks the commit's fields.
+
+    They are inserted between the message's value and ``body``.
+    """
 
     message: Message
     body: str
 
 
 class MaxwellFormat:
-    """See the module.
+    """The format ``maxwell``; see the module.
 
     Args:
         options: which fields are written.
-        keys: of messages; None: they have none.
+        keys: the choice of message keys; None: messages have no key.
     """
 
     def __init__(self, options: MaxwellOptions, keys: KeyChoice | None = None) -> None:
@@ -107,7 +110,7 @@ class MaxwellFormat:
 
     @classmethod
     def of(cls, options: Mapping[str, object], keys: KeyChoice | None = None) -> MaxwellFormat:
-        """Make it from a table of the configuration.
+        """Build the format from a table of the configuration.
 
         Raises:
             ConfigError: an option is wrong.
@@ -140,7 +143,10 @@ class MaxwellFormat:
             yield self._ended(pending, transaction, last=transaction.complete)
 
     def _items(self, transaction: Transaction) -> Iterator[_Row | Message]:
-        """Rows, each in two pieces between which the commit's fields stand, and DDL."""
+        """Yield the transaction's rows, which lack the commit's fields, and its complete messages.
+
+        Items of earlier parts come first, from the temporary file.
+        """
         if self._waiting is not None:
             self._waiting.seek(0)
             for line in self._waiting:
@@ -218,7 +224,7 @@ class MaxwellFormat:
             yield _Row(message, body + "}")
 
     def _coordinates(self, file: str, offset: int, transaction: Transaction) -> str:
-        """Where an event stands, and its transaction's GTID, where they are wanted."""
+        """Return the members with an event's position and GTID, if the options ask for them."""
         text = ""
         if self._options.output_binlog_position:
             text += f',"position":{quote(f"{file}:{offset}")}'

@@ -31,7 +31,7 @@ from replica_client.sinks.formats.well_known_text import well_known_text
 
 
 def maxwell_writer(column: ColumnShape) -> ValueWriter:
-    """The function that writes a column's values."""
+    """Return the function that writes a column's values."""
     code = column.type_code
     if code == ColumnType.MYSQL_TYPE_NEWDECIMAL:
         return lambda value: f"{value:f}"

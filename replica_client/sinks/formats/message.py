@@ -1,4 +1,4 @@
-"""A line of a format together with what a broker wants to know of it."""
+"""A message of a format with the attributes that a broker needs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ MessageKind = Literal["row", "schema", "transaction"]
 
 
 class Message(NamedTuple):
-    """A line, and its key.
+    """A message, its key and other attributes.
 
     Attributes:
-        kind: a row change (or a TRUNCATE, which is one of a whole table), a schema change (or a loss), or a
-            transaction's beginning or end.
-        database: that it is about, ``""`` for none.
-        table: likewise.
-        key: JSON of what tells one row from the others; None where the table has no key.
-        value: the line, without a line end; empty where the format is none of lines.
-        gone: key of which there is no row after this; None where there is none.
-        headers: names and values that belong to the message and not to its value.
-        rows: the event that the row is of, where it is known.
-        row_index: of the row in its event.
-        topic: where it goes, whatever its table; ``""``: by that.
-        schemas: Connect schemas of its keys and of its value, as JSON, where the format tells them beside messages.
-        binary: the value of a format that is none of lines.
+        kind: ``row``: a row change, or a TRUNCATE; ``schema``: a schema change, or a loss;
+            ``transaction``: beginning or end of a transaction.
+        database: the changed database, ``""`` for none.
+        table: the changed table, ``""`` for none.
+        key: JSON of the row's key; None if the table has no key.
+        value: the line, without a line end; empty if the format writes no lines.
+        gone: key of which no row is left after this change; None for none.
+        headers: names and values of the message's headers.
+        rows: the rows event of the row, if known.
+        row_index: index of the row in its event.
+        topic: explicit destination; ``""``: the table decides.
+        schemas: Connect schemas of keys and of the value, as JSON, if the format keeps them apart from
+            the texts.
+        binary: the value, if the format writes no lines.
     """
 
     kind: MessageKind
@@ -50,7 +51,7 @@ class Message(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The value as bytes: of a line in UTF-8."""
+        """The value as bytes; a line is encoded in UTF-8."""
         if self.binary is not None:
             return self.binary
         return self.value.encode("utf-8", "backslashreplace")
@@ -67,7 +68,10 @@ def row_message(
     row_index: int,
     schemas: tuple[str, str] = ("", ""),
 ) -> Message:
-    """The message of a row, made as quickly as a tuple: nearly all messages are such."""
+    """Return the message of a row.
+
+    Nearly all messages are built here, so the function skips the overhead of ``Message(…)``.
+    """
     members = (
         "row",
         database,
@@ -86,10 +90,12 @@ def row_message(
 
 
 def unwritable(message: Message, text: str) -> SinkError:
-    """The error for a message that can never be written: of its row, where the row is known.
+    """Return the error for a message that can never be written.
+
+    The error names the row if it is known.
 
     Args:
-        message: which.
+        message: the message.
         text: what is wrong.
     """
     rows = message.rows
@@ -109,13 +115,13 @@ class KeyWriter:
     """Writes the key of a table's rows as a JSON object.
 
     Args:
-        columns: of the rows' values, in order.
+        columns: columns of the row values, in order.
         key: names of the key's columns, in order.
-        writer_of: the function for a column.
+        writer_of: returns the writer of a column.
         space: what follows ``:`` and ``,``.
         prefix: put before each name.
         first: members that stand before those of the row.
-        unique: whether there is one row of a key at most.
+        unique: whether a key has at most one row.
     """
 
     def __init__(
@@ -130,7 +136,7 @@ class KeyWriter:
         unique: bool = True,
     ) -> None:
         names = [column.name for column in columns]
-        # A key of which a column is not delivered does not tell rows apart.
+        # A key with a column that is not delivered does not identify rows.
         self.indexes = tuple(names.index(name) for name in key) if set(key) <= set(names) else ()
         chosen = [columns[at] for at in self.indexes]
         self._fields = [
@@ -142,7 +148,7 @@ class KeyWriter:
         self._comma = "," + space
 
     def text(self, row: Sequence[Any]) -> str | None:
-        """The key of a row; None where the table has none, or the row image lacks a column of it."""
+        """Return the key of a row; None if the table has no key or the image lacks a key column."""
         if self._one is not None:
             name, write = self._one
             value = row[self.indexes[0]]
@@ -162,9 +168,9 @@ class KeyWriter:
     def of_change(
         self, before: Sequence[Any] | None, after: Sequence[Any] | None
     ) -> tuple[str | None, str | None]:
-        """The key of a changed row, and the key of which there is no row any more.
+        """Return the key of a changed row, and the key that no row has any more.
 
-        An after image that leaves key columns out has those of the one before.
+        Key columns that the after image leaves out are taken from the before image.
         """
         if before is None:
             return (None if after is None else self.text(after)), None
@@ -178,7 +184,10 @@ class KeyWriter:
         return self.text(after), old if self._unique else None
 
     def is_changed(self, before: Sequence[Any], after: Sequence[Any]) -> bool:
-        """Whether an update changed the key; a column that the after image left out did not change."""
+        """Return whether an update changed the key.
+
+        A column that the after image leaves out did not change.
+        """
         for at in self.indexes:
             new = after[at]
             if new is not ABSENT and before[at] != new:
@@ -187,7 +196,7 @@ class KeyWriter:
 
 
 class KeyChoice:
-    """Which columns are the key of a table's rows.
+    """The choice of the key columns of each table.
 
     Args:
         columns: names of columns by pattern of the table (``shop.orders``, ``*.orders``), instead of the primary key.
@@ -197,7 +206,7 @@ class KeyChoice:
         self._columns = dict(columns or {})
 
     def of(self, shape: TableShape) -> tuple[list[str], bool]:
-        """The key's columns, and whether they are the primary key."""
+        """Return the key's columns, and whether they are the primary key."""
         name = f"{shape.database}.{shape.table}"
         for pattern, columns in self._columns.items():
             if fnmatchcase(name, pattern):

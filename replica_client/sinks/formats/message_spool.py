@@ -1,4 +1,4 @@
-"""Messages that wait for the last part of their transaction: in memory up to a limit, then in a temporary file."""
+"""Storage for messages of incomplete transactions: in memory up to a limit, then in a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEMORY_BYTES: Final = 16 << 20
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of a message; schemas by number, as they are long and few."""
+    """The stored part of a message. Schemas are stored by number, as they are long and few."""
 
     kind: MessageKind
     database: str
@@ -29,7 +29,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MessageSpool:
-    """Keeps messages in order; what event they are of is not kept."""
+    """Stores messages in order, without their rows events."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -51,7 +51,7 @@ class MessageSpool:
             self._file.write(self._encoder.encode(stored) + b"\n")
 
     def messages(self) -> Iterator[Message]:
-        """All of them."""
+        """Yield all stored messages."""
         if self._file is None:
             return
         self._file.seek(0)
@@ -66,7 +66,7 @@ class MessageSpool:
             )
 
     def clear(self) -> None:
-        """Forget all messages."""
+        """Remove all messages."""
         file, self._file = self._file, None
         self._schemas.clear()
         if file is not None:

@@ -1,4 +1,4 @@
-"""Our own shape: the lines of ``replica-client changes --json``.
+"""The native format: the lines of ``replica-client changes --json``.
 
 A row change::
 
@@ -8,8 +8,8 @@ A row change::
 ``json_null`` follows where a JSON column holds the document ``null``: which columns of which image
 (:mod:`replica_client.rows.json_nulls`).
 
-A row of a snapshot has the kind ``snapshot``, no ``before``, and as position one before which everything is in the
-row; it takes the place of any row with its key. ``row_index`` is its number in the table's snapshot.
+A row of a snapshot has the kind ``snapshot`` and no ``before``. The row contains every change before its
+position, and replaces any row with its key. ``row_index`` is its number in the table's snapshot.
 
 A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in place of
 ``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is recorded instead
@@ -35,14 +35,14 @@ from replica_client.sinks.formats.row_text import RowWriter, delivered_columns, 
 from replica_client.sinks.snapshot_sink import SnapshotRows
 
 _PIECE = 256 << 10
-"""Bytes that are given together."""
+"""Bytes after which a piece is yielded."""
 
 
 class NativeFormat:
-    """See the module.
+    """The format ``native``; see the module.
 
     Args:
-        keys: of messages; None: they have none.
+        keys: the choice of message keys; None: messages have no key.
     """
 
     def __init__(self, keys: KeyChoice | None = None) -> None:
@@ -110,13 +110,13 @@ class NativeFormat:
             )
 
     def encoded(self, transactions: Iterable[Transaction]) -> Iterator[bytes | bytearray]:
-        """The lines of transactions in UTF-8, each with its end, in pieces of many lines.
+        """Yield the lines of transactions in UTF-8 with line ends, in pieces of many lines.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded.
         """
         text = self._text
-        # What was not taken is of a caller that gave up.
+        # Drop output that an earlier caller abandoned.
         text.take()
         for transaction in transactions:
             for item in transaction.items:

@@ -1,10 +1,10 @@
-"""Rows of outbox tables as the messages that they are; everything else in another format.
+"""Rows of outbox tables as messages; everything else in another format.
 
-A row that was inserted is a message: its payload is the value, and other columns say where it goes, its key, its id and
-more headers (:class:`~replica_client.schema.outbox_columns.OutboxColumns`). That rows are deleted afterwards is no
-message. A row that is updated would be one whose meaning nobody knows: it is refused.
+An inserted row is a message: its payload is the value, and other columns hold its destination, key, id and further
+headers (:class:`~replica_client.schema.outbox_columns.OutboxColumns`). Deletes are ignored. Updates are refused, as
+they have no meaning in an outbox.
 
-A sink that has destinations, keys and headers takes them. In a line they stand beside the payload::
+Sinks with destinations, keys and headers use them. In a line they are members next to the payload::
 
     {"topic": "outbox.event.order", "key": "17", "headers": {"id": "…"}, "payload": {"total": 3}}
 """
@@ -36,16 +36,19 @@ class OutboxSink(Protocol):
     """A sink that writes rows of outbox tables as messages."""
 
     def route_outbox(self) -> None:
-        """Do so from now on; called before it is opened."""
+        """Write rows of outbox tables as messages from now on.
+
+        Called before the sink is opened.
+        """
         ...
 
 
 class OutboxMessages:
-    """See the module.
+    """Messages of outbox rows, with another format for all other changes; see the module.
 
     Args:
-        others: of what is in no outbox.
-        lines: whether destination, key and headers are to stand beside the payload.
+        others: format of changes outside of outbox tables.
+        lines: whether a line holds destination, key and headers next to the payload.
     """
 
     def __init__(self, others: MessageFormat, *, lines: bool) -> None:
@@ -103,7 +106,7 @@ class OutboxMessages:
 
 
 class OutboxFormat(OutboxMessages):
-    """The same as lines.
+    """Lines of outbox rows, with another format for all other changes.
 
     Args:
         others: of what is in no outbox.
@@ -124,7 +127,10 @@ class OutboxFormat(OutboxMessages):
 
 
 def _divided(transaction: Transaction) -> tuple[list[RowsOfEvent], Transaction | None]:
-    """The rows of outbox tables, and what else there is; None where there is nothing."""
+    """Return the rows of outbox tables, and the transaction without them.
+
+    The transaction is None if nothing else is left.
+    """
     rows = transaction.rows
     routed = [one for one in rows if one.shape.outbox is not None]
     if not routed:
@@ -136,11 +142,11 @@ def _divided(transaction: Transaction) -> tuple[list[RowsOfEvent], Transaction |
 
 
 class _MessageMaker:
-    """Makes messages of rows with some columns.
+    """Builds the messages of an outbox table's rows.
 
     Args:
-        outbox: of the table.
-        names: of the rows' values, in order.
+        outbox: the table's outbox columns.
+        names: column names of the row values, in order.
         lines: see :class:`OutboxMessages`.
     """
 
@@ -157,10 +163,10 @@ class _MessageMaker:
         self._topic, self._lines = outbox.topic, lines
 
     def message(self, database: str, table: str, row: Sequence[Any]) -> Message:
-        """The message of a row.
+        """Return the message of a row.
 
         Raises:
-            ValueError: it lacks something; says what, and no value.
+            ValueError: a column is missing or NULL; the message holds no value.
         """
         topic = self._topic.replace("{route}", _text(row, self._route))
         key = _text(row, self._key)
@@ -199,7 +205,7 @@ def _text(row: Sequence[Any], column: tuple[str, int]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as a text of its own: texts as they are, others as in JSON without quotes."""
+    """Return a value as text: strings as they are, other values as in JSON without quotes."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Rows as JSON objects: which function writes which column is found out once per table shape."""
+"""Rows as JSON objects, with the writers of a table's columns chosen once per table shape."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from replica_client.rows.json_values import quote
 from replica_client.schema.shape import ColumnShape
 
 ValueWriter = Callable[[Any], str]
-"""Makes JSON text of a value that is neither None nor absent."""
+"""Returns the JSON text of a value that is neither None nor absent."""
 
 
 class RowWriter:
     """Writes rows of one shape.
 
     Args:
-        columns: of the rows' values, in order.
-        writer_of: the function for a column.
+        columns: columns of the row values, in order.
+        writer_of: returns the writer of a column.
         space: what follows ``:`` and ``,``.
-        null_of: what is written for a NULL of a column; None: ``null``.
-        of_strings: functions that do nothing but quote where a value is a string.
+        null_of: returns the text for NULL in a column; None: ``null``.
+        of_strings: writers that only quote if the value is a string.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RowWriter:
         )
 
     def text(self, row: Sequence[Any] | None) -> str:
-        """The row as an object without absent columns; ``null`` for None."""
+        """Return the row as an object without absent columns; ``null`` for None."""
         if row is None:
             return "null"
         values = tuple(row)
@@ -61,7 +61,7 @@ class RowWriter:
         return "{" + self._comma.join(self.members(row)) + "}"
 
     def members(self, row: Sequence[Any]) -> list[str]:
-        """``"name":value`` of each column that is there."""
+        """Return ``"name":value`` for each column that is present in the row."""
         found = []
         for (name, write, null), value in zip(self._fields, row, strict=True):
             if value is None:
@@ -71,7 +71,7 @@ class RowWriter:
         return found
 
     def changed(self, before: Sequence[Any], after: Sequence[Any]) -> list[str]:
-        """``"name":value`` of the columns of ``before`` that differ in ``after``."""
+        """Return ``"name":value`` for the columns of ``before`` that differ in ``after``."""
         found = []
         for (name, write, null), old, new in zip(self._fields, before, after, strict=True):
             if old is ABSENT or new is ABSENT or old == new:
@@ -81,27 +81,27 @@ class RowWriter:
 
 
 def delivered_columns(rows: RowsOfEvent) -> tuple[ColumnShape, ...]:
-    """The columns that the rows' values are of: all, or those that were asked for."""
+    """Return the columns of the rows' values: all columns, or those that were selected."""
     wanted = frozenset(rows.decoder.column_names)
     return tuple(column for column in rows.shape.columns if column.name in wanted)
 
 
 def numbered_rows(rows: RowsOfEvent) -> Iterator[tuple[int, Any, Any]]:
-    """Row index, before and after image as tuples of each row that was not delivered before."""
+    """Yield row index, before image and after image of each row not delivered before."""
     for change in rows:
         yield change.row_index, change.before, change.after
 
 
 def base64_text(value: bytes) -> str:
-    """JSON string of bytes in base64."""
+    """Return bytes as a JSON string in base64."""
     return f'"{b64encode(value).decode()}"'
 
 
 def array(texts: Iterator[str] | Sequence[str]) -> str:
-    """JSON array of JSON texts."""
+    """Return a JSON array of JSON texts."""
     return "[" + ",".join(texts) + "]"
 
 
 def float_text(value: float) -> str:
-    """JSON number of a FLOAT or DOUBLE; neither can be infinite or no number."""
+    """Return a FLOAT or DOUBLE as a JSON number. Neither can be infinite or NaN."""
     return repr(value)

@@ -1,4 +1,4 @@
-"""Well-known binary of a geometry as well-known text (OGC simple features).
+"""Conversion of geometries from well-known binary to well-known text (OGC simple features).
 
 ======  ========================================
 size    field
@@ -31,7 +31,7 @@ _MAX_DEPTH = 64
 
 
 def well_known_text(wkb: bytes) -> str:
-    """The text of a geometry.
+    """Return the well-known text of a geometry.
 
     Raises:
         ValueError: the bytes are no well-known binary.

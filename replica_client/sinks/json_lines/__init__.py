@@ -1,1 +1,1 @@
-"""JSON Lines: in files, exactly once, and on standard output."""
+"""Sinks of JSON Lines: in files, exactly once, and on standard output."""

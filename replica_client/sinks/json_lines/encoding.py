@@ -1,4 +1,4 @@
-"""Lines of transactions as bytes, a piece at a time."""
+"""Encoding of lines as bytes, in pieces."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.native import NativeFormat
 
 _PIECE_SIZE = 256 << 10
-"""Characters that are encoded together."""
+"""Characters after which a piece is encoded."""
 
 
 def encode_lines(
     line_format: LineFormat, transactions: Iterable[Transaction]
 ) -> Iterator[bytes | bytearray]:
-    """UTF-8 of all lines, each with a line end, in pieces of many lines or of a part of a large one.
+    """Yield all lines in UTF-8 with line ends.
 
-    What is no character (a name with bytes that are not UTF-8) is written as a JSON escape.
+    A piece has many lines, or a part of a large line. Bytes that are not UTF-8 (in a name) are
+    written as a JSON escape.
     """
     if isinstance(line_format, NativeFormat):
         yield from line_format.encoded(transactions)
@@ -28,7 +29,7 @@ def encode_lines(
 
 
 def encode_messages(messages: Iterable[Message]) -> Iterator[bytes]:
-    """The same of messages."""
+    """Yield the values of messages in UTF-8 with line ends; see :func:`encode_lines`."""
     yield from _encoded(message.value for message in messages)
 
 
@@ -42,14 +43,17 @@ def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
         waiting.append(line)
         size += len(line) + 1
         if size >= _PIECE_SIZE:
-            del line  # it is let go of before the next one is made
+            del line  # free it before the next line is built
             yield from _pieces(waiting)
             size = 0
     yield from _pieces(waiting)
 
 
 def _pieces(lines: list[str]) -> Iterator[bytes]:
-    """Takes the lines from the list; a large one, which is alone, is not copied whole."""
+    """Yield the lines as encoded pieces, and empty the list.
+
+    A large line, which is alone in the list, is encoded part by part instead of being copied whole.
+    """
     if not lines:
         return
     text = "\n".join(lines)

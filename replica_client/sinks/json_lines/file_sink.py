@@ -1,9 +1,9 @@
 """JSON Lines in files of a directory.
 
-``NAME-000001.jsonl``, ``NAME-000002.jsonl`` …: the last is written, those before are closed and never
-touched again. ``NAME.checkpoint.json`` tells which is the last, how many of its bytes are committed,
-and the position behind them. What stands behind the committed bytes was not committed: it is cut off
-when the sink is opened again, and comes again.
+``NAME-000001.jsonl``, ``NAME-000002.jsonl`` …: the sink writes the last file; earlier files are closed
+and never touched again. ``NAME.checkpoint.json`` has the number of the last file, the number of its
+committed bytes, and the position after them. When the sink is opened again, bytes after the committed
+ones are cut off, and their changes are delivered again.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class FileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Options of the sink ``file``.
 
     Attributes:
-        path: the directory; made when it is not there.
-        name: start of the files' names.
+        path: the directory; created if it does not exist.
+        name: first part of the file names.
         format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
-        format_options: of the format.
+        format_options: options of the format.
         rotate_bytes: bytes after which a file is closed at the next commit.
-        rotate_seconds: age after which it is closed at the next commit; 0 for never.
+        rotate_seconds: age in seconds after which a file is closed at the next commit; 0: never.
     """
 
     path: str
@@ -63,10 +63,10 @@ class FileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def make(table: Mapping[str, object]) -> FileSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(FileOptions, table, "sink file")
     check_path(options.path, "sink file", "a directory")
@@ -77,7 +77,7 @@ def make(table: Mapping[str, object]) -> FileSink:
 
 
 class FileSink:
-    """See the module.
+    """The sink ``file``; see the module.
 
     Args:
         options: what the user chose.
@@ -173,7 +173,7 @@ class FileSink:
             return checkpoint
 
     def _remove_behind(self, number: int) -> None:
-        """Files behind the last one hold nothing that was committed."""
+        """Remove the files after the last one: nothing in them was committed."""
         for path in self._directory.glob(f"{self._options.name}-*.jsonl"):
             match = _NUMBERED.fullmatch(path.name.removeprefix(self._options.name))
             if match and int(match[1]) > number:
@@ -200,7 +200,7 @@ class FileSink:
             file.check_whole()
             file.sync()
             if self._is_full(file):
-                # The next file is named before it is there; this one is closed for good.
+                # The checkpoint names the new file from now on; the full one is never opened again.
                 file.close()
                 file = self._file = _OpenFile(
                     self._path(file.number + 1), file.number + 1, 0, time.time()
@@ -237,13 +237,13 @@ class FileSink:
 
 
 class _OpenFile:
-    """The file that is written.
+    """The file that is being written.
 
     Args:
-        path: where it is.
-        number: which one.
-        length: bytes that are committed; what is behind them goes.
-        begun: when it was begun, in seconds since 1970.
+        path: path of the file.
+        number: number of the file.
+        length: number of committed bytes; the bytes after them are cut off.
+        begun: when the file was begun, in seconds since 1970.
 
     Raises:
         SinkError: committed bytes are missing.
@@ -275,10 +275,10 @@ class _OpenFile:
         self._dirty = True
 
     def check_whole(self) -> None:
-        """Check that the file still has its name, and all that was written.
+        """Check that the file still has its name and everything that was written to it.
 
         Raises:
-            SinkError: it was removed, replaced or cut.
+            SinkError: the file was removed, replaced or truncated.
         """
         ours = os.fstat(self._descriptor)
         try:

@@ -1,7 +1,7 @@
 """JSON Lines on standard output: at least once.
 
-A position store keeps the position, after the lines were handed to the reader: a crash between the two
-shows them again. Parts of a large transaction wait in a temporary file until it is complete.
+A position store saves the position after the lines were written: after a crash between the two, the
+lines are written again. Parts of a large transaction wait in a temporary file until it is complete.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class StdoutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     Attributes:
         format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
-        format_options: of the format.
-        memory_bytes: of an incomplete transaction's lines that are kept in memory; more go to a
-            temporary file.
+        format_options: options of the format.
+        memory_bytes: bytes of an incomplete transaction's lines that are kept in memory; further
+            lines go to a temporary file.
     """
 
     format: str = "native"
@@ -44,10 +44,10 @@ class StdoutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def make(table: Mapping[str, object]) -> StdoutSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(StdoutOptions, table, "sink stdout")
     check_least(options, "sink stdout", memory_bytes=1)
@@ -55,12 +55,12 @@ def make(table: Mapping[str, object]) -> StdoutSink:
 
 
 class StdoutSink:
-    """See the module.
+    """The sink ``stdout``; see the module.
 
     Args:
         options: what the user chose.
         line_format: makes the lines.
-        descriptor: where lines go.
+        descriptor: file descriptor to write to.
     """
 
     guarantee = Guarantee.AT_LEAST_ONCE

@@ -1,8 +1,8 @@
 """Messages as Avro in Confluent's wire format: a zero byte, the schema's id in four bytes, the value.
 
-Schemas are those that Debezium's connector gives with Confluent's AvroConverter. Subjects are ``TOPIC-key`` and
+Schemas are those of Debezium's connector with Confluent's AvroConverter. Subjects are ``TOPIC-key`` and
 ``TOPIC-value``; a table that was altered registers a new version, which the registry checks for compatibility.
-What has no schema (a message of an outbox) is an Avro string, as Debezium's outbox router writes it.
+A message without a schema (of an outbox) is an Avro string, as Debezium's outbox router writes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from replica_client.sinks.kafka.registry_options import RegistryOptions, registr
 
 _STRING: Final = "string"
 _ANSWER_SIZE: Final = 16 << 20
-"""Bytes of an answer of the registry, at most."""
+"""Maximum bytes of an answer of the registry."""
 _RETRIABLE: Final = frozenset((408, 429))
 
 
@@ -45,11 +45,13 @@ class _Writer(NamedTuple):
 
 
 class _BoundedSession:
-    """What the registry's client sends its requests with: its own has no bounds for answers.
+    """An HTTP session for the registry's client, with bounds for answers.
+
+    The client's own session has none.
 
     Args:
         own: the client's session, of httpx or of its successor.
-        options: of the registry.
+        options: options of the registry.
     """
 
     def __init__(self, own: Any, options: RegistryOptions) -> None:
@@ -64,7 +66,10 @@ class _BoundedSession:
         self._client = httpx.Client(transport=transport, auth=given if any(given) else None)
 
     def request(self, method: str, **given: Any) -> Any:
-        """Send a request; the answer and errors are of the client's own module."""
+        """Send a request.
+
+        Answers and errors are objects of the HTTP module that the registry's client uses.
+        """
         try:
             answer = self._client.request(method, **given)
         except httpx.TransportError as error:
@@ -75,12 +80,12 @@ class _BoundedSession:
         )
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._client.close()
 
 
 class AvroMessages:
-    """Makes bytes of messages. Its calls block, and are made from one thread.
+    """Encodes messages as Avro. The methods block and must be called from one thread.
 
     Args:
         options: of the registry.
@@ -93,31 +98,31 @@ class AvroMessages:
         self._writers: dict[tuple[str, str, str], _Writer] = {}
 
     def probe(self) -> None:
-        """Ask the registry for the level of compatibility.
+        """Ask the registry for its compatibility level, to check that it answers.
 
         Raises:
-            SinkError: it is away, or refuses.
+            SinkError: the registry is unavailable, or refuses.
         """
         with self._errors():
             self._connected().get_compatibility()
 
     def key(self, topic: str, message: Message, key: str | None) -> bytes | None:
-        """A key of a message, which may be the one that is gone.
+        """Return a key of a message as Avro: its own key, or the key in ``gone``.
 
         Raises:
-            SinkError: the registry is away, or refuses the schema.
-            PoisonChangeError: it can never be written.
+            SinkError: the registry is unavailable, or refuses the schema.
+            PoisonChangeError: the key can never be written.
         """
         if key is None:
             return None
         return self._bytes(topic, "key", message.schemas[0], message, key)
 
     def value(self, topic: str, message: Message) -> bytes:
-        """The value of a message. Raises as :meth:`key`."""
+        """Return the value of a message as Avro. Raises the errors of :meth:`key`."""
         return self._bytes(topic, "value", message.schemas[1], message, message.value)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection to the registry."""
         client, self._client = self._client, None
         self._writers.clear()
         if client is not None:
@@ -149,7 +154,7 @@ class AvroMessages:
                 "have all: set binlog_row_image=FULL on the source, or drop the column in the transforms",
             ) from None
         except (ValueError, TypeError, OverflowError) as error:
-            # Its text may hold the value.
+            # The error's text may contain the value.
             why = _faulty_fields(value, writer.schema) or type(error).__name__
             raise unwritable(
                 message,
@@ -159,7 +164,7 @@ class AvroMessages:
         return bytes(found)
 
     def _made(self, topic: str, field: Literal["key", "value"], schema: str) -> _Writer:
-        """Register a schema, or look it up."""
+        """Register a schema, or look it up, and return its writer."""
         connect = json.loads(schema) if schema else {"type": _STRING, "optional": False}
         schema_of_avro = avro_schema(connect)
         if isinstance(schema_of_avro, str):
@@ -192,7 +197,7 @@ class AvroMessages:
 
     @contextmanager
     def _errors(self, subject: str = "") -> Iterator[None]:
-        """What the registry refuses in the block is a ``SinkError``."""
+        """Raise errors of the registry in the block as ``SinkError``."""
         of = f": subject {subject}" if subject else ""
         try:
             yield
@@ -214,7 +219,7 @@ class AvroMessages:
 
 
 def _faulty_fields(value: Any, schema: AvroType) -> str:
-    """The fields whose values the schema does not allow; ``""`` where there is none."""
+    """Return a text with the fields whose values the schema does not allow; ``""`` for none."""
     try:
         validate(value, parse_schema(schema))
     except ValidationError as error:

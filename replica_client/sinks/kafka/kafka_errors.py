@@ -1,4 +1,4 @@
-"""Errors of librdkafka as errors of a sink."""
+"""Conversion of librdkafka's errors to errors of a sink."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     )
 )
-# What an operator has to do something about; the same is tried again less often.
+# Errors that an operator must fix; the sink retries less often.
 _NEVER_PASS = frozenset(
     (
         KafkaError._AUTHENTICATION,
@@ -57,15 +57,15 @@ UNWRITABLE = frozenset(
 
 
 class FencedProducerError(SinkError):
-    """Another producer took the place of this one."""
+    """Another producer fenced this one."""
 
 
 @contextmanager
 def kafka_errors(where: str) -> Iterator[None]:
-    """What librdkafka refuses in the block is a ``SinkError``.
+    """Raise errors of librdkafka in the block as ``SinkError``.
 
     Args:
-        where: the servers.
+        where: the servers, for messages.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def kafka_errors(where: str) -> Iterator[None]:
 
 
 def sink_error(where: str, error: KafkaError) -> SinkError:
-    """The sink's error for one of librdkafka."""
+    """Return the sink's error for an error of librdkafka."""
     code = error.code()
     if code in _FENCED:
         return FencedProducerError(

@@ -1,4 +1,4 @@
-"""Options of the sink ``kafka``, and the client's properties that they mean."""
+"""Options of the sink ``kafka``, and the client properties that follow from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replica_client.sinks.kafka.topic_names import check_topics
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.sink_options import read_options
 
-# What the guarantee rests on.
+# Properties that the guarantee depends on.
 _OURS = frozenset(
     (
         *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
@@ -36,42 +36,42 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     Attributes:
         bootstrap_servers: ``kafka1:9092,kafka2:9092``.
         topic_prefix: first part of topic names, Debezium's ``topic.prefix``.
-        topic: of row changes and TRUNCATE; ``{prefix}``, ``{database}`` and ``{table}`` are replaced.
-        schema_topic: of schema changes, likewise; ``""`` for none.
-        transaction_topic: of the beginnings and ends of transactions that the format ``debezium`` writes with
+        topic: topic of row changes and TRUNCATE; ``{prefix}``, ``{database}`` and ``{table}`` are replaced.
+        schema_topic: topic of schema changes, with the same placeholders; ``""`` for none.
+        transaction_topic: topic of the beginnings and ends of transactions that the format ``debezium`` writes with
             ``provide_transaction_metadata``.
-        position_topic: compacted, with one partition, for this sink alone: the position and its state.
-        transactional_id: of this sink alone; who uses it last fences the others.
+        position_topic: compacted topic with one partition, used by this sink alone: position and state.
+        transactional_id: id used by this sink alone; the last process that uses it fences the others.
         guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers with
-            ``isolation.level=read_committed``; ``at-least-once``: without transactions, for brokers or rights that
-            have none; a position store keeps the position.
+            ``isolation.level=read_committed``; ``at-least-once``: without transactions, if brokers or rights do not
+            allow them; a position store keeps the position.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents``, ``avro`` or ``arrow``.
-        format_options: of the format; ``avro`` has those of ``debezium``.
-        registry: the schema registry of the format ``avro``: ``url``, and where it wants them ``username``,
-            ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` takes schemas that are there.
+        format_options: options of the format; ``avro`` has those of ``debezium``.
+        registry: the schema registry of the format ``avro``: ``url``, and if needed ``username``,
+            ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` uses only registered schemas.
         key_columns: columns that are the key of messages, by pattern of the table; the primary key by default.
-        tombstones_on_delete: a message without a value follows where a key is gone, for compaction. By default only
+        tombstones_on_delete: after a key is gone, send a message without a value, for compaction. By default only
             for the formats ``native``, ``debezium`` and ``avro``, also as the data of ``cloudevents``.
-        headers: each message tells its transaction, and its number in it.
-        create_topics: make topics that are not there.
-        partitions: of a topic that is made; -1: as the broker does.
-        replication_factor: likewise.
-        topic_config: of topics that are made, such as ``{ "retention.ms" = "-1" }``.
-        compression: of batches of messages; readers need the codec.
-        max_message_bytes: of a message; what is larger can never be written. Brokers have 1 MB unless told otherwise.
-        transaction_messages: messages of one Kafka transaction at most; a larger commit takes several, of which readers
+        headers: whether each message has headers with its transaction and its number in it.
+        create_topics: create missing topics.
+        partitions: number of partitions of a new topic; -1: the broker's default.
+        replication_factor: replication factor of a new topic; -1: the broker's default.
+        topic_config: configuration of new topics, such as ``{ "retention.ms" = "-1" }``.
+        compression: codec of message batches; readers need it, too.
+        max_message_bytes: maximum bytes of a message; a larger message is an error. The brokers' default is 1 MB.
+        transaction_messages: maximum messages of a Kafka transaction; a larger commit takes several, and readers
             can see the first ones before the last; 0: no limit.
-        transaction_timeout: seconds after which the broker ends a transaction that goes on; a large source transaction
-            must be written within it.
-        timeout: seconds without an answer after which a broker counts as away.
-        security_protocol: of the connections.
+        transaction_timeout: seconds after which the broker aborts an open transaction; a large source transaction
+            must be written within this time.
+        timeout: seconds without an answer after which a broker counts as unavailable.
+        security_protocol: protocol of the connections.
         sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI`` or ``OAUTHBEARER``.
-        username: for SASL.
-        password: for SASL; may be ``file:…``.
-        tls_ca: file with the certificates of authorities that are trusted.
+        username: user for SASL.
+        password: password for SASL; may be ``file:…``.
+        tls_ca: file with the certificates of trusted authorities.
         tls_certificate: file with the certificate of this client.
-        tls_key: file with its key.
-        tls_key_password: of that file.
+        tls_key: file with the key of that certificate.
+        tls_key_password: password of the key file.
         client: other properties of librdkafka, such as ``{ "linger.ms" = "20" }``.
     """
 
@@ -113,12 +113,12 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def exactly_once(self) -> bool:
-        """Whether messages and position are in transactions."""
+        """Whether messages and position are committed in Kafka transactions."""
         return self.guarantee is Guarantee.EXACTLY_ONCE
 
     @property
     def tombstones(self) -> bool:
-        """Whether messages without a value are written."""
+        """Whether a message without a value follows when a key is gone."""
         if self.tombstones_on_delete is None:
             name = self.format
             if name == "cloudevents":
@@ -127,15 +127,15 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return self.tombstones_on_delete
 
     def named(self, template: str) -> str:
-        """A name that is the same for all tables."""
+        """Return a name that does not depend on a table, with ``{prefix}`` replaced."""
         return template.replace("{prefix}", self.topic_prefix)
 
 
 def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
-    """The options in a table of the configuration.
+    """Return the options in a table of the configuration.
 
     Raises:
-        ConfigError: one is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     flat = {**table}
     for name in ("topic_config", "client"):
@@ -173,7 +173,7 @@ def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, 
 
 
 def properties_text(table: Mapping[str, object]) -> dict[str, str]:
-    """Properties as Kafka writes them."""
+    """Return properties as the texts that Kafka expects."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in table.items()
@@ -181,14 +181,17 @@ def properties_text(table: Mapping[str, object]) -> dict[str, str]:
 
 
 def format_options(options: KafkaOptions) -> dict[str, Any]:
-    """Options of the format: Debezium's prefix is that of the topics."""
+    """Return the options of the format.
+
+    The topics' prefix is the default of Debezium's ``topic_prefix``.
+    """
     if options.format in ("debezium", "avro"):
         return {"topic_prefix": options.topic_prefix, **options.format_options}
     return options.format_options
 
 
 def client_properties(options: KafkaOptions) -> dict[str, Any]:
-    """Properties of every client."""
+    """Return the properties that all clients share."""
     named = {
         "bootstrap.servers": options.bootstrap_servers,
         "security.protocol": options.security_protocol,
@@ -209,13 +212,13 @@ def client_properties(options: KafkaOptions) -> dict[str, Any]:
 
 
 def producer_properties(options: KafkaOptions) -> dict[str, Any]:
-    """Properties of the producer."""
+    """Return the properties of the producer."""
     own: dict[str, Any] = {
         "enable.idempotence": True,
         "compression.type": options.compression,
         "message.max.bytes": options.max_message_bytes,
         "queue.buffering.max.kbytes": 64 << 10,
-        # As Java's producers do, but that rows of a table without a key stay in order.
+        # As Java's producers, but rows of a table without a key stay in order.
         "partitioner": "murmur2",
         "delivery.report.only.error": True,
     }

@@ -1,16 +1,16 @@
 """Row changes as messages of Kafka topics: exactly once for readers of committed messages.
 
-All messages between two commits, and the position behind them, are one Kafka transaction: of a source transaction
-a reader with ``isolation.level=read_committed`` sees all messages or none. With ``batch_rows = 1`` each source
-transaction is a Kafka transaction of its own; otherwise several may share one.
+All messages between two commits, and the position after them, are one Kafka transaction: a reader with
+``isolation.level=read_committed`` sees all messages of a source transaction or none. With ``batch_rows = 1`` each
+source transaction is a Kafka transaction of its own; otherwise several may share one.
 
-Who opens the sink fences every earlier one with the same transactional id, and ends what that left open. Then the
-position topic tells whether a commit whose answer was lost took place. Nothing is kept in this process that a crash
+Opening the sink fences every earlier producer with the same transactional id and aborts its open transaction. The
+position topic then shows whether a commit whose answer was lost took place. This process keeps nothing that a crash
 could lose.
 
 A commit of more than ``transaction_messages`` takes several Kafka transactions; see
-:mod:`~replica_client.sinks.kafka.position_topic`. Its messages have headers that tell the source transaction and their
-number in it.
+:mod:`~replica_client.sinks.kafka.position_topic`. The headers of its messages hold the source transaction
+and the message's number in it.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _TRANSACTION, _ORDER = "replica_client.transaction", "replica_client.order"
 
 
 def make(table: Mapping[str, object]) -> KafkaSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     return KafkaSink(read_kafka_options(table))
 
 
 class KafkaSink:
-    """See the module.
+    """The sink ``kafka``; see the module.
 
     Args:
         options: what the user chose.
@@ -95,7 +95,7 @@ class KafkaSink:
         self._writer: TopicWriter | None = None
         self._state = GrowingKeys()
         self._position: Position | None = None
-        # Messages behind the saved position: that the topics have, and that came here.
+        # Messages after the saved position: those in the topics already, and those seen here so far.
         self._ahead = self._seen = 0
         self._last = ""
         self._order = 0
@@ -119,7 +119,7 @@ class KafkaSink:
         return (await self._worker.run(self._writers)).owners
 
     def _found(self) -> Found:
-        """Return what the position topic holds; no producer is fenced."""
+        """Return the contents of the position topic, without fencing a producer."""
         with kafka_errors(self._options.bootstrap_servers):
             return read_position(self._options, GrowingKeys(), may_be_new=True)
 
@@ -171,7 +171,7 @@ class KafkaSink:
         self._worker.stop()
 
     def _writers(self) -> Found:
-        """Return whose the position topic is; nothing where it is not made yet."""
+        """Return the owners and the lease in the position topic; nothing if the topic is missing."""
         with kafka_errors(self._options.bootstrap_servers):
             return read_writers(self._options)
 
@@ -185,7 +185,7 @@ class KafkaSink:
         with self._fencing():
             writer = self._writer = TopicWriter(options)
             writer.begin()
-            # What is in it must outlive any time and size.
+            # The records must never expire.
             writer.make_topic(
                 self._position_topic, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}
             )
@@ -200,10 +200,10 @@ class KafkaSink:
     # The identity of the writer, and its lease.
 
     def _look(self, claim: Claim) -> Lease | None:
-        """Return the lease that there is, before the producer of its holder is fenced.
+        """Return the current lease, before its holder's producer is fenced.
 
         Raises:
-            ForeignOwnerError: the topic is another one's.
+            ForeignOwnerError: the topic belongs to another owner.
             StandbyError: another process writes.
         """
         found = self._writers()
@@ -220,7 +220,7 @@ class KafkaSink:
         return found.lease
 
     def _take_lease(self, claim: Claim, before: Lease | None, found: Lease | None) -> None:
-        """Write the lease, with a producer that fenced the earlier ones."""
+        """Write the lease with a producer that fenced the earlier ones, and start its heartbeat."""
         if found != before:
             raise fenced(self._where)  # another process was faster
         assert self._lease is not None
@@ -229,14 +229,14 @@ class KafkaSink:
         self._heart = Heart(lambda: beats(self._options))
 
     def _give_back(self, writer: TopicWriter) -> None:
-        """Give the lease back, so that a standby need not wait."""
+        """Release the lease, so that a standby need not wait."""
         lease, self._lease = self._lease, None
         heart, self._heart = self._heart, None
         if heart is None or lease is None:
             return
         heart.stop()
         if not writer.is_idle:
-            return  # what is open is given up
+            return  # the open transaction will be aborted
         with suppress(SinkError):
             self._writer = writer
             self._put({LEASE_KEY: replace(lease, holder="").to_text()})
@@ -245,7 +245,10 @@ class KafkaSink:
 
     @contextmanager
     def _fencing(self) -> Iterator[None]:
-        """A producer of another process that took over is no fault: this one waits as a standby."""
+        """Raise the error of a standby if another process fenced the producer.
+
+        Without a claim, the error is raised as it is.
+        """
         try:
             yield
         except FencedProducerError as error:
@@ -261,7 +264,7 @@ class KafkaSink:
         for transaction in transactions:
             messages = self._format.messages(transaction)
             if not self._options.exactly_once and (self._parts or not transaction.complete):
-                # Without Kafka's transactions readers would see parts before the last one is there.
+                # Without Kafka's transactions readers would see parts of an incomplete transaction.
                 with os_errors("temporary file of the sink kafka"):
                     self._parts.take(messages)
                 if not transaction.complete:
@@ -287,7 +290,7 @@ class KafkaSink:
             if message.topic:
                 topic, known = self._topics.routed(message.topic), None
             elif rows is None or rows is not known:
-                # Messages of an event go to one topic.
+                # All messages of an event go to the same topic.
                 topic, known = topic_of(message.kind, message.database, message.table), rows
             if not topic:
                 continue
@@ -311,7 +314,10 @@ class KafkaSink:
                 self._commit_some(message)
 
     def _write_snapshot(self, rows: SnapshotRows) -> None:
-        """Rows that would not come again as they are: one Kafka transaction takes them, however many there are."""
+        """Write snapshot rows in one Kafka transaction, however many there are.
+
+        After a crash the snapshot would not yield the same rows again.
+        """
         writer = self._opened()
         for number, message in enumerate(self._format.snapshot(rows), 1):
             if message.topic:
@@ -327,13 +333,16 @@ class KafkaSink:
             writer.write(topic, key, value, headers, message)
 
     def _bytes(self, topic: str, message: Message) -> tuple[str | bytes | None, str | bytes]:
-        """Key and value as they are written."""
+        """Return key and value as they are written."""
         if self._avro is not None:
             return self._avro.key(topic, message, message.key), self._avro.value(topic, message)
         return message.key, message.value if message.binary is None else message.binary
 
     def _pass_over(self, message: Message) -> None:
-        """A message that is in its topic already."""
+        """Skip a message that its topic has already.
+
+        Raise an error if the last skipped message is not the one in the topic.
+        """
         if self._seen == self._ahead and _digest(message) != self._last:
             options = self._options
             raise SinkError(
@@ -343,7 +352,10 @@ class KafkaSink:
             )
 
     def _commit_some(self, last: Message) -> None:
-        """End a Kafka transaction in the middle of a commit: the position stays, and tells how many are there."""
+        """End a Kafka transaction in the middle of a commit.
+
+        The saved position stays, together with the number of messages already written after it.
+        """
         digest = _digest(last)
         self._put(position_record(self._position, self._seen, digest))
         self._opened().commit()
@@ -384,13 +396,13 @@ class KafkaSink:
 
 
 def _digest(message: Message) -> str:
-    """Tells whether a message is the same; the time at which it was made is left out."""
+    """Return a digest that identifies a message. The time at which it was made is left out."""
     text = f"{message.key}\0{_CLOCK.sub('', message.value)}".encode("utf-8", "backslashreplace")
     return hashlib.sha256(text + (message.binary or b"")).hexdigest()
 
 
 def _avro_messages(options: RegistryOptions) -> AvroMessages:
-    # Only what is used is imported: the registry's client has an extra of its own.
+    # Imported only if used: the registry's client belongs to an extra.
     try:
         from replica_client.sinks.kafka.avro_messages import AvroMessages
     except ModuleNotFoundError as error:

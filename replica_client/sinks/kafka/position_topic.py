@@ -8,15 +8,15 @@ key             value
 ``position``    ``{"version": 1, "position": …, "ahead": n, "last": digest}``
 ``state``       JSON object
 ``owner``       JSON object: the identity of the writer
-``lease``       which process writes, and its epoch
-``state-1`` …   texts of what grows in the state
+``lease``       the process that writes, and its epoch
+``state-1`` …   texts of the growing parts of the state
 ==============  ==============================================================
 
-``ahead`` counts the messages that are in the topics behind the position, and ``last`` tells the last of them: a commit
-of several Kafka transactions was interrupted.
+``ahead`` is the number of messages after the position that the topics already have, and ``last`` is the digest of the
+last one. They are set if a commit of several Kafka transactions was interrupted.
 
-The holder of the lease writes its beats as offsets of the consumer group ``TRANSACTIONAL_ID.position``: the topic does
-not grow by them. Each is a random number.
+The holder of the lease writes its heartbeats as offsets of the consumer group ``TRANSACTIONAL_ID.position``, so that
+the topic does not grow. Each heartbeat is a random number.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _LOG = logging.getLogger("replica_client.sinks.kafka")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a position topic holds.
+    """The contents of a position topic.
 
     Attributes:
-        checkpoint: of the last commit; None when there is none.
-        ahead: messages behind it that are in the topics already.
-        last: digest of the last of them.
-        owners: the identity that writes there, where one is known.
-        lease: of the process that writes; None where none ever did.
+        checkpoint: checkpoint of the last commit; None before the first commit.
+        ahead: number of messages after the checkpoint that the topics already have.
+        last: digest of the last of these messages.
+        owners: the identity that writes there, if known.
+        lease: lease of the process that writes; None if no process ever took one.
     """
 
     checkpoint: Checkpoint | None = None
@@ -66,7 +66,7 @@ class Found:
 
 
 def position_record(position: Position | None, ahead: int, last: str) -> dict[str, str]:
-    """The record of a position, by its key."""
+    """Return the record of a position, by its key."""
     value = {
         "version": _VERSION,
         "position": None if position is None else position.to_json(),
@@ -77,18 +77,20 @@ def position_record(position: Position | None, ahead: int, last: str) -> dict[st
 
 
 def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool = False) -> Found:
-    """Return what the position topic holds; nothing when it is empty.
+    """Return the contents of the position topic; nothing if the topic is empty.
+
+    A writer calls this after ``init_transactions``, when no transaction of its own is open.
 
     A writer calls it after ``init_transactions``: no transaction of its own is open then.
 
     Args:
-        options: of the sink.
-        state: the keys of what grows.
-        may_be_new: a topic that does not exist holds nothing. A writer, which makes its topic before, is
-            told an error instead: it must not begin again because a broker does not know the topic yet.
+        options: options of the sink.
+        state: keys of the growing parts of the state.
+        may_be_new: whether a missing topic counts as empty. A writer, which has created its topic, gets an
+            error instead: it must not start over because a broker does not know the topic yet.
 
     Raises:
-        SinkError: a broker is away, or what is there is no position of this release.
+        SinkError: a broker is unavailable, or the topic holds no position of this release.
     """
     topic = options.named(options.position_topic)
     records = _records(options, topic, may_be_new=may_be_new)
@@ -116,10 +118,12 @@ def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool
 
 
 def read_writers(options: KafkaOptions) -> Found:
-    """Read whose the position topic is, also while a transaction of a process that is gone is open there.
+    """Read the owners and the lease from the position topic.
+
+    This also works while a transaction of a dead process is open there.
 
     Raises:
-        SinkError: a broker is unavailable, or the records are none of this release.
+        SinkError: a broker is unavailable, or the records are not of this release.
     """
     topic = options.named(options.position_topic)
     try:
@@ -136,7 +140,7 @@ def _writers(records: Mapping[str, str]) -> tuple[tuple[Owner, ...], Lease | Non
 
 
 def read_beat(options: KafkaOptions) -> str:
-    """Return the last beat of the holder of the lease, empty where there is none."""
+    """Return the last heartbeat of the lease's holder as text."""
     with _consumer(options, "read_committed") as consumer:
         partition = TopicPartition(options.named(options.position_topic), 0)
         found = consumer.committed([partition], timeout=options.timeout)
@@ -145,7 +149,7 @@ def read_beat(options: KafkaOptions) -> str:
 
 @contextmanager
 def beats(options: KafkaOptions) -> Iterator[Callable[[str], None]]:
-    """Give what writes a beat."""
+    """Yield a function that writes a heartbeat."""
     topic = options.named(options.position_topic)
     with _consumer(options, "read_committed") as consumer:
 
@@ -159,17 +163,18 @@ def beats(options: KafkaOptions) -> Iterator[Callable[[str], None]]:
 def _records(
     options: KafkaOptions, topic: str, *, may_be_new: bool, waits: bool = True
 ) -> dict[str, str]:
-    """The last values of a topic's keys, without those that are gone.
+    """Return the last value of each key in a topic, without deleted keys.
 
     Args:
         options: how to connect.
-        topic: of one partition.
+        topic: a topic with one partition.
         may_be_new: see :func:`read_position`.
-        waits: for the end of a transaction that is open there; otherwise what was committed before it is read.
+        waits: whether to wait for the end of an open transaction; otherwise only records committed
+            before it are read.
     """
     records: dict[str, str] = {}
-    # A reader of committed records is told that the topic ends where the first open transaction begins: what was
-    # committed behind it would be passed over, and an old position taken for the last one.
+    # For a reader of committed records the topic ends where the first open transaction begins. Records committed
+    # after that would be missed, and an old position would be taken for the last one.
     with _consumer(options, "read_uncommitted") as consumer:
         partition = TopicPartition(topic, 0)
         try:
@@ -219,7 +224,7 @@ def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
         {
             **client_properties(options),
             **{name: value for name, value in options.client.items() if name.startswith("ssl.")},
-            # Asked for by the client; it joins no group.
+            # The client requires it, but joins no group.
             "group.id": f"{options.named(options.transactional_id)}.position",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -1,4 +1,4 @@
-"""Options of the schema registry that the format ``avro`` writes its schemas to."""
+"""Options of the schema registry for the format ``avro``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Options of the table ``registry`` of the sink ``kafka``.
 
     Attributes:
-        url: ``http://registry:8081``; several with commas between them are tried in turn.
-        username: for HTTP's basic authentication.
-        password: likewise; may be ``file:…``.
-        ca: file with the certificates of authorities that are trusted.
-        register: register schemas; otherwise they must be there.
-        timeout: seconds that a request may take as a whole.
+        url: ``http://registry:8081``; several, separated by commas, are tried in turn.
+        username: user for HTTP basic authentication.
+        password: its password; may be ``file:…``.
+        ca: file with the certificates of trusted authorities.
+        register: whether to register schemas; otherwise they must be registered already.
+        timeout: time limit of a whole request, in seconds.
     """
 
     url: str
@@ -34,7 +34,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return f"<schema registry at {self.where()}>"  # nothing that may hold a password
 
     def where(self) -> str:
-        """Hosts and ports, for messages."""
+        """Return hosts and ports, for messages."""
         parts = [urlsplit(one.strip()) for one in self.url.split(",")]
         return ", ".join(
             f"{one.hostname}:{one.port}" if one.port else str(one.hostname) for one in parts
@@ -42,7 +42,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 def check_registry(options: RegistryOptions) -> None:
-    """Refuse a URL that is none.
+    """Check that the URLs are valid.
 
     Raises:
         ConfigError: says which option is wrong.
@@ -58,7 +58,7 @@ def check_registry(options: RegistryOptions) -> None:
 
 
 def registry_properties(options: RegistryOptions) -> dict[str, Any]:
-    """Properties of Confluent's client."""
+    """Return the properties of Confluent's client."""
     found: dict[str, Any] = {"url": options.url, "timeout": options.timeout}
     if options.username or options.password:
         found["basic.auth.user.info"] = f"{options.username}:{options.password}"

@@ -1,7 +1,7 @@
-"""Producers whose transaction could not be given up at once.
+"""Producers whose transaction could not be aborted at once.
 
-To free a producer that has a request for its transaction on the way ends the whole process (an assertion of librdkafka
-2.16). Such a one lives on in a thread of its own until its brokers answer, or say that another took its place.
+Freeing a producer while a request for its transaction is in flight ends the whole process (an assertion of librdkafka
+2.16). Such a producer is kept in a thread until its brokers answer, or say that another producer fenced it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _QUIET_SECONDS: Final = 1.0
 
 
 def give_up(producer: Producer, seconds: float) -> None:
-    """End a producer's transaction, so that readers need not wait for its time to run out.
+    """Abort a producer's transaction, so that readers need not wait for its timeout.
 
     Args:
-        producer: with a transaction; not used any more.
-        seconds: to wait for the brokers; afterwards it goes on without the caller.
+        producer: a producer with an open transaction, which the caller no longer uses.
+        seconds: time to wait for the brokers; then a thread goes on trying.
     """
     if not _abort(producer, seconds):
         threading.Thread(
@@ -35,12 +35,12 @@ def _until_over(producer: Producer) -> None:
 
 
 def _abort(producer: Producer, seconds: float) -> bool:
-    """Whether no transaction is open any more."""
+    """Abort the transaction, and return whether none is open any more."""
     try:
         producer.abort_transaction(seconds)
     except KafkaException as error:
         if not error.args[0].fatal():
             return False
-        # Fenced, or refused for good: nothing more is asked, but for what is on the way.
+        # Fenced, or refused for good: only wait for requests that are in flight.
         time.sleep(_QUIET_SECONDS)
     return True

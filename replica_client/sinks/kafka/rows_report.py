@@ -1,4 +1,4 @@
-"""What becomes of the messages of a rows event: which row a message was of that a broker did not take."""
+"""Delivery reports for the messages of a rows event, to name the row of a refused message."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ _Text = str | bytes | None
 
 
 class Delivered(Protocol):
-    """A message of which librdkafka reports."""
+    """A message in a delivery report of librdkafka."""
 
     def topic(self) -> str | None:
-        """Where it was to go."""
+        """Return the message's topic."""
 
     def key(self) -> _Text:
-        """As it was written."""
+        """Return the key as it was written."""
 
     def value(self) -> _Text:
-        """Likewise."""
+        """Return the value as it was written."""
 
 
 class RowsReport:
-    """Told of each message of a rows event: one object for all of them, as most are delivered.
+    """The delivery callback for all messages of a rows event.
 
-    What refuses a message is its size or that it has no key. Messages of the same key and size are therefore refused
-    together, and naming the first of them is right.
+    One object serves all messages, as most of them are delivered. A broker refuses a message for
+    its size or its missing key. Messages of the same key and size are therefore refused together,
+    and naming the first one is right.
 
     Args:
-        rows: of the event.
-        failed: is told of a message that was not taken.
+        rows: the rows event.
+        failed: called for a message that was not delivered.
 
     Attributes:
-        rows: as given.
-        written: index of the row, key and size of the value of each message that is written; -1 for none. Whoever
-            writes one appends it: a call for each would take longer than that.
+        rows: the rows event.
+        written: row index, key and size of the value of each written message; size -1 for no value. The
+            writer appends to the list directly, as a method call per message would be slower.
     """
 
     __slots__ = ("_failed", "rows", "written")
@@ -54,7 +55,7 @@ class RowsReport:
         self.written: list[tuple[int, _Text, int]] = []
 
     def __call__(self, error: KafkaError | None, delivered: Delivered) -> None:
-        """What became of one of them."""
+        """Handle the delivery report of a message."""
         if error is None:
             return
         keys, sizes = _forms(delivered.key()), {len(one) for one in _forms(delivered.value())}
@@ -70,7 +71,7 @@ class RowsReport:
 
 
 def _forms(text: _Text) -> list[str | bytes]:
-    """A text as it may have been written: in characters or bytes."""
+    """Return the forms in which a text may have been written: as characters or bytes."""
     if text is None:
         return []
     if isinstance(text, str):

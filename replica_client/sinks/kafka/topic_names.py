@@ -1,4 +1,4 @@
-"""Names of topics: templates, and what Kafka allows."""
+"""Names of topics from templates, in the characters that Kafka allows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KNOWN: Final = {
 
 
 def check_topics(options: KafkaOptions) -> None:
-    """Refuse templates with other placeholders, or that no topic can be called.
+    """Check the templates for unknown placeholders and for characters that no topic may have.
 
     Raises:
-        ConfigError: says which.
+        ConfigError: a template is wrong; the message names it.
     """
     for option, known in _KNOWN.items():
         template: str = getattr(options, option)
@@ -50,10 +50,10 @@ def check_topics(options: KafkaOptions) -> None:
 
 
 class TopicNames:
-    """Which topic a message goes to.
+    """Chooses the topic of each message.
 
-    Names of tables with characters that no topic may have get ``_`` in their place, and a digest behind them where
-    something was replaced, so that two tables do not meet in one topic.
+    Characters of table names that no topic may have become ``_``. Such a name also gets a digest as
+    suffix, so that two tables do not share a topic.
 
     Args:
         options: the templates.
@@ -65,14 +65,14 @@ class TopicNames:
         self._known: dict[tuple[MessageKind, str, str], str] = {}
 
     def of(self, kind: MessageKind, database: str, table: str) -> str:
-        """The topic; ``""`` for none."""
+        """Return the topic of a message; ``""`` for none."""
         name = self._known.get((kind, database, table))
         if name is None:
             name = self._known[kind, database, table] = self._made(kind, database, table)
         return name
 
     def routed(self, name: str) -> str:
-        """The topic of a message that says itself where it goes."""
+        """Return the topic of a message that names its destination."""
         topic = self._routed.get(name)
         if topic is None:
             topic = _OTHER.sub("_", name) or "_"
@@ -90,7 +90,7 @@ class TopicNames:
         text = _PLACEHOLDER.sub(lambda match: values[match[1]], template)
         used = [values[name] for name in _PLACEHOLDER.findall(template) if name != "prefix"]
         name = _OTHER.sub("_", text)
-        # A name with a point can be read in two ways: the parts of `a.b` and `c`, and of `a` and `b.c`.
+        # A name with a point is ambiguous: `a.b` and `c` would have the same topic as `a` and `b.c`.
         if name != text or len(name) > _MAX or any("." in one for one in used):
             name = _with_digest(name, used)
         return name

@@ -1,4 +1,4 @@
-"""A producer of Kafka: messages in transactions, topics that are made when they are needed."""
+"""A Kafka producer that writes in transactions and creates topics on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPORT_SECONDS = 2.0
 
 
 class TopicWriter:
-    """Writes messages. Its calls block, and are made from one thread.
+    """Writes messages to Kafka. The methods block and must be called from one thread.
 
     Args:
         options: what the user chose.
@@ -49,17 +49,17 @@ class TopicWriter:
         self._report: RowsReport | None = None
 
     def probe(self) -> None:
-        """Ask the brokers for their topics.
+        """Ask the brokers for their topics, to check that they answer.
 
         Raises:
-            SinkError: they are away, or refuse.
+            SinkError: the brokers are unavailable, or refuse.
         """
         with kafka_errors(self._where):
             admin = AdminClient(client_properties(self._options), logger=_LOG)
             admin.list_topics(timeout=self._options.timeout)
 
     def begin(self) -> None:
-        """Connect; end what an earlier writer of the same transactional id left open, and fence it.
+        """Connect, fence earlier writers of the transactional id and abort their transactions.
 
         Raises:
             SinkError: the brokers are away, or refuse.
@@ -73,7 +73,7 @@ class TopicWriter:
                 self._retried(self._producer.init_transactions)
 
     def make_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
-        """Make a topic where it is not there.
+        """Create a topic if it does not exist.
 
         Raises:
             SinkError: the brokers are away, or refuse.
@@ -102,19 +102,19 @@ class TopicWriter:
         *,
         partition: int = -1,
     ) -> None:
-        """Hand a message over; it counts with the next :meth:`commit`.
+        """Queue a message. The next :meth:`commit` makes it visible.
 
         Args:
-            topic: made when it is not there.
-            key: None for none.
-            value: None for a tombstone.
+            topic: the topic; created if missing.
+            key: the key; None for none.
+            value: the value; None for a tombstone.
             headers: names and values.
-            message: the change that it is of, for errors.
-            partition: of the topic; -1: as the key says.
+            message: the change, for errors.
+            partition: partition of the topic; -1: chosen by the key.
 
         Raises:
-            SinkError: it cannot be written now.
-            PoisonChangeError: it can never be written.
+            SinkError: the message cannot be written now.
+            PoisonChangeError: the message can never be written.
         """
         producer = self._producer
         if producer is None:
@@ -156,7 +156,7 @@ class TopicWriter:
         headers: Iterable[tuple[str, str]],
         message: Message | None,
     ) -> None:
-        """Write what was not taken the first time, or raise why it cannot be."""
+        """Retry a message that was not accepted the first time, or raise the reason."""
         producer = self._opened()
         topic, value, key, *rest = given
         deadline = time.monotonic() + self._options.timeout
@@ -165,7 +165,7 @@ class TopicWriter:
                 # A name with bytes that are not UTF-8: a JSON escape, as in lines.
                 value, key = _encoded(value), _encoded(key)
             elif isinstance(error, BufferError):
-                # The brokers are slower than this: wait for them.
+                # The queue is full, as the brokers are slower: wait for them.
                 self._poll(producer, 0.05)
                 if time.monotonic() > deadline:
                     raise SinkError(
@@ -188,17 +188,17 @@ class TopicWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is written that was not committed, and nothing failed."""
+        """Whether nothing uncommitted was written and nothing failed."""
         return self._producer is not None and not self._open and self._failed is None
 
     def commit(self, seconds: float | None = None) -> None:
-        """Make what was written count; when this returns it is in all replicas that are in sync.
+        """Commit the messages; once this returns, all in-sync replicas have them.
 
         Args:
-            seconds: to try; None: as the options say.
+            seconds: time limit; None: the option ``timeout``.
 
         Raises:
-            SinkError: it may be committed or not; the position tells.
+            SinkError: the commit may have happened or not; the position topic shows it.
             PoisonChangeError: a message can never be written.
         """
         producer = self._opened()
@@ -218,14 +218,14 @@ class TopicWriter:
                     )
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
-                # What was refused tells more than that the commit failed.
+                # The error of the refused message says more than that of the commit.
                 self._hear(producer)
                 self._raise_failed()
             raise sink_error(self._where, error.args[0]) from error
         self._open = False
 
     def close(self) -> None:
-        """Give up what was not committed, and the connections."""
+        """Abort uncommitted messages and close the connections."""
         producer, self._producer, self._admin = self._producer, None, None
         if producer is None:
             return
@@ -234,7 +234,7 @@ class TopicWriter:
         self._open = False
 
     def _retried(self, call: Callable[[float], None], seconds: float | None = None) -> None:
-        """Do what may be done again, until it is done or the time is over."""
+        """Call a function again after retriable errors, until it succeeds or the time is over."""
         deadline = time.monotonic() + (self._options.timeout if seconds is None else seconds)
         while True:
             left = max(deadline - time.monotonic(), 0.1)
@@ -246,14 +246,17 @@ class TopicWriter:
                     raise
 
     def _hear(self, producer: Producer) -> None:
-        """Wait a moment for the report of a message that was refused."""
+        """Wait a moment for the delivery report of a refused message."""
         deadline = time.monotonic() + _REPORT_SECONDS
         while self._failed is None and time.monotonic() < deadline:
             with contextlib.suppress(KafkaException):
                 producer.poll(0.05)
 
     def _cause(self, producer: Producer, fatal: KafkaError) -> KafkaError:
-        """What made the producer of no use: librdkafka tells it once, where events are asked for."""
+        """Return the error that made the producer unusable.
+
+        librdkafka reports it only once, while events are polled.
+        """
         deadline = time.monotonic() + _REPORT_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -263,7 +266,7 @@ class TopicWriter:
         return fatal
 
     def _poll(self, producer: Producer, seconds: float) -> None:
-        """Hear what became of messages."""
+        """Process pending delivery reports."""
         with kafka_errors(self._where):
             producer.poll(seconds)
 
@@ -280,7 +283,7 @@ class TopicWriter:
     def _not_delivered(
         self, error: KafkaError | None, delivered: Delivered, message: Message | None = None
     ) -> None:
-        # Messages of a transaction that is given up are no news.
+        # Messages of an aborted transaction are expected to be purged.
         if error is None or error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             return
         if self._failed is None:

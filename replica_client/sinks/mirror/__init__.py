@@ -1,1 +1,1 @@
-"""Tables of another database that are kept equal to the source's."""
+"""Tables of another database that are kept equal to the source's tables."""

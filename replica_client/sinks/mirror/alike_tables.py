@@ -1,4 +1,4 @@
-"""A mirrored table that is made of several of the source, which are altered one after the other."""
+"""Mirrored tables that merge several source tables, which are altered one after the other."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from replica_client.tables.table_copy import CopyNeededError
 
 
 def check_same_columns(model: TableModel, columns: Sequence[ColumnShape]) -> None:
-    """Refuse rows of a table that does not look as the mirror's does.
+    """Check that rows have the same columns as the mirror's table.
 
     Args:
-        model: the mirror's table.
-        columns: of the rows.
+        model: definition of the mirror's table.
+        columns: columns of the rows.
 
     Raises:
-        CopyNeededError: a copy is needed when all tables look alike again.
+        CopyNeededError: the columns differ; a copy is needed once all tables have the same definition.
     """
     if len(columns) == len(model.columns) and all(map(_same, model.columns, columns)):
         return
@@ -28,15 +28,18 @@ def check_same_columns(model: TableModel, columns: Sequence[ColumnShape]) -> Non
 
 
 def _same(known: ColumnModel, column: ColumnShape) -> bool:
-    """Whether a column of rows is defined as one of the mirror."""
-    found = [column_model(column)]  # row images do not tell everything that a definition does
+    """Return whether a column of rows is defined like a column of the mirror."""
+    found = [column_model(column)]  # row images say less than a definition
     if column.definition is not None:
         found.append(replace(column.definition, name=column.name))
     return any(_alike(known, one) for one in found)
 
 
 def _alike(known: ColumnModel, other: ColumnModel) -> bool:
-    """Whether two columns have the same values; whether these can be NULL is seen when one is."""
+    """Return whether two columns hold the same values.
+
+    Nullability is ignored: a NULL shows it when it comes.
+    """
     return replace(other, nullable=known.nullable, visible=known.visible) == known
 
 
@@ -47,10 +50,12 @@ def _same_table(known: TableModel, other: TableModel) -> bool:
 
 
 def is_followed(model: TableModel | None, change: SchemaChange) -> bool:
-    """Whether the mirror's table is what a statement makes of one of the source's tables, as another has done it.
+    """Return whether the mirror's table already has the result of a schema change.
+
+    Another of the merged source tables brought the same change before.
 
     Raises:
-        CopyNeededError: it is neither that, nor what the table was before.
+        CopyNeededError: the mirror's table is neither the table after the change nor before it.
     """
     if model is None:
         return False
@@ -65,7 +70,7 @@ def is_followed(model: TableModel | None, change: SchemaChange) -> bool:
 
 
 def different(model: TableModel, why: str) -> CopyNeededError:
-    """The error for tables that do not look alike."""
+    """Return the error for merged tables with different definitions."""
     name = model.database, model.name
     return CopyNeededError(
         f"{model.database}.{model.name} is made of several tables, which do not look alike: {why}; alter all of them, "

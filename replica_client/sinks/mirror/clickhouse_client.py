@@ -1,4 +1,4 @@
-"""ClickHouse by its HTTP interface: statements, queries, and rows to insert."""
+"""A client for ClickHouse's HTTP interface: statements, queries and inserts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"\(([A-Z][A-Z0-9_]+)\)")
 _MAY_PASS: Final = frozenset(
     (159, 160, 202, 209, 210, 236, 241, 242, 243, 252, 279, 319, 394, 425, 439, 473, 745)
 )
-# Rows that are inserted must count when the answer comes, and a NULL where none is allowed is an error.
+# Inserted rows must be visible when the answer comes, and a NULL where none is allowed must be an error.
 _INSERTING: Final = (
     "async_insert = 0, insert_allow_materialized_columns = 1, optimize_on_insert = 0, "
     "input_format_null_as_default = 0, input_format_allow_errors_num = 0"
@@ -32,12 +32,12 @@ _INSERTING: Final = (
 
 
 class ClickhouseError(Exception):
-    """ClickHouse refused something, or could not be reached.
+    """ClickHouse refused a request, or could not be reached.
 
     Args:
-        text: what it said, without values of rows.
-        code: its number; 0 where there is none.
-        passing: whether the same may work later.
+        text: the server's message, without values of rows.
+        code: ClickHouse's error number; 0 for none.
+        passing: whether a later attempt may succeed.
     """
 
     def __init__(self, text: str, code: int = 0, *, passing: bool = False) -> None:
@@ -46,11 +46,11 @@ class ClickhouseError(Exception):
 
 
 class ClickhouseClient:
-    """A connection, with a name by which the server knows its queries.
+    """A connection whose queries have ids with a common prefix.
 
     Args:
         options: what the user chose.
-        session: the beginning of the ids of its queries.
+        session: prefix of its query ids.
     """
 
     def __init__(self, options: ClickhouseOptions, session: str) -> None:
@@ -62,11 +62,11 @@ class ClickhouseClient:
         self._session, self._numbers = session, count()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._http.close()
 
     def execute(self, sql: str) -> None:
-        """Do a statement.
+        """Run a statement.
 
         Raises:
             ClickhouseError: it is refused.
@@ -74,7 +74,7 @@ class ClickhouseClient:
         self._post({}, sql.encode())
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """What a query gives, as mirrors are handed values.
+        """Run a query and yield its rows, in the form in which mirrors receive values.
 
         Raises:
             ClickhouseError: it is refused.
@@ -99,7 +99,7 @@ class ClickhouseClient:
             lines: the rows as TabSeparated.
 
         Raises:
-            ClickhouseError: they are refused; its text has no values.
+            ClickhouseError: the rows are refused; the message contains no values.
             SinkError: a text cannot be written as UTF-8.
         """
         names = ", ".join(map(quoted, columns))
@@ -111,7 +111,7 @@ class ClickhouseClient:
         self._post({"query": sql}, body, values=True)
 
     def _post(self, parameters: dict[str, str], body: bytes, *, values: bool = False) -> bytes:
-        # Without the first, an error behind the first rows would come among them.
+        # Without the first option, an error after the first rows would be mixed into the rows.
         own = {"wait_end_of_query": "1", "query_id": f"{self._session}{next(self._numbers)}"}
         try:
             answer = self._http.post(self._url, params={**own, **parameters}, content=body)
@@ -126,13 +126,13 @@ class ClickhouseClient:
         found = _CODE.match(text)
         code = int(found[1][:9]) if found else 0
         if values or not found:
-            # The text may have values in it.
+            # The text may contain values.
             names = _NAME.findall(text) if found else []
             text = f"answer {answer.status_code}, code {code} {names[-1] if names else ''}".rstrip()
         raise ClickhouseError(text[:500], code, passing=not code and answer.status_code >= 500)
 
 
 def where_of(options: ClickhouseOptions) -> str:
-    """The server, for messages."""
+    """Return the server, for messages."""
     parts = urlsplit(options.url)
     return f"ClickHouse at {parts.hostname}" + (f":{parts.port}" if parts.port else "")

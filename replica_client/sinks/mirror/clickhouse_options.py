@@ -1,4 +1,4 @@
-"""Options of the sink ``clickhouse``; this module needs no HTTP client."""
+"""Options of the sink ``clickhouse``. The module does not import the HTTP client."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """Options of the sink ``clickhouse``.
 
     Attributes:
-        url: of the server's HTTP interface: ``http://host:8123`` or ``https://host:8443``.
-        user: who writes.
-        password: of that user; may be ``file:…``.
-        database_prefix: put before the name of each database of the source to make the name of its database.
-        missing_rows: what a change does of a row that the mirror does not have, or has already: ``error`` stops, and
-            costs a look at the keys of each batch; ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
-            stops; ``create`` takes the table for empty.
-        unstorable_values: what a value does that ClickHouse does not have, such as a zero date or February 31st:
-            ``error`` stops; ``null`` stores NULL.
-        timeout: seconds that an answer may take.
-        ca: file with certificates of authorities; ``""``: those of certifi.
+        url: URL of the server's HTTP interface: ``http://host:8123`` or ``https://host:8443``.
+        user: user of the connection.
+        password: password of that user; may be ``file:…``.
+        database_prefix: prefix of the mirror's databases, put before the source's database names.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
+            ``error`` stops, which costs a query of the keys of each batch; ``ignore`` goes on, for a mirror
+            that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
+            stops; ``create`` creates the table and assumes that it was empty.
+        unstorable_values: reaction to a value that ClickHouse cannot store, such as a zero date or
+            February 31st: ``error`` stops; ``null`` stores NULL.
+        timeout: time limit of an answer, in seconds.
+        ca: file with certificates of trusted authorities; ``""``: those of certifi.
     """
 
     url: str
@@ -45,10 +46,10 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 def read_clickhouse_options(table: Mapping[str, object]) -> ClickhouseOptions:
-    """The options of a table of the configuration.
+    """Return the options in a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(ClickhouseOptions, table, "sink clickhouse")
     parts = urlsplit(options.url)

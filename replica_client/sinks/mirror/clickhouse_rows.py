@@ -1,11 +1,10 @@
-"""Rows of a mirror in ClickHouse: written beside their tables, and moved into them when they are committed.
+"""Rows of a mirror in ClickHouse: written to staging tables, and moved into their tables when committed.
 
-ClickHouse has no transactions. Rows that are written go to a staging table for each table, which nobody reads, with
-a version that no committed row has; the commit of a version makes them count, and then they are moved in one step
-(MOVE PARTITION). What is moved twice, or comes again, changes nothing: of a key the row with the highest version
-counts.
+ClickHouse has no transactions. Rows are written to a staging table per table, which no reader uses, with a version
+that no committed row has. The commit of a version makes them valid, and then they are moved in one step
+(MOVE PARTITION). Moving or writing rows twice changes nothing, as the row with the highest version wins for each key.
 
-A table without a primary key has two columns in its place: a digest of the row, and its number among equal rows.
+A table without a primary key has two columns instead: a digest of the row, and its number among equal rows.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDat
 from replica_client.tables.net_changes import Values
 
 _INSERTED: Final = 50_000
-# A power failure must not take what was committed.
+# Committed rows must survive a power failure.
 DURABLE: Final = "fsync_after_insert = 1, fsync_part_directory = 1"
 
 
 def qualified(name: tuple[str, str]) -> str:
-    """A database and a table as SQL."""
+    """Return a database and a table as SQL."""
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
 @dataclass
 class _Staging:
-    """A table that rows are written to before they count.
+    """A staging table for rows that are not committed yet.
 
     Attributes:
-        name: as SQL; the table itself where that does not count yet.
-        table: as SQL.
-        key: the columns that tell its rows apart.
-        uuid: of the table.
-        made: whether it is there.
+        name: name as SQL; the target itself if it is not in use yet.
+        table: target table as SQL.
+        key: columns that identify a row.
+        uuid: UUID of the target table.
+        made: whether the staging table exists.
         used: whether it has rows.
     """
 
@@ -70,15 +69,15 @@ class _Staging:
 
 
 class ClickhouseRows(MirrorDatabase):
-    """See the module; names and definitions are to be told.
+    """The rows part of a ClickHouse mirror; subclasses add names and definitions.
 
     Args:
         client: the connection.
-        own: the database of the mirror's own tables.
-        session: tells this writer from others.
+        own: database of the mirror's own tables.
+        session: unique name of this writer.
 
     Attributes:
-        version: the highest that was given to rows.
+        version: the highest version given to rows.
     """
 
     conflict = KeyTwiceError
@@ -95,7 +94,7 @@ class ClickhouseRows(MirrorDatabase):
         return quoted(name)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """See the base; values are text."""
+        """Run a query whose values are text; see the base."""
         first, *rest = sql.split(self.mark) if values else [sql]
         parts = [first]
         for value, part in zip(values, rest, strict=True):
@@ -103,7 +102,7 @@ class ClickhouseRows(MirrorDatabase):
         yield from self._client.rows("".join(parts))
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """See the base; how many rows it was about is not known."""
+        """Run a statement and return 0, as the number of rows is unknown; see the base."""
         assert not values
         self._client.execute(sql)
         return 0
@@ -112,28 +111,28 @@ class ClickhouseRows(MirrorDatabase):
         return next(iter(self._client.rows(sql)))[0]
 
     def uuid(self, name: tuple[str, str]) -> str | None:
-        """What tells a table from others that had or will have its name; None: it is not there."""
+        """Return the UUID of the table that has a name now; None if there is no such table."""
         where = f"database = {literal(name[0])} AND name = {literal(name[1])}"
         found = list(self.rows(f"SELECT toString(uuid) FROM system.tables WHERE {where}"))
         return str(found[0][0]) if found else None
 
     def by_uuid(self, uuid: str) -> str | None:
-        """The table with a UUID as SQL; None: it is not there."""
+        """Return the table with a UUID as SQL; None if there is no such table."""
         found = self.name_of(uuid)
         return None if found is None else qualified(found)
 
     def name_of(self, uuid: str) -> tuple[str, str] | None:
-        """Database and name of the table with a UUID; None: it is not there."""
+        """Return database and name of the table with a UUID; None if there is no such table."""
         where = f"uuid = toUUID({literal(uuid)})"
         found = list(self.rows(f"SELECT database, name FROM system.tables WHERE {where}"))
         return (str(found[0][0]), str(found[0][1])) if found else None
 
     def statement(self, model: TableModel, table: str, *, staging: bool = False) -> str:
-        """CREATE TABLE."""
+        """Return the CREATE TABLE statement of a table, or of its staging table."""
         key = ", ".join(map(quoted, key_columns(model)))
         settings = DURABLE
         if staging:
-            # What was there before is asked for: nothing may be merged.
+            # Older versions of rows are queried: parts must not be merged.
             settings += ", max_bytes_to_merge_at_max_space_in_pool = 1"
         return (
             f"CREATE TABLE {table} ({column_list(model)}) ENGINE = ReplacingMergeTree({VERSION}, {DELETED}) "
@@ -143,7 +142,7 @@ class ClickhouseRows(MirrorDatabase):
     # Staging.
 
     def _staged(self, table: str, model: TableModel) -> _Staging:
-        """Where a table's rows are written to."""
+        """Return the staging table of a table, created if needed."""
         found = self._staging.get(table)
         if found is None:
             key = [quoted(name) for name in key_columns(model)]
@@ -160,10 +159,10 @@ class ClickhouseRows(MirrorDatabase):
         return found
 
     def move_staged(self, *, renamed: bool) -> None:
-        """Put rows that were committed into their tables.
+        """Move committed rows into their tables.
 
         Args:
-            renamed: whether tables have other names now, or are gone.
+            renamed: whether tables were renamed or dropped.
         """
         for staging in self._staging.values():
             if staging.used:
@@ -173,18 +172,18 @@ class ClickhouseRows(MirrorDatabase):
                 staging.used = False
 
     def move(self, staged: str, table: str) -> None:
-        """Put all rows of a staging table into its table."""
+        """Move all rows of a staging table into its table."""
         self._client.execute(f"ALTER TABLE {staged} MOVE PARTITION tuple() TO TABLE {table}")
 
     def forget_staging(self) -> None:
-        """Remove the staging tables, whose tables may be others now."""
+        """Drop the staging tables, as the set of tables has changed."""
         for staging in self._staging.values():
             if staging.made:
                 self._client.execute(f"DROP TABLE IF EXISTS {staging.name} SYNC")
         self._staging.clear()
 
     def readable(self, table: str) -> str:
-        """What to read a table's present rows from, with all that was written to it."""
+        """Return the SQL of a table's newest rows, including uncommitted rows."""
         staging = self._staging.get(table)
         if staging is None or not staging.used:
             return f"{table} FINAL"
@@ -197,7 +196,7 @@ class ClickhouseRows(MirrorDatabase):
         )
 
     def present(self, table: str, condition: str = "1") -> str:
-        """FROM and WHERE of a table's present rows that meet a condition."""
+        """Return FROM and WHERE for a table's existing rows that meet a condition."""
         return f"{self.readable(table)} WHERE {DELETED} = 0 AND {condition}"
 
     def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
@@ -219,7 +218,7 @@ class ClickhouseRows(MirrorDatabase):
         deleted: bool = False,
         tails: Iterable[str] | None = None,
     ) -> None:
-        """Write some columns of rows, with the next version."""
+        """Write some columns of rows with the next version."""
         self.version += 1
         staging = self._staged(table, model)
         end = f"\t{self.version}\t{int(deleted)}\n"
@@ -239,7 +238,7 @@ class ClickhouseRows(MirrorDatabase):
 
     @staticmethod
     def _fields(model: TableModel, columns: Sequence[int], rows: list[Values]) -> Iterator[str]:
-        """The rows as fields of TabSeparated."""
+        """Yield the rows as TabSeparated fields."""
         values = list(zip(*rows, strict=True))
         every = [texts(model.columns[at], some) for at, some in zip(columns, values, strict=True)]
         return map("\t".join, zip(*every, strict=True))
@@ -247,7 +246,11 @@ class ClickhouseRows(MirrorDatabase):
     # Tables with a primary key.
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
-        """See the base; a key that is there is found where a table is rebuilt, and by net changes."""
+        """Add rows; see the base.
+
+        An existing key is noticed only while a table is rebuilt. For other tables, net changes
+        check keys.
+        """
         found, every = iter(rows), range(len(model.columns))
         if not model.primary_key:
             while some := list(islice(found, _INSERTED)):
@@ -269,7 +272,10 @@ class ClickhouseRows(MirrorDatabase):
         *,
         strict: bool,
     ) -> int:
-        """See the base: a row in another one's place is one row."""
+        """Apply net changes; see the base.
+
+        A row with the key of a removed row simply replaces it.
+        """
         table, every = self._of(model), range(len(model.columns))
         gone = [one for one in removed if one not in added]
         put = {one: added[one] for one in removed if one in added}
@@ -282,7 +288,7 @@ class ClickhouseRows(MirrorDatabase):
         if strict and removed:
             done = self._count_before(table, model, first, self.version)
         if done != len(removed):
-            return done  # what was written is given up with the transaction
+            return done  # the transaction will be rolled back
         if len(added) > len(put):
             self._write(table, model, every, [row for one, row in added.items() if one not in put])
             if strict and self._count_before(table, model, self.version, self.version):
@@ -290,7 +296,7 @@ class ClickhouseRows(MirrorDatabase):
         return done
 
     def _count_before(self, table: str, model: TableModel, first: int, last: int) -> int:
-        """How many of the keys that were written with some versions were there before."""
+        """Return how many of the keys written with some versions existed before."""
         staging = self._staged(table, model)
         key = ", ".join(staging.key)
         wanted = f"SELECT {key} FROM {staging.name} WHERE {VERSION} BETWEEN {first} AND {last}"
@@ -320,8 +326,8 @@ class ClickhouseRows(MirrorDatabase):
         patched: Sequence[int],
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
-        """See the base: the rows are read, and written whole."""
-        # The last one of a row has all that those before it changed.
+        """Read the rows and write them again as a whole; see the base."""
+        # The last patch of a row includes the changes of the patches before it.
         last = {before: values for values, before in rows}
         wanted = list(last.items())
         table, columns = self._of(model), model.columns
@@ -369,7 +375,7 @@ class ClickhouseRows(MirrorDatabase):
         return len(found) + len(rows) - len(last)
 
     def _scratch(self, types: Sequence[str], names: Sequence[str], lines: Iterable[str]) -> str:
-        """A table of some rows in the server's memory, as SQL."""
+        """Create a table in the server's memory with some rows, and return its name as SQL."""
         table = qualified((self._own, f"scratch_{self._session}"))
         columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
         self._client.execute(f"DROP TABLE IF EXISTS {table}")
@@ -377,7 +383,7 @@ class ClickhouseRows(MirrorDatabase):
         self._client.insert(table, names, lines)
         return table
 
-    # Tables without.
+    # Tables without a primary key.
 
     def _insert_keyless(self, table: str, model: TableModel, rows: list[Values]) -> None:
         digests = self._digests(model, rows)
@@ -390,7 +396,7 @@ class ClickhouseRows(MirrorDatabase):
         self._write(table, model, range(len(model.columns)), rows, tails=tails)
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base: the last ones of equal rows go."""
+        """Remove the last ones of equal rows; see the base."""
         table = self._of(model)
         digests = self._digests(model, [row for row, _ in counts])
         there = self._counts(table, digests)
@@ -416,7 +422,7 @@ class ClickhouseRows(MirrorDatabase):
         return [int.from_bytes(blake2b(line.encode(), digest_size=16).digest()) for line in fields]
 
     def _counts(self, table: str, digests: Iterable[int]) -> dict[int, int]:
-        """How many rows there are of each digest."""
+        """Return the number of existing rows for each digest."""
         lines = (f"{one}\n" for one in dict.fromkeys(digests))
         scratch = self._scratch(["UInt128"], ["k0"], lines)
         try:

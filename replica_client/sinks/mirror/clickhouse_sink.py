@@ -1,4 +1,4 @@
-"""Tables of the source in ClickHouse: exactly once, by versions of rows and a position that is committed with them."""
+"""A sink that mirrors tables in ClickHouse: exactly once, by row versions and a position."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _OF_ALL: Final = frozenset((497, 516, 164))
 
 
 def make(table: Mapping[str, object]) -> ClickhouseSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     return ClickhouseSink(read_clickhouse_options(table))
 
 
 class ClickhouseSink(TableMirrorSink):
-    """See the module.
+    """The sink ``clickhouse``; see the module.
 
     Args:
         options: what the user chose.

@@ -1,8 +1,8 @@
 """A mirror in ClickHouse: a database for each database of the source, and one of the mirror's own.
 
-What is kept of the mirror is one table of documents. A commit is one INSERT of documents, in one block, with the next
-version: it counts or not. What it says is done afterwards, again after a crash if need be: tables are removed and
-renamed (each is known by its UUID, so that doing it again changes nothing), and staged rows are moved.
+The mirror's state is one table of documents. A commit is one INSERT of documents, in one block, with the next
+version, and therefore atomic. The documents are carried out afterwards, after a crash again if needed: tables are
+dropped and renamed (by UUID, so that repeating it changes nothing), and staged rows are moved.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ClickhouseDatabase(ClickhouseRows):
     Args:
         client: the connection.
         where: the server, for messages.
-        prefix: of the names of databases.
-        session: the name of this writer, by which its queries begin.
+        prefix: prefix of database names.
+        session: unique name of this writer, with which its query ids begin.
     """
 
     leases = shared = False
@@ -61,7 +61,7 @@ class ClickhouseDatabase(ClickhouseRows):
     # Opening.
 
     def prepare(self) -> None:
-        """See the base; what other writers began ends, and what was committed is finished."""
+        """Create the mirror's own tables, end other writers and finish committed work."""
         self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(self._own)}")
         self.change(
             f"CREATE TABLE IF NOT EXISTS {self._documents} (kind String, database String, name String, "
@@ -81,7 +81,7 @@ class ClickhouseDatabase(ClickhouseRows):
             ["kind", "name", "value", "version"],
             [f"writer\twriter\t{self._session}\t{version}\n"],
         )
-        # Whatever they still do would be taken for what is committed by this writer.
+        # Rows that other writers still insert would be taken for rows committed by this writer.
         prefix = literal(query_prefix(self._own, ""))
         mine = literal(query_prefix(self._own, self._session))
         self.change(
@@ -94,13 +94,13 @@ class ClickhouseDatabase(ClickhouseRows):
         self._finish_staged()
 
     def _newest(self, kind: str = "") -> int:
-        """The highest version of documents, or of those of a kind; 0 where there are none."""
+        """Return the highest version of all documents, or of one kind; 0 for none."""
         where = f"kind = '{kind}'" if kind else "1"
         return int(self._one(f"SELECT max(version) FROM {self._documents} WHERE {where}"))
 
     def _finish_staged(self) -> None:
-        """Move rows that were committed, and remove those that were not."""
-        # That a writer began has a version, too, and commits nothing.
+        """Move committed rows into their tables, and drop uncommitted ones."""
+        # The document of a new writer has a version, too, but commits nothing.
         committed = self._newest("commit")
         names = list(
             self.rows(f"SELECT name FROM system.tables WHERE database = {literal(self._own)}")
@@ -137,7 +137,10 @@ class ClickhouseDatabase(ClickhouseRows):
         self._begun = True
 
     def rollback(self) -> None:
-        """See the base; what was staged is removed when the mirror is opened again."""
+        """Forget the transaction; see the base.
+
+        Staged rows are removed when the mirror is opened again.
+        """
         self._forget_transaction()
 
     def close(self) -> None:
@@ -146,10 +149,10 @@ class ClickhouseDatabase(ClickhouseRows):
         self._client.close()
 
     def commit(self) -> None:
-        """See the base.
+        """Commit the transaction; see the base.
 
         Raises:
-            SinkError: another process took the mirror over.
+            SinkError: another process writes the mirror now.
         """
         plan: dict[str, Any] = {}
         if self._standing or self._dropped:
@@ -191,7 +194,7 @@ class ClickhouseDatabase(ClickhouseRows):
         self._forget_transaction()
 
     def _carry_out(self, plan: dict[str, Any]) -> None:
-        """Remove and rename tables, where that is not done."""
+        """Drop and rename tables, unless that is already done."""
         for uuid in plan["drop"]:
             if (name := self.name_of(uuid)) is not None:
                 self.change(f"DROP TABLE {qualified(name)} {_DROP}")
@@ -200,7 +203,7 @@ class ClickhouseDatabase(ClickhouseRows):
             for uuid, database, name in plan["tables"]
             if (stands := self.name_of(uuid)) is not None and stands != (database, name)
         ]
-        # Two tables may take each other's names.
+        # Two tables may swap their names.
         waiting = []
         for number, (stands, name) in enumerate(moves):
             if stands[0] != self._own:
@@ -233,7 +236,7 @@ class ClickhouseDatabase(ClickhouseRows):
     # Names and definitions.
 
     def database(self, name: str) -> str:
-        """The database of a database of the source."""
+        """Return the mirror's database for a database of the source."""
         stored = clickhouse_name(self._prefix + name)
         if stored.lower() in _RESERVED or stored.endswith(OWN_DATABASE):
             stored = f"%{ord(stored[0]):02X}{stored[1:]}"
@@ -255,10 +258,10 @@ class ClickhouseDatabase(ClickhouseRows):
         return self.statement(model, table)
 
     def create(self, model: TableModel) -> None:
-        """See the base: it has another name until the commit.
+        """Create a table under a temporary name, which the commit replaces; see the base.
 
         Raises:
-            SinkError: there is a table of that name, which is not the mirror's.
+            SinkError: a table of that name exists and is not the mirror's.
         """
         name = self._name((model.database, model.name))
         there = None if name in self._standing else self.uuid(name)
@@ -282,14 +285,14 @@ class ClickhouseDatabase(ClickhouseRows):
         self.change(self.statement(model, self.rebuilt))
 
     def drop(self, name: TableName) -> None:
-        """See the base: it is there until the commit."""
+        """Mark a table as dropped; the commit drops it; see the base."""
         stored = self._name(name)
         stands = self._standing.pop(stored, stored)
         if (uuid := self.uuid(stands)) is not None and uuid not in self._dropped:
             self._dropped.append(uuid)
 
     def truncate(self, model: TableModel) -> None:
-        """See the base: an empty one takes its place."""
+        """Replace a table by an empty one; see the base."""
         name = (model.database, model.name)
         self.drop(name)
         self._standing[self._name(name)] = self._made(model)
@@ -320,7 +323,7 @@ class ClickhouseDatabase(ClickhouseRows):
         return shown(column, self.quoted(column.name))
 
     def years(self) -> tuple[int, int]:
-        """The first and the last year of which this server has days."""
+        """Return the first and the last year that this server can store."""
         for first, last in ((1, 9999), (1900, 2299)):
             ends = [f"{first:04d}-01-01", f"{last:04d}-12-31"]
             tests = [f"toString(toDate32('{end}')) = '{end}'" for end in ends]
@@ -334,7 +337,7 @@ class ClickhouseDatabase(ClickhouseRows):
 
 
 def query_prefix(own: str, session: str) -> str:
-    """How the ids of a writer's queries begin."""
+    """Return the prefix of a writer's query ids."""
     return f"replica_client {own} {session}"
 
 

@@ -1,4 +1,4 @@
-"""Columns of a mirror in ClickHouse: which type each has, and how values that mirrors are handed become values of it.
+"""Column types of a mirror in ClickHouse, and the conversion of values to and from them.
 
 ==============================  ==============================================================
 column                          type
@@ -20,8 +20,8 @@ GEOMETRY                        String of the bytes as MySQL stores it: srid, th
 UUID, INET4, INET6              String
 ==============================  ==============================================================
 
-Columns that are not of the primary key are Nullable. ClickHouse has no zero dates and no days that no calendar has,
-and releases differ in the years that they have: such a value is an error, or NULL where the options say so.
+Columns that are not of the primary key are Nullable. ClickHouse stores no zero dates and no invalid dates, and
+its releases differ in the range of years: such a value is an error, or NULL if the options say so.
 """
 
 from __future__ import annotations
@@ -69,22 +69,25 @@ _PLAIN: Final = frozenset(("decimal", "date", "datetime", "timestamp", "time", "
 
 
 def quoted(name: str) -> str:
-    """A name as SQL."""
+    """Return a name as SQL."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def literal(text: str) -> str:
-    """A text as SQL."""
+    """Return a text as SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def key_columns(model: TableModel) -> list[str]:
-    """Names of the columns that tell a table's rows apart."""
+    """Return the names of the columns that identify a table's rows."""
     return [name for name, _ in model.primary_key] or [ROW, NUMBER]
 
 
 def column_list(model: TableModel) -> str:
-    """The columns of a table in CREATE TABLE; those of the mirror's own are left out of ``SELECT *``."""
+    """Return the column list of CREATE TABLE.
+
+    ``SELECT *`` leaves out the mirror's own columns.
+    """
     key = {name for name, _ in model.primary_key}
     columns = []
     for column in model.columns:
@@ -100,13 +103,13 @@ def column_list(model: TableModel) -> str:
 
 
 def key_types(model: TableModel) -> list[str]:
-    """The types of the columns of :func:`key_columns`."""
+    """Return the types of the columns of :func:`key_columns`."""
     types = {column.name: _TYPES.of(column) for column in model.columns}
     return [types[name] for name, _ in model.primary_key] or ["UInt128", "UInt64"]
 
 
 def shown(column: ColumnModel, name: str) -> str:
-    """An expression that gives a column's values, which :func:`value_decoder` makes those that mirrors are handed."""
+    """Return an expression that selects a column's values, for :func:`value_decoder`."""
     kind = column.kind
     if kind in BLOBS:
         return f"tuple(hex({name}))"
@@ -118,7 +121,7 @@ def shown(column: ColumnModel, name: str) -> str:
 
 
 def value_decoder(kind: str) -> Callable[[Any], Any] | None:
-    """What makes of a JSON value of a type what mirrors are handed; None: nothing needs to be done."""
+    """Return the function that converts a JSON value to the mirrors' form; None if none is needed."""
     if kind.startswith("Tuple("):
         return _bytes if kind.count(",") == 0 else _real
     if "Int64" in kind:
@@ -140,7 +143,7 @@ def _whole(value: int | str) -> int | str:
 
 
 def texts(column: ColumnModel, values: Sequence[Any]) -> list[str]:
-    """Values that mirrors are handed as fields of TabSeparated."""
+    """Return values as TabSeparated fields."""
     kind = column.kind
     if kind in BLOBS:
         return [

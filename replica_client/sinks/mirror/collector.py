@@ -1,4 +1,4 @@
-"""Transactions in, steps for a mirror out: rows by table, schema changes between them, in order."""
+"""Conversion of transactions to steps of a mirror: rows by table, and schema changes, in order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from replica_client.tables.table_copy import (
 )
 
 ValueEncoder = Callable[[Any], Any]
-"""Makes of a value, neither None nor absent, what the mirror stores."""
+"""Converts a value, neither None nor absent, to the form that the mirror stores."""
 # Events of MySQL have another type, unless log_bin_use_v1_row_events is set.
 _MARIADB_UPDATES: Final = frozenset(
     (EventType.UPDATE_ROWS_EVENT_V1, EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1)
@@ -51,26 +51,26 @@ _MAX_SIZE = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table is needed that the mirror does not have."""
+    """The step that creates a table which the mirror lacks."""
 
     model: TableModel
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRows:
-    """Net changes are to be applied."""
+    """The step that applies net changes."""
 
     changes: NetChanges
 
 
 @dataclass(frozen=True, slots=True)
 class ApplySchema:
-    """A schema change is to be applied; all rows before it are.
+    """The step that applies a schema change, after all rows before it.
 
     Attributes:
-        change: what was done.
-        timestamp: seconds since 1970 when.
-        number: which of its statement's changes it is, from 0.
+        change: the schema change.
+        timestamp: its time in seconds since 1970.
+        number: its number among the changes of its statement, from 0.
     """
 
     change: SchemaChange
@@ -84,15 +84,16 @@ Step = NewTable | ApplyRows | ApplySchema
 class Collector:
     """Collects net changes by table.
 
-    The steps must be done as they are given: what they do to :attr:`tables` is looked at afterwards.
+    Each step must be done before the next one is requested, as the collector then reads the result
+    from :attr:`tables`.
 
     Args:
-        tables: the mirror's tables, kept by whoever does the steps.
-        encoder_of: how a column's values are stored; None where as they are.
+        tables: the mirror's tables, updated by the code that does the steps.
+        encoder_of: returns the encoder of a column's values; None: they are stored as they are.
         strict: see :class:`NetChanges`.
-        create: a table of which neither CREATE TABLE nor a snapshot was seen is taken for empty;
-            otherwise it is an error.
-        copies: first copies that the stream has not passed, kept by whoever does the steps.
+        create: whether a table without CREATE TABLE or snapshot before is assumed to be empty;
+            otherwise its rows are an error.
+        copies: initial copies that the stream has not passed, updated by the code that does the steps.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Collector:
         self._count = self._size = 0
 
     def take(self, transaction: Transaction) -> Iterator[Step]:
-        """The steps that a transaction, or a part of one, makes necessary now.
+        """Yield the steps that a transaction, or a part of it, requires now.
 
         Raises:
             SinkError: a change cannot be mirrored.
@@ -145,7 +146,7 @@ class Collector:
                 self._lost(item, transaction.start if transaction.xa_commit else position)
 
     def _check_cascade(self, change: SchemaChange) -> None:
-        """Refuse a foreign key that changes rows of a mirrored table where the binlog does not say so."""
+        """Raise an error for a foreign key whose cascades change mirrored rows without row events."""
         if not self._strict or change.context is None or change.kind not in _DEFINES:
             return
         if change.context.logs_cascades:
@@ -155,14 +156,14 @@ class Collector:
             raise SinkError(f"{where}: {UNLOGGED_CASCADE}")
 
     def flush(self) -> Iterator[Step]:
-        """Everything that is collected."""
+        """Yield all collected changes."""
         pending, self._pending = self._pending, {}
         self._count = self._size = 0
         for changes in pending.values():
             yield ApplyRows(changes)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all collected changes."""
         self._pending = {}
         self._encoders = {}
         self._count = self._size = 0
@@ -172,12 +173,12 @@ class Collector:
         _check_images(rows)
         standing = Standing.BEHIND
         if name in self._copies:
-            # Not by their own place: rows of an XA transaction stand before its commit.
+            # Not by the rows' own position: rows of an XA transaction stand before its commit.
             standing = self._copies[name].rows_at(start.file, start.offset)
         if standing is Standing.BEFORE:
             return
         inside = standing is Standing.INSIDE
-        # A row that was deleted is there still, and may be added again.
+        # The mirror keeps deleted rows, which may be inserted again.
         again = rows.shape.keeps_deleted and bool(rows.shape.primary_key)
         strict = self._strict and not inside and not again
         known = self._encoders.get(id(rows.decoder))
@@ -188,7 +189,7 @@ class Collector:
                     raise unknown_table(*name)
                 yield NewTable(table_model(rows.shape, delivered_columns(rows)))
             encoders = [self._encoder_of(column_model(one)) for one in delivered_columns(rows)]
-            # The decoder is kept with it, so that its id stays its own.
+            # Keep a reference to the decoder, so that its id is not reused.
             known = self._encoders[id(rows.decoder)] = (rows.decoder, self.tables[name], encoders)
         model, encoders = known[1], known[2]
         if inside and not model.primary_key:
@@ -220,7 +221,7 @@ class Collector:
                 changes.delete(before)
             elif changes.update(before, after):
                 if inside:
-                    # Its key was changed, and the image is not whole: what it was may be there too.
+                    # The key changed and the image is partial: the copy may hold the old row, too.
                     raise changed_while_copied(*name)
                 yield from self._flush_table(name)
                 changes = self._changes(name, model, strict)
@@ -230,7 +231,7 @@ class Collector:
             yield from self.flush()
 
     def _not_copied(self, change: SchemaChange) -> Iterator[SchemaChange]:
-        """What a schema change is to tables whose copies do not hold it.
+        """Yield the parts of a schema change that the tables' copies do not contain.
 
         Raises:
             CopyNeededError: a table was changed while it was copied.
@@ -260,17 +261,19 @@ class Collector:
                 for one in sorted(names - before):
                     yield replace(change, kind="drop_table", table=one[1])
         elif new is not None and new != name and new not in before:
-            # Its rows came from a table that was copied when it had other ones.
+            # Its rows come from a table whose copy already contains later changes.
             raise changed_while_copied(*new)
         elif new != name and name not in before:
-            # What it became is copied already.
+            # The copy of the renamed table is complete already.
             yield replace(change, kind="drop_table", after=None)
 
     def _lost(self, loss: Loss, position: Position) -> None:
-        """What could not be delivered is wanted as a copy, but where a copy holds it already.
+        """Request copies of the tables that lack lost changes.
+
+        A table whose copy contains the changes needs none.
 
         Raises:
-            CopyNeededError: tables lack what was lost.
+            CopyNeededError: tables lack the lost changes.
         """
         if loss.kind == "incomplete_row":
             return  # it is delivered
@@ -330,17 +333,17 @@ class Collector:
 
 
 def check_tracked(model: TableModel | None) -> None:
-    """Refuse a table whose row events do not say which rows it has now.
+    """Check that row events show all changes of a table's rows.
 
     Raises:
-        SinkError: says why.
+        SinkError: they do not; the message says why.
     """
     if model is not None and model.untracked:
         raise SinkError(f"{model.database}.{model.name}: {model.untracked}")
 
 
 def _names_after(change: SchemaChange) -> TableName:
-    """Return the table that a schema change leaves."""
+    """Return the name of the table after a schema change."""
     if change.after is None:
         return change.database, change.table
     return change.after.database, change.after.name
@@ -350,11 +353,11 @@ def _names_after(change: SchemaChange) -> TableName:
 def of_tables(
     names: Collection[TableName], concerns_all: Callable[[BaseException | None], bool]
 ) -> Iterator[None]:
-    """Let an error in the block name the tables that it is about, unless it may pass or concerns all.
+    """Add the tables to an error raised in the block, unless it may pass or concerns all tables.
 
     Args:
-        names: that the block is about; empty where it is about all.
-        concerns_all: whether an error of the database, such as a missing right, would meet every table.
+        names: tables that the block is about; empty for all tables.
+        concerns_all: returns whether an error of the database, such as a missing right, would hit every table.
     """
     try:
         yield
@@ -373,7 +376,7 @@ def of_tables(
 
 @contextmanager
 def _of_table(name: TableName) -> Iterator[None]:
-    """Let an error name the table that it is about, so that others can go on."""
+    """Add the table to an error raised in the block, so that other tables can go on."""
     try:
         yield
     except DivergedError as error:
@@ -388,10 +391,10 @@ def _of_table(name: TableName) -> Iterator[None]:
 
 
 def _check_images(rows: RowsOfEvent) -> None:
-    """Refuse updates of MariaDB whose images do not tell what became of a column.
+    """Check that MariaDB's update images show the new value of every column.
 
-    Where binlog_row_image is not FULL it logs a REPLACE as an UPDATE without the columns that got their defaults,
-    and nothing tells it from an UPDATE that left them alone. MariaDB 11.8.9 leaves generated columns out of every
+    If binlog_row_image is not FULL, MariaDB logs a REPLACE as an UPDATE without the columns that got their defaults,
+    which looks the same as an UPDATE that did not change them. MariaDB 11.8.9 leaves generated columns out of every
     UPDATE, changed or not.
     """
     if rows.type_code not in _MARIADB_UPDATES:
@@ -426,7 +429,7 @@ def _check_images(rows: RowsOfEvent) -> None:
 
 
 def unknown_table(database: str, table: str) -> CopyNeededError:
-    """The error for a table whose rows before this moment are not known."""
+    """Return the error for a table whose earlier rows are unknown."""
     return CopyNeededError(
         f"{database}.{table}: the mirror knows nothing of the rows that this table had before; begin "
         "with a snapshot (snapshot = true), or before its CREATE TABLE, or take it for empty with "
@@ -436,7 +439,7 @@ def unknown_table(database: str, table: str) -> CopyNeededError:
 
 
 def gone_table(where: str, error: Exception, step: Step) -> CopyNeededError | None:
-    """The error for tables of a step that the mirror's own server no longer has; None where the step names none."""
+    """Return the error for tables that the mirror's server lost; None if the step has none."""
     names = tables_of(step)
     if not names:
         return None
@@ -446,7 +449,7 @@ def gone_table(where: str, error: Exception, step: Step) -> CopyNeededError | No
 
 
 def refused_change(where: str, error: Exception, step: ApplySchema) -> CopyNeededError | None:
-    """Return the error for tables of a schema change that the mirror's server refused; None where it names none."""
+    """Return the error for tables of a refused schema change; None if the change has none."""
     names = tables_of(step)
     if not names:
         return None
@@ -459,7 +462,7 @@ def refused_change(where: str, error: Exception, step: ApplySchema) -> CopyNeede
 
 
 def tables_of(step: Step) -> set[TableName]:
-    """The tables that a step touches."""
+    """Return the tables that a step touches."""
     if isinstance(step, ApplyRows):
         return {(step.changes.model.database, step.changes.model.name)}
     if isinstance(step, NewTable) or not step.change.table:
@@ -472,7 +475,7 @@ def tables_of(step: Step) -> set[TableName]:
 def changed_while_copied(
     database: str, table: str, tables: Iterable[TableName] = ()
 ) -> CopyNeededError:
-    """The error for a change that its table's copy may hold or not."""
+    """Return the error for a change that the table's copy may contain or not."""
     return CopyNeededError(
         f"{database}.{table}: it was changed while it was copied, in a way that wants another copy",
         {(database, table), *tables},
@@ -493,6 +496,6 @@ def copied_values(
     rows: Iterable[Sequence[Any]],
     encoder_of: Callable[[ColumnModel], ValueEncoder | None],
 ) -> Iterator[Values]:
-    """Rows of a first copy as the mirror stores them."""
+    """Yield rows of an initial copy in the form that the mirror stores."""
     encoders = [encoder_of(column) for column in model.columns]
     return (_encoded(tuple(row), encoders) for row in rows)

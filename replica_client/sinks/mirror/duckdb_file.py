@@ -1,4 +1,6 @@
-"""A DuckDB file that this process has open only while it writes, where that is wanted.
+"""A DuckDB file that can be opened only for the time of a write.
+
+DuckDB lets only one process write a file, and no other process can open the file meanwhile.
 
 DuckDB lets one process have a file open for writing, and no other one have it open at all meanwhile.
 """
@@ -18,12 +20,12 @@ _STEP: Final = 0.02
 
 
 class DuckdbFile:
-    """Its connection, which is opened when it is needed.
+    """A DuckDB file whose connection is opened on demand.
 
     Args:
         connect: opens the file.
         where: the file, for messages.
-        wait: seconds in which a process that has the file open must close it.
+        wait: seconds to wait until another process closes the file.
     """
 
     def __init__(
@@ -34,10 +36,10 @@ class DuckdbFile:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The connection.
+        """The open connection; opened if needed.
 
         Raises:
-            SinkError: another process does not close the file.
+            SinkError: another process still has the file open.
         """
         deadline = time.monotonic() + self._wait
         while self._open is None:
@@ -56,7 +58,7 @@ class DuckdbFile:
         return self._open
 
     def close(self) -> None:
-        """Close it; what is not committed goes."""
+        """Close the connection. Uncommitted changes are lost."""
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()

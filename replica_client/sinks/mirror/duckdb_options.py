@@ -1,4 +1,4 @@
-"""Options of the sink ``duckdb``; this module needs no DuckDB."""
+"""Options of the sink ``duckdb``. The module does not import DuckDB."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Options of the sink ``duckdb``.
 
     Attributes:
-        path: of the file; made when it is not there.
-        release: the file is closed after each commit, so that other processes can read it in between; ``false``: it
-            stays open, which is faster, and no other process can open it.
-        wait: seconds in which a process that has the file open must close it, before the sink tries later.
-        threads: of DuckDB.
-        memory_limit: of DuckDB: a size such as ``1GB``, or a part of the machine's memory such as ``50%``.
-        missing_rows: what a change does of a row that the mirror does not have, or has already: ``error`` stops;
-            ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
-            stops; ``create`` takes the table for empty.
-        unstorable_values: what a value does that DuckDB does not have, such as a zero date or February 31st:
-            ``error`` stops; ``null`` stores NULL.
+        path: path of the file; created if it does not exist.
+        release: whether the file is closed after each commit, so that other processes can read it in
+            between; ``false``: the file stays open, which is faster, and no other process can open it.
+        wait: seconds to wait until another process closes the file; then the sink retries later.
+        threads: number of DuckDB's threads.
+        memory_limit: DuckDB's memory limit: a size such as ``1GB``, or a part of the machine's memory such
+            as ``50%``.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
+            stops; ``create`` creates the table and assumes that it was empty.
+        unstorable_values: reaction to a value that DuckDB cannot store, such as a zero date or
+            February 31st: ``error`` stops; ``null`` stores NULL.
     """
 
     path: str
@@ -43,10 +44,10 @@ class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 def read_duckdb_options(table: Mapping[str, object]) -> DuckdbOptions:
-    """The options of a table of the configuration.
+    """Return the options in a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(DuckdbOptions, table, "sink duckdb")
     check_path(options.path, "sink duckdb", "a file")
@@ -57,11 +58,11 @@ def read_duckdb_options(table: Mapping[str, object]) -> DuckdbOptions:
 
 
 def settings(options: DuckdbOptions) -> dict[str, str | int | bool]:
-    """DuckDB's own settings."""
+    """Return DuckDB's settings."""
     return {
         "threads": options.threads,
         "memory_limit": options.memory_limit,
-        # Nothing comes from the network, or from variables of this program.
+        # Load nothing from the network, and read no variables of this program.
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "python_enable_replacements": False,

@@ -1,7 +1,7 @@
-"""Rows of a mirror in DuckDB: they come as Arrow tables, and are merged by joins.
+"""Rows of a mirror in DuckDB, given as Arrow tables and merged by joins.
 
 DuckDB is a hundred times slower with a statement for each row. Tables have no index and no PRIMARY KEY, which would
-double the time that rows take and grow with the table: that a key is there once is seen to here.
+double the time per row and grow with the table: this module keeps keys unique instead.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NUMBER: Final = ColumnModel("number", "bigint")
 
 
 class DuckdbRows(MirrorDatabase):
-    """See the module; names and definitions are to be told.
+    """The rows part of a DuckDB mirror; subclasses add names and definitions.
 
     Args:
-        file: that holds the mirror.
+        file: the file that holds the mirror.
     """
 
     conflict = KeyTwiceError
@@ -55,13 +55,16 @@ class DuckdbRows(MirrorDatabase):
         return next(self.rows(sql))[0]
 
     def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
-        """See the base: by pieces, as another statement ends a query that is not read to its end."""
+        """Yield a table's rows in pieces; see the base.
+
+        Another statement would end a query that is not read to its end.
+        """
         query = f"SELECT {', '.join(shown)} FROM {table}"
         described = self._file.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
         if "rowid" in [found[0].lower() for found in described or ()]:
             yield from self.rows(query)  # a column hides the number of a row
             return
-        # Numbers of rows that are not committed begin far above those of others.
+        # Row numbers of uncommitted rows start far above those of committed ones.
         last = -1
         while some := list(
             self.rows(
@@ -122,7 +125,7 @@ class DuckdbRows(MirrorDatabase):
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
         """See the base."""
-        # The last one of a row has all that those before it changed.
+        # The last patch of a row includes the changes of the patches before it.
         last = {before: values for values, before in rows}
         columns = [model.columns[at] for at in (*patched, *key)]
         sets = ", ".join(f"{quoted(columns[at].name)} = s.c{at}" for at in range(len(patched)))
@@ -144,7 +147,7 @@ class DuckdbRows(MirrorDatabase):
         patched: Sequence[int],
         changed: Mapping[Values, Values],
     ) -> None:
-        """Look whether rows whose keys were changed have keys that are there once."""
+        """Check that the new keys of changed rows are unique."""
         new = {
             tuple(
                 values[patched.index(at)] if at in patched else old
@@ -162,7 +165,10 @@ class DuckdbRows(MirrorDatabase):
             raise KeyTwiceError
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base: all rows that are equal go, and those that stay are put back."""
+        """Remove rows; see the base.
+
+        All equal rows are deleted, and the remaining ones are inserted again.
+        """
         columns, table = model.columns, self._of(model)
         same = " AND ".join(
             f"t.{quoted(column.name)} IS NOT DISTINCT FROM s.c{at}"
@@ -192,7 +198,7 @@ class DuckdbRows(MirrorDatabase):
     def _staged(
         self, columns: Sequence[ColumnModel], rows: Collection[Sequence[Any]]
     ) -> Iterator[str]:
-        """Rows as something that can be read in a statement, whose columns are c0, c1 and so on."""
+        """Yield rows as a subquery for a statement, with the columns ``c0``, ``c1`` and so on."""
         connection = self._file.connection
         connection.register(_STAGED, arrow_rows(columns, rows))
         try:
@@ -203,7 +209,7 @@ class DuckdbRows(MirrorDatabase):
             ]
             yield f"(SELECT {', '.join(names)} FROM {_STAGED})"
         finally:
-            # Of a transaction that failed the view is gone.
+            # After a failed transaction the view is gone already.
             with contextlib.suppress(duckdb.Error):
                 connection.unregister(_STAGED)
 
@@ -217,5 +223,5 @@ def _same_key(columns: Sequence[ColumnModel], key: Sequence[int]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL."""
+    """Return a name as SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Tables of the source in a DuckDB file: exactly once, rows and position in one transaction."""
+"""A sink that mirrors tables in a DuckDB file: exactly once, in one transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replica_client.storage.durable import DATA_MODE
 
 # The file, the disk, memory; a database that an error made unusable is right again when it is opened again.
 _MAY_PASS: Final = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException)
-# One of the source's: the mirror's own tables do not come back by a copy.
+# Only the source's tables: a copy would not restore the mirror's own tables.
 _NO_SUCH_TABLE: Final = re.compile(
     "Table with name (?!.*_replica_client).* does not exist", re.DOTALL
 )
@@ -31,16 +31,16 @@ _MAGIC: Final = slice(8, 12), b"DUCK"
 
 
 def make(table: Mapping[str, object]) -> DuckdbSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     return DuckdbSink(read_duckdb_options(table))
 
 
 class DuckdbSink(FileMirrorSink):
-    """See the module.
+    """The sink ``duckdb``; see the module.
 
     Args:
         options: what the user chose.
@@ -53,7 +53,7 @@ class DuckdbSink(FileMirrorSink):
         self._options = options
 
     def _look(self) -> None:
-        # Opened by DuckDB it would be in the way of a process that writes it.
+        # Opening the file with DuckDB would block a process that writes it.
         with self._path.open("rb") as file:
             if file.read(16)[_MAGIC[0]] != _MAGIC[1]:
                 raise SinkError(f"{self._path}: it is no DuckDB file")
@@ -86,7 +86,7 @@ class DuckdbSink(FileMirrorSink):
         )
 
     def _sink_error(self, error: Exception) -> SinkError:
-        # The lines behind the first have the statement.
+        # The lines after the first contain the statement.
         text = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
         passing = isinstance(error, _MAY_PASS) and _NO_FILE not in text
         return SinkError(f"{self._path}: {text}", retriable=passing)

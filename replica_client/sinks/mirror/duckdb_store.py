@@ -25,9 +25,9 @@ class DuckdbDatabase(DuckdbRows):
     """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
 
     Args:
-        file: that holds it.
+        file: the file that holds the mirror.
         where: the file, for messages.
-        release: the file is closed after each commit.
+        release: whether the file is closed after each commit.
     """
 
     leases = False
@@ -104,7 +104,7 @@ class DuckdbDatabase(DuckdbRows):
     # Names and definitions.
 
     def schema(self, database: str) -> str:
-        """The schema of a database of the source, as SQL."""
+        """Return the schema for a database of the source, as SQL."""
         return f"{self._catalog}.{quoted(self._stored_schema(database))}"
 
     def _stored_schema(self, database: str) -> str:
@@ -135,14 +135,14 @@ class DuckdbDatabase(DuckdbRows):
         if self.schema(old[0]).lower() != self.schema(new.database).lower():
             self.replace(table, new)
             return
-        # In two steps: names that differ in case only are one.
+        # In two steps, as names that differ only in case are equal.
         moved = '"_replica_client_moved"'
         self.change(f"ALTER TABLE {table} RENAME TO {moved}")
         name = quoted(self.names.name((new.database, new.name)))
         self.change(f"ALTER TABLE {self.schema(new.database)}.{moved} RENAME TO {name}")
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
-        """See the base; DuckDB moves no table into another schema."""
+        """Copy the rebuilt table; see the base. DuckDB cannot move a table to another schema."""
         table = self.table((new.database, new.name))
         self.change(self.definition(new, table))
         names = ", ".join(quoted(column.name) for column in new.columns)
@@ -150,7 +150,10 @@ class DuckdbDatabase(DuckdbRows):
         self.change(f"DROP TABLE {rebuilt}")
 
     def objects(self, model: TableModel) -> list[str]:
-        """See the base: columns, indexes and comments. Views have the table's name only, and stay."""
+        """Return SQL for columns, indexes and comments; see the base.
+
+        Views refer to the table by name only, and stay.
+        """
         name = (model.database, model.name)
         where = "schema_name = ? AND table_name = ? AND database_name = current_database()"
         values = (self._stored_schema(name[0]), self.names.name(name))
@@ -179,7 +182,10 @@ class DuckdbDatabase(DuckdbRows):
         return statements
 
     def attempt(self, statement: str) -> str:
-        """See the base; only an error of names, such as that of a column that is gone, leaves the transaction alive."""
+        """Run a statement and return its error; see the base.
+
+        Only errors of names, such as a missing column, leave the transaction usable.
+        """
         try:
             self._file.connection.execute(statement)
         except (duckdb.BinderException, duckdb.CatalogException) as error:

@@ -1,4 +1,4 @@
-"""Columns of a mirror in DuckDB: which type each has, and how values that mirrors are handed become values of it.
+"""Column types of a mirror in DuckDB, and the conversion of values to and from them.
 
 ==============================  ==============================================================
 column                          type
@@ -21,7 +21,7 @@ VECTOR                          JSON: an array of numbers
 UUID, INET4, INET6              VARCHAR
 ==============================  ==============================================================
 
-DuckDB has no zero dates and no days that no calendar has: such a value is an error, or NULL where the options say so.
+DuckDB stores no zero dates and no invalid dates: such a value is an error, or NULL if the options say so.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _MAX_DIGITS: Final = 38
 
 
 def duckdb_type(column: ColumnModel) -> str:
-    """The type of a column."""
+    """Return the type of a column."""
     if column.kind == "decimal" and decimal_length(column) > _MAX_DIGITS:
         return _TYPES.text
     return _TYPES.of(column)
 
 
 def shown(column: ColumnModel, name: str) -> str:
-    """An expression that gives a column's values as mirrors are handed them."""
+    """Return an expression that selects a column's values in the mirrors' form."""
     kind, digits = column.kind, column.fraction_digits
     if kind in ("datetime", "timestamp"):
         return _cut(f"strftime({name}, '%Y-%m-%d %H:%M:%S.%f')", digits)
@@ -90,21 +90,21 @@ def shown(column: ColumnModel, name: str) -> str:
 
 
 def _cut(text: str, digits: int) -> str:
-    """Text with six digits of a second's fraction, with fewer."""
+    """Return an expression that cuts a text with six fraction digits to fewer digits."""
     return text if digits >= 6 else f"left({text}, {digits - 6 - (not digits)})"
 
 
 def staged_type(column: ColumnModel) -> str:
-    """How values that were handed as text become those of a column; ``""`` where they need nothing."""
+    """Return the type to which staged values of a column are cast; ``""`` if none is needed."""
     kind = duckdb_type(column)
     return "" if kind in ("VARCHAR", "BLOB", "DOUBLE") else kind
 
 
 def arrow_rows(columns: Sequence[ColumnModel], rows: Iterable[Sequence[Any]]) -> pa.Table:
-    """Rows as an Arrow table whose columns are ``c0``, ``c1`` and so on.
+    """Return rows as an Arrow table with the columns ``c0``, ``c1`` and so on.
 
     Raises:
-        SinkError: a value is none of its column.
+        SinkError: a value does not fit its column.
     """
     values: Iterable[Sequence[Any]] = zip(*rows, strict=True)
     arrays = [_array(column, some) for column, some in zip(columns, values, strict=True)]
@@ -115,7 +115,7 @@ def _array(column: ColumnModel, values: Sequence[Any]) -> pa.Array:
     kind = column.kind
     try:
         if duckdb_type(column) == "UBIGINT":
-            # From 9223372036854775808 on they are handed as text.
+            # Values from 9223372036854775808 on arrive as text.
             numbers = [None if value is None else int(value) for value in values]
             return pa.array(numbers, pa.uint64())
         if kind in _TYPES.whole:
@@ -124,7 +124,7 @@ def _array(column: ColumnModel, values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.float64())
         return pa.array(values, pa.large_binary() if kind in BLOBS else pa.large_string())
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        # The text of the error may have values in it.
+        # The text of the error may contain values.
         raise SinkError(
             f"column {column.name}: a value is no {kind.upper()} ({type(error).__name__})"
         ) from None
