@@ -1,4 +1,4 @@
-"""Positions inside a transaction whose changes are given one by one."""
+"""Positions inside a transaction whose changes are delivered one by one."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ A smaller transaction is read again from its start, which works on another serve
 """
 
 GivenChange: TypeAlias = tuple[Transaction, Change | Notice]
-"""The change that was given last, and the transaction that it is of."""
+"""The change that was delivered last, with its transaction."""
 
 Acknowledged: TypeAlias = Position | Transaction | Change | None
-"""The things that can be acknowledged; None stands for all that was given."""
+"""The objects that can be acknowledged; None stands for everything that was delivered."""
 
 
 def position_at(before: Position, given: GivenChange) -> Position:
-    """Return the point in a transaction before a change: that change and all after it are given again.
+    """Return the point in a transaction before a change, which is delivered again from there on.
 
     Args:
         before: the safe position before the transaction, or before this part of it.
         given: the change, or the notice.
     """
     transaction, change = given
-    # The rows of an XA transaction, which stand before its XA COMMIT, have their indexes there.
+    # The rows of an XA transaction lie before its XA COMMIT, and have their indexes there.
     start = transaction.start
     row_index = change.row_index if isinstance(change, Change) else 0
     return Position(start.file, start.offset, before.gtid_set, change.event_index, row_index)
 
 
 class GivenChanges:
-    """The changes of one transaction that are given one by one, and whether any is left.
+    """The changes of one transaction that are delivered one by one, and whether any is left.
 
-    A position after the last change of a transaction is taken for the position after the transaction once
-    the consumer has asked for more: another server and another stream then need not read it again.
+    Once the consumer has asked for more, a position after the last change of a transaction counts
+    as the position after the transaction: another server and another stream then need not read it
+    again.
     """
 
     def __init__(self) -> None:
@@ -57,12 +58,12 @@ class GivenChanges:
         transaction: Transaction,
         rest: Iterator[Change | Notice],
     ) -> None:
-        """Give the changes of another transaction from now on.
+        """Begin to deliver the changes of another transaction.
 
         Args:
             before: the position before it, or the transaction before it.
-            transaction: without its rows.
-            rest: gives its changes; what is left in it was not given.
+            transaction: the transaction without its rows.
+            rest: iterator over its changes; what is left in it was not delivered.
         """
         self._before, self._transaction, self._rest = before, transaction, rest
         self.last = None
@@ -71,7 +72,8 @@ class GivenChanges:
         """Note that the consumer asked for more than the transaction has.
 
         Returns:
-            The position after the transaction where ``acknowledged`` lies after its last change.
+            The position after the transaction if ``acknowledged`` lies after its last change, else
+                None.
         """
         self._rest = None
         if acknowledged is None or not acknowledged.inside_transaction:
@@ -80,17 +82,17 @@ class GivenChanges:
         return None if whole is acknowledged else whole
 
     def close(self, acknowledged: Position | None) -> Position | None:
-        """Do what :meth:`end` does, if the consumer leaves after the last change of the transaction."""
+        """Act as :meth:`end` if the consumer leaves after the last change of the transaction."""
         if self._rest is not None:
             try:
                 if next(self._rest, None) is not None:
                     return None
-            except ReplicaClientError:  # it would have been raised, had the consumer asked for more
+            except ReplicaClientError:  # raised only if the consumer had asked for more
                 return None
         return self.end(acknowledged)
 
     def whole(self, position: Position) -> Position:
-        """Return the position after the transaction for the one after its last change, others as they are."""
+        """Replace the position after the last change by the one after the transaction."""
         transaction = self._transaction
         if self._rest is None and transaction is not None and self.last is not None:
             after = self._after_last(transaction)
@@ -101,7 +103,7 @@ class GivenChanges:
         return position
 
     def position(self) -> Position | None:
-        """Return the position after everything that was given; None where nothing was given."""
+        """Return the position after everything that was delivered; None if nothing was."""
         if self._transaction is None or self.last is None:
             return None
         return self.whole(self._after_last(self._transaction))
@@ -124,9 +126,9 @@ def acknowledged_position(
     """Return the position that an acknowledgement stands for.
 
     Args:
-        given: changes that are given one by one; None where nothing is.
-        reached: the position after all else that was given.
-        acknowledged: a position, a transaction, a change, or None for all that was given.
+        given: changes that are delivered one by one; None if there are none.
+        reached: the position after everything else that was delivered.
+        acknowledged: a position, a transaction, a change, or None for everything.
 
     Raises:
         ConfigError: it is none of these.

@@ -1,7 +1,7 @@
 """Binlog files as events, changes, transactions and record batches."""
 
-# Over 500 lines: the four iterators of files and the one way to open them; ranges, bytes and
-# batches have modules of their own.
+# Over 500 lines: the four iterators of files and the only function that opens them; ranges, bytes
+# and batches have modules of their own.
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class BinlogFileReader:
-    """Reads binlog files in order; every iterator starts anew.
+    """Reader of binlog files in order; every iterator starts from the beginning.
 
     Made by :func:`open_binlog`.
 
@@ -96,7 +96,7 @@ class BinlogFileReader:
         self._decode = decode
         self._start = start
         self._stop = stop
-        # A transaction stands for the position behind it, which takes time to make.
+        # A transaction stands for the position after it, which takes time to compute.
         self._delivered: Position | Transaction = Position("", 0)
         self._given: GivenChange | None = None
         self._tracker: PositionTracker | None = None
@@ -110,7 +110,7 @@ class BinlogFileReader:
 
     @property
     def position(self) -> Position:
-        """The safe resume point behind what the last iterator delivered."""
+        """The safe resume point after everything that the last iterator delivered."""
         if isinstance(self._delivered, Transaction):
             self._delivered = self._delivered.position
         if self._given is not None:
@@ -122,10 +122,10 @@ class BinlogFileReader:
         self._delivered = position
 
     def state(self, position: Position | None = None) -> dict[str, object]:
-        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`.
+        """Return the state for the :class:`~replica_client.position.stores.Checkpoint` of a position.
 
         Args:
-            position: it; None: :attr:`position`.
+            position: the position; None: :attr:`position`.
         """
         parts = self.history.to_parts(defaults=self._assembly.saves_defaults)
         state: dict[str, object] = {STATE_KEY: parts}
@@ -138,11 +138,11 @@ class BinlogFileReader:
 
     @property
     def unmatched_patterns(self) -> list[str]:
-        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        """Patterns of ``tables`` that match no table that was read or is known."""
         return self._assembly.selection.unmatched_of(self.history)
 
     def check_tables(self, hint: str = "") -> None:
-        """Refuse a pattern of ``tables`` that matches none of the tables that were read, and none that is known.
+        """Raise unless every pattern of ``tables`` matches a table that was read or is known.
 
         Args:
             hint: for the end of the message.
@@ -153,7 +153,7 @@ class BinlogFileReader:
         self._assembly.selection.check_matched(self.history, hint=hint)
 
     def events(self) -> Iterator[BinlogEvent]:
-        """Every event, in order; a transaction payload is followed by the events inside it.
+        """Yield every event in order; the events inside a transaction payload follow it.
 
         Raises:
             BinlogDecodeError: the first fault; everything before it was delivered.
@@ -164,7 +164,7 @@ class BinlogFileReader:
             yield located.event
 
     def look_at_events(self, fast_path_of: Callable[[EventFeed], EventFastPath]) -> Iterator[None]:
-        """Let every event, in order, be looked at where it lies; yields now and then.
+        """Visit every event in order and in place; yields now and then.
 
         Args:
             fast_path_of: makes what looks at the events.
@@ -181,7 +181,7 @@ class BinlogFileReader:
             yield
 
     def transactions(self) -> Iterator[Transaction]:
-        """Committed transactions; very large ones in parts.
+        """Yield committed transactions; very large transactions in parts.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -206,7 +206,7 @@ class BinlogFileReader:
         start: Position | None,
         stop: Position | None,
     ) -> Iterator[Iterable[Transaction]]:
-        """The transactions, as they become complete."""
+        """Yield lists of transactions as they become complete."""
         files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
         fast_path = RowFastPath(feed, assembler, True)
@@ -263,15 +263,15 @@ class BinlogFileReader:
     def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
 
     def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
-        """Row changes of committed transactions, in order.
+        """Yield row changes of committed transactions, in order.
 
-        :attr:`position` lies before the transaction of the change that was given last until the next one
-        is asked for. In a transaction of more than 1,024 changes it lies before that change.
+        :attr:`position` lies before the transaction of the last yielded change until the next
+        change is requested. In a transaction of more than 1,024 changes it lies before that change.
 
         Args:
-            notices: also give each :class:`~replica_client.schema.schema_change.SchemaChange` (CREATE, ALTER,
-                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
-                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+            notices: also yield each :class:`~replica_client.schema.schema_change.SchemaChange`
+                (CREATE, ALTER, RENAME, TRUNCATE, DROP … of a wanted table or of a database) and
+                each :class:`~replica_client.position.losses.Loss`, in its place among the rows.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -309,9 +309,9 @@ class BinlogFileReader:
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> Iterator[RecordBatch | Notice]:
-        """Row changes as Arrow record batches, each of one table and one shape.
+        """Yield row changes as Arrow record batches, each of one table and one shape.
 
-        :attr:`position` moves only when all rows before it have been given.
+        :attr:`position` moves only after all rows before it have been yielded.
 
         Args:
             max_rows: rows that a batch has at most.
@@ -350,7 +350,7 @@ class BinlogFileReader:
     def _piece_batches(
         self, begin: Begin, stop: Position | None, max_rows: int, notices: bool
     ) -> Iterator[RecordBatch | Notice]:
-        """The same from several threads, each of which decodes pieces of the files."""
+        """Yield the batches of several threads, each of which decodes pieces of the files."""
         from replica_client.readers.files.piece_batches import (
             Decoding,
             PieceReading,
@@ -379,7 +379,7 @@ class BinlogFileReader:
         def read(piece: Piece) -> PieceReading:
             nonlocal before, revision
             if found.revision == revision and piece.stop is not None:
-                # What nothing changes, several threads can look at.
+                # While nothing changes the history, several threads can share it.
                 return PieceReading(piece, self._files, before, how)
             reading = PieceReading(piece, self._files, before.copy(), how)
             before, revision = found.copy(), found.revision
@@ -399,7 +399,7 @@ class BinlogFileReader:
     def _steps(
         self, batches: BatchAssembler, notices: bool
     ) -> Iterator[list[RecordBatch | Notice]]:
-        """The batches that become full, step by step."""
+        """Yield lists of the batches that became full, step by step."""
         self._tracker = self._reader = None
         begin, stop = self._range()
         start = begin.position
@@ -417,7 +417,7 @@ class BinlogFileReader:
         yield from self._read_files(reader, feed, files, start, stop)
 
     def _range(self) -> tuple[Begin, Position | None]:
-        """Return where to begin, and where to stop, None for the end.
+        """Return where to begin and where to stop, None for the end.
 
         A time becomes the position before the first transaction that was committed then or later.
         """
@@ -450,7 +450,7 @@ class BinlogFileReader:
         return begin, end_behind_gtids(partial(self._scan, None), first, seen, stop)
 
     def limits(self) -> tuple[Position | None, Position | None]:
-        """The start and the stop as positions between transactions; None: the files' begin and end.
+        """Return start and stop as positions between transactions; None: the files' begin or end.
 
         Raises:
             ConfigError: the files do not have them.
@@ -466,7 +466,9 @@ class BinlogFileReader:
         return begin.position, stop
 
     def first_at(self, micros: int) -> Position | None:
-        """Return where the first transaction begins that was committed at a time or later; None without one.
+        """Return the start of the first transaction that was committed at a time or later.
+
+        Returns None if there is none.
 
         Args:
             micros: the time, in microseconds since 1970.
@@ -478,14 +480,14 @@ class BinlogFileReader:
         return first_at(self._scan(SchemaHistory(), None), micros)
 
     def _scan(self, history: SchemaHistory | None, start: Position | None) -> Iterator[Transaction]:
-        """The transactions from a position on, whose rows nobody decodes; faults in them are none here."""
+        """Return the transactions from a position on, with lenient checks and undecoded rows."""
         lenient = frozenset(LOSS_KINDS) - {"undecodable"}
         assembly = replace(self._assembly, on_statement="deliver", record_losses=lenient)
         assembler = TransactionAssembler(assembly, self._decode, start, history)
         return chain.from_iterable(self._transaction_steps(assembler, start, None))
 
     def _previous(self, file: str) -> AnyGtidSet | None:
-        """The GTIDs of the transactions before a file."""
+        """Return the GTIDs of the transactions before a file."""
         return previous_gtids(
             located.event for _, located in self._located(Position(file, FIRST_EVENT), None)
         )
@@ -508,7 +510,7 @@ class BinlogFileReader:
             self.position = feed.tracker.position
 
     def _from_start(self, start: Position | None) -> list[BinlogFile]:
-        """The files from a position on."""
+        """Return the files from a position on."""
         if start is None:
             return self._files
         names = [file.name for file in self._files]
@@ -551,7 +553,7 @@ def open_binlog(
     lower_case_table_names: int | None = None,
     threads: int = 1,
 ) -> BinlogFileReader:
-    """Open binlog files.
+    """Open binlog files for reading.
 
     Args:
         source: a path, a directory, a list of both in order, a binary file object, or a whole file in

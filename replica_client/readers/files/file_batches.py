@@ -1,4 +1,4 @@
-"""Transactions of binlog files: ordinary ones by a fast path, others by event; into record batches or as they are."""
+"""Transactions of binlog files, by a fast path or event by event, as objects or record batches."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DESCRIPTIVE = (
     EventType.FORMAT_DESCRIPTION_EVENT,
     EventType.START_ENCRYPTION_EVENT,
 )
-"""What must be known of a file to read on in its midst; these stand at its beginning."""
+"""Events that a reader needs from the beginning of a file before it can read on in the middle."""
 
 
 def raw_events(file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[int, bytes]]:
-    """A file's events from a position on; the feed has read its format description then.
+    """Yield a file's events from a position on, after the feed has read the format description.
 
     Raises:
         BinlogDecodeError: the file is cut, or an event is too large.
@@ -56,28 +56,30 @@ def raw_events(file: BinlogFile, feed: EventFeed, first: int) -> Iterator[tuple[
 
 
 class EventConsumer(Protocol):
-    """Takes the events that a fast path leaves: :class:`TransactionAssembler` is one."""
+    """Consumer of the events that a fast path leaves, such as :class:`TransactionAssembler`."""
 
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterable[Transaction]:
-        """Take an event; gives what became complete with it."""
+        """Take an event and return the transactions that it completes."""
         ...
 
 
 class FileSteps:
-    """Reads files transaction by transaction: ordinary ones by a fast path, others event by event.
+    """Reader of files transaction by transaction: ordinary ones by a fast path, others by event.
 
     Args:
         feed: the decoder and the tracker.
         assembler: puts transactions together.
         fast_path: takes the ordinary ones.
         stop: no transaction that begins there or later is read.
-        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.codec.turns`.
+        turn: the turn that this thread has, and gives up while it reads; see
+            :mod:`~replica_client.codec.turns`.
 
     Attributes:
         stopped: whether the stop was reached.
-        inside: the position inside the transaction of which a part was given last, None behind its end.
+        inside: the position inside the transaction of which a part was yielded last; None after its
+            end.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class FileSteps:
         self.inside: Position | None = None
 
     def _deliver(self, transaction: Transaction) -> Iterable[Any]:
-        """What becomes of a transaction that the fast path left."""
+        """Return what to yield for a transaction that the fast path left."""
         return (transaction,)
 
     def read(self, source: EventSource, file: str, first: int) -> Iterator[list[Any]]:
@@ -116,7 +118,7 @@ class FileSteps:
         offset = 0
         fault: BinlogDecodeError | None = None
         ended = wants_more = False
-        # Of what stands before the first one, only the format description is needed.
+        # Before the first event only the format description is needed.
         source.ahead_until = 0 if source.position < first else until
         while True:
             if not events or (wants_more and not ended):
@@ -134,7 +136,7 @@ class FileSteps:
                 try:
                     ended = not self._next(source, file, first, limit)
                 except BinlogDecodeError as error:
-                    # What stands before comes first.
+                    # Report the fault after the events before it.
                     ended, fault = True, error
                 wants_more = False
                 if not events:
@@ -155,10 +157,10 @@ class FileSteps:
             data = events.take()
             size = len(data)
             fed = feed.feed(data, offset, file)
-            del data  # a very large event is not to be there twice
+            del data  # avoids two copies of a very large event
             for located in fed:
                 for transaction in self._assembler.feed(located, feed.decoder, tracker):
-                    # The tracker is behind a transaction of which there are more parts to come.
+                    # The tracker is already after the transaction of which more parts follow.
                     self.inside = None if transaction.complete else transaction.position
                     yield list(self._deliver(transaction))
             offset += size
@@ -168,7 +170,7 @@ class FileSteps:
         return self._stop is not None and Position(file, offset) >= self._stop
 
     def _next(self, source: EventSource, file: str, first: int, limit: int) -> bool:
-        """Read the next events, if one does not stand before where reading begins; False at the end."""
+        """Read the next events, skipping those before the start; return False at the end."""
         decoder = self._feed.decoder
         position = source.position
         if position < first:
@@ -184,24 +186,24 @@ class FileSteps:
             return False
         if decoder.is_plain and decoder.format.header_size == HEADER_SIZE:
             checks = self._fast_path.checks
-            # Without the turn, where others have to wait for it.
+            # Without the turn, if others would have to wait for it.
             source.cut_more(limit, checks, checks and self._turn is not None)
         return True
 
 
 class FileBatches(FileSteps):
-    """Reads files for :meth:`~replica_client.readers.files.binlog_file.BinlogFileReader.batches`.
+    """Reader of files into batches, for :class:`~replica_client.readers.files.binlog_file.BinlogFileReader`.
 
     Args:
         feed: the decoder and the tracker.
         assembler: puts transactions together.
         batches: takes their rows.
         stop: no transaction that begins there or later is read.
-        count_losses: is told each transaction that the fast path leaves.
-        notices: give schema changes and losses between the batches.
+        count_losses: called with each transaction that the fast path leaves.
+        notices: yield schema changes and losses between the batches.
         shares: whether other threads decode meanwhile; see
             :class:`~replica_client.readers.fast.column_fast_path.ColumnFastPath`.
-        turn: as of :class:`FileSteps`.
+        turn: as in :class:`FileSteps`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Binlog files as raw events: one file after the other, each event's bytes with its position."""
+"""Binlog files as raw events: the bytes of each event, with its position."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _FORMATS = bytes(
 _MAX_READ = 16 << 20
 _MIN_SEEK = 64 << 10
 INDEX_SUFFIX = ".rcindex"
-"""What the name of our own index of a binlog file ends with."""
-_BESIDE = (INDEX_SUFFIX, ".idx")  # .idx: MariaDB >= 11.4, GTIDs of the file without it
+"""Suffix of our own index of a binlog file."""
+_BESIDE = (INDEX_SUFFIX, ".idx")  # .idx: MariaDB >= 11.4, GTIDs of the file without the suffix
 IN_MEMORY = "memory"
-"""What the file of bytes in memory is called."""
+"""Name of a file of bytes in memory."""
 
 FileSource = (
     str
@@ -73,7 +73,7 @@ FileSource = (
     | memoryview
     | mmap.mmap
 )
-"""Where binlog files are: see :func:`binlog_files`."""
+"""The forms in which binlog files are given: see :func:`binlog_files`."""
 
 _BINLOG_NAME = re.compile(r"(?P<base>.+?)(?:-(?P<epoch>[0-9]{1,9}))?\.(?P<number>[0-9]{3,18})")
 T = TypeVar("T")
@@ -81,14 +81,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BinlogFile:
-    """A binlog file to read: its name as the source calls it, and where its bytes are.
+    """A binlog file to read: its name at the source, and the place of its bytes.
 
     Attributes:
-        name: of the file.
-        path: where it is, here or in an object store; None for what is no file.
-        stream: what is read instead.
-        memory: what is read instead, without a copy.
-        is_mapped: its pages are read where the operating system keeps them.
+        name: the file's name.
+        path: its place, local or in an object store; None if it is not a file.
+        stream: a stream to read instead.
+        memory: bytes to read instead, without a copy.
+        is_mapped: read the operating system's pages of the file in place.
     """
 
     name: str
@@ -117,7 +117,7 @@ class BinlogFile:
 
 
 def _mapped(stream: BinaryIO) -> BinaryIO:
-    """The pages of a file; the file itself where it has none or cannot be mapped."""
+    """Map a file into memory; return the file itself if it is empty or cannot be mapped."""
     try:
         pages = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
@@ -125,25 +125,25 @@ def _mapped(stream: BinaryIO) -> BinaryIO:
     stream.close()
     if hasattr(mmap, "MADV_SEQUENTIAL"):
         pages.madvise(mmap.MADV_SEQUENTIAL)
-    # It goes when nobody has a view of it.
+    # The map is freed with its last view.
     return cast(BinaryIO, InMemoryBytes(pages))
 
 
 def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFile]:
-    """The files that ``open_binlog`` was asked for, in order.
+    """List the files given to ``open_binlog``, in order.
 
-    A path may be the URL of an object store (``s3://bucket/backup``), where a directory is what others stand
-    below. A directory gives its binlog files (``name.NNNNNN``, index files left out) by number, and so does a
-    glob (``backup/binlog.*``) where no file has that name. Files of a list whose names differ in the number alone
-    are ordered by it; the index files that a shell's glob found with binlogs are left out. An object with
-    ``read`` is one file, and so are bytes.
+    A path may be the URL of an object store (``s3://bucket/backup``), where the prefix of other
+    objects is a directory. A directory stands for its binlog files (``name.NNNNNN``, without index
+    files) by number, and so does a glob (``backup/binlog.*``) unless a file has that name. Files of
+    a list whose names differ only in the number are ordered by it; index files that a shell's glob
+    found with binlogs are left out. An object with ``read`` is one file, and so are bytes.
 
     Args:
-        source: see there.
-        memory_map: read the pages of files where they are.
+        source: the files, as above.
+        memory_map: read the pages of files in place.
 
     Raises:
-        ConfigError: nothing is there, or a URL of another kind.
+        ConfigError: nothing is found, or a URL of another kind.
         StorageError: an object store refuses, or cannot be reached.
     """
     if isinstance(source, str) and source.startswith(("mysql://", "mariadb://")):
@@ -174,7 +174,7 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
 
 
 def index_files(names: Collection[str]) -> set[str]:
-    """Which of these names are of files that stand beside the other ones and are no binlogs."""
+    """Return which of these names belong to index files of the others, and are no binlogs."""
     return {
         name
         for name in names
@@ -184,7 +184,7 @@ def index_files(names: Collection[str]) -> set[str]:
 
 
 def found_files(where: Location) -> list[FileStatus]:
-    """The binlog files that a path or URL means, in the order of their numbers; see :func:`binlog_files`.
+    """Return the binlog files of a path or URL by number; see :func:`binlog_files`.
 
     Raises:
         ConfigError: nothing is there.
@@ -207,9 +207,10 @@ def found_files(where: Location) -> list[FileStatus]:
 
 
 def order_of(name: str) -> tuple[str, int, int] | None:
-    """Return the base name, the epoch and the number of a binlog file; None for another name.
+    """Return base name, epoch and number of a binlog file; None for another name.
 
-    The relay's files of its second source are ``binlog-2.000001`` …: they come after those of its first.
+    The relay's files of its second source are ``binlog-2.000001`` …: they come after those of the
+    first source.
     """
     match = _BINLOG_NAME.fullmatch(name)
     if match is None:
@@ -218,7 +219,7 @@ def order_of(name: str) -> tuple[str, int, int] | None:
 
 
 def in_order(files: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
-    """Return files by number where their names differ only there; other files stay where they were given."""
+    """Sort files by number if their names differ only there; other files keep their places."""
     first_at: dict[str, int] = {}
     keys: list[tuple[int, int, int]] = []
     found = list(files)
@@ -230,19 +231,20 @@ def in_order(files: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
 
 
 class EventSource:
-    """Cuts a file into its events.
+    """Cutter of a file into its events.
 
     Args:
-        stream: what to read, behind the magic.
+        stream: the stream to read, after the magic.
         file: name for errors.
-        cipher: decrypts what is read, for a file that MySQL encrypted.
-        events: an empty queue whose memory is used again; None: one of its own.
-        turn: this thread has it, and gives it while it reads; see :mod:`~replica_client.codec.turns`.
+        cipher: decrypts the bytes of a file that MySQL encrypted.
+        events: an empty queue whose memory is reused; None: a new one.
+        turn: the turn that this thread has, and gives up while it reads; see
+            :mod:`~replica_client.codec.turns`.
 
     Attributes:
         events: whole events that were cut and not taken.
-        position: offset in the plain file of what is behind :attr:`events`.
-        ahead_until: offset in the plain file; nothing behind it is read before it is asked for.
+        position: offset in the plain file after :attr:`events`.
+        ahead_until: offset in the plain file; nothing after it is read before it is requested.
     """
 
     def __init__(
@@ -268,7 +270,7 @@ class EventSource:
         self.position = MAGIC_SIZE
 
     def _fill(self, size: int) -> int:
-        """Have ``size`` bytes behind the events if the file has them; returns how many are."""
+        """Read until ``size`` bytes follow the events, if the file has them; return how many do."""
         events = self.events
         while events.uncut < size:
             ahead = min(CHUNK_SIZE, self.ahead_until - self._read)
@@ -297,16 +299,18 @@ class EventSource:
         return events.uncut
 
     def next_event(self, header_size: int, max_event_size: int) -> bytes | None:
-        """The next whole event; None at the end of the file. Only while :attr:`events` is empty.
+        """Return the next whole event; None at the end of the file.
 
-        Arguments and errors as of :meth:`cut_event`.
+        Only while :attr:`events` is empty.
+
+        Arguments and errors as in :meth:`cut_event`.
         """
         if not self.cut_event(header_size, max_event_size):
             return None
         return self.events.take()
 
     def cut_event(self, header_size: int, max_event_size: int) -> bool:
-        """Read the next event into :attr:`events`; False at the end of the file.
+        """Read the next event into :attr:`events`; return False at the end of the file.
 
         Args:
             header_size: of the events' common headers, as far as known.
@@ -349,10 +353,10 @@ class EventSource:
         return True
 
     def cut_more(self, max_event_size: int, checks: bool = False, checks_all: bool = False) -> None:
-        """Cut the events that follow and are in memory, up to one that changes the format.
+        """Cut the events in memory that follow, up to one that changes the format.
 
-        Only for a file whose headers have 19 bytes and whose events are not encrypted. Where
-        something is wrong it stops, so that :meth:`cut_event` tells.
+        Only for a file whose headers have 19 bytes and whose events are not encrypted. Stops at
+        anything wrong, so that :meth:`cut_event` reports it.
 
         Args:
             max_event_size: bytes that one may have.
@@ -364,7 +368,7 @@ class EventSource:
             self.events.verify(self._turn)
 
     def skip_to(self, position: int) -> None:
-        """Move forward to where an event starts.
+        """Move forward to the start of an event.
 
         Raises:
             TruncatedEventError: the file ends before.
@@ -383,7 +387,7 @@ class EventSource:
             self.position += step
 
     def _seek(self, position: int) -> None:
-        """Pass over what need not be read: in a file that is neither decrypted nor mapped."""
+        """Seek over bytes that need not be read, unless the file is decrypted or in memory."""
         step = position - self.position - self.events.uncut
         stream = self._stream
         if step < _MIN_SEEK or self._cipher is not None or self._is_in_memory:
@@ -412,7 +416,7 @@ class EventSource:
 
 
 def _descriptor_of(stream: BinaryIO) -> int:
-    """That of a file which can be read at any position; -1: it is no such file."""
+    """Return the descriptor of a file that can be read at any position; -1 for other streams."""
     if type(stream) is io.BufferedReader and type(stream.raw) is io.FileIO and stream.seekable():
         return stream.fileno() if stream.tell() == MAGIC_SIZE else -1
     return -1
@@ -425,7 +429,7 @@ def open_events(
     events: EventQueue | None = None,
     turn: Turn | None = None,
 ) -> EventSource:
-    """Check a file's first bytes, and stand before its first event.
+    """Check a file's first bytes and return a source that stands before its first event.
 
     Args:
         stream: what to read.

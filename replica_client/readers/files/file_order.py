@@ -1,8 +1,8 @@
-"""The one order of the binlog files of a source, and what contradicts it.
+"""The order of a source's binlog files, and contradictions to it.
 
-A server writes its files one after the other: each ends with a ROTATE event that names the next, and begins with the
-server's id, its time and the GTIDs of all transactions before it. Files that were given in another order, of which one
-is missing, or that are of several servers, say so themselves.
+A server writes its files one after the other. Each ends with a ROTATE event that names the next
+file, and begins with the server's id, its time and the GTIDs of all transactions before it. So
+files in a wrong order, a missing file, and files of several servers can be detected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replica_client.storage.files import open_file, read_at
 
 _HEAD_EVENTS: Final = 8
 _TAIL_SIZE: Final = 600
-"""Bytes of the end of a file in which its ROTATE event is: a name has 512 at most."""
+"""Bytes at the end of a file that contain its ROTATE event: a name has 512 at most."""
 _ROTATE: Final = int(EventType.ROTATE_EVENT)
 _BACK: Final = 3600
 """Seconds that a clock may go back from one file to the next."""
@@ -35,14 +35,14 @@ _BACK: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """What a binlog file says of its place in the order.
+    """What a binlog file says about its place in the order.
 
     Attributes:
-        name: of the file.
-        server_id: of the server that wrote it; None where that is not known.
-        begun: seconds since 1970; 0 where that is not known.
-        previous: GTIDs of the transactions before it; None where it does not say.
-        next_file: that its ROTATE event names; ``""`` where it has none.
+        name: the file's name.
+        server_id: id of the server that wrote it; None if unknown.
+        begun: seconds since 1970; 0 if unknown.
+        previous: GTIDs of the transactions before it; None if the file does not say.
+        next_file: name in its ROTATE event; ``""`` if it has none.
     """
 
     name: str
@@ -53,7 +53,7 @@ class FileMark:
 
     @classmethod
     def of_events(cls, name: str, events: Iterable[BinlogEvent], next_file: str = "") -> FileMark:
-        """Return the mark of a file by its first events, of which the format description is one."""
+        """Return the mark of a file from its first events, which include the format description."""
         server_id: int | None = None
         begun = 0
         previous: GtidSet | MariadbGtidSet | None = None
@@ -71,7 +71,7 @@ class FileMark:
 
 
 def mark_of(file: BinlogFile, options: DecodeOptions) -> FileMark:
-    """Return what a file says; of a damaged one nothing, as reading says what is wrong with it."""
+    """Return the mark of a file; nearly empty for a damaged file, whose reading reports the fault."""
     assert file.path is not None
     with closing(open_file(file.path)) as stream:
         size = stream.seek(0, 2)
@@ -96,7 +96,7 @@ def _head(stream: BinaryIO, name: str, options: DecodeOptions) -> Iterable[Binlo
 
 
 def _next_file(tail: bytes, size: int) -> str:
-    """Return the name in the ROTATE event that ends a file; ``""`` where another event does."""
+    """Return the name in the ROTATE event that ends a file; ``""`` if another event ends it."""
     for at in range(len(tail) - HEADER_SIZE - 9, -1, -1):
         if tail[at + TYPE_OFFSET] != _ROTATE:
             continue
@@ -108,7 +108,7 @@ def _next_file(tail: bytes, size: int) -> str:
 
 
 def _name_in(body: bytes) -> str:
-    """Return the name of a ROTATE event's body, which a checksum of 4 bytes may follow."""
+    """Return the name in a ROTATE event's body, which a checksum of 4 bytes may follow."""
     for text in (body[:-4], body):
         name = text.decode("utf-8", "surrogateescape")
         if order_of(name) is not None:
@@ -117,7 +117,7 @@ def _name_in(body: bytes) -> str:
 
 
 def check_order(marks: Sequence[FileMark]) -> None:
-    """Refuse files that are not what one server wrote, in this order, without a gap.
+    """Raise unless one server wrote these files, in this order and without a gap.
 
     Raises:
         DataLossError: a file is missing between two.
@@ -128,7 +128,7 @@ def check_order(marks: Sequence[FileMark]) -> None:
 
 
 def check_pair(before: FileMark, after: FileMark) -> None:
-    """Refuse two files of which the second does not follow the first; errors as of :func:`check_order`."""
+    """Raise unless the second file follows the first; errors as in :func:`check_order`."""
     pair = f"{before.name} and {after.name}"
     if before.name == after.name:
         raise ConfigError(f"{before.name} was given twice; files of one source differ in name")
@@ -166,18 +166,19 @@ def check_pair(before: FileMark, after: FileMark) -> None:
 
 
 def _lost(before: GtidSet | MariadbGtidSet | None, after: GtidSet | MariadbGtidSet | None) -> str:
-    """Return what was before a file and is not before the next one, as text; ``""`` for nothing."""
+    """Return the GTIDs before a file that are not before the next file, as text; ``""`` for none."""
     if isinstance(before, GtidSet) and isinstance(after, GtidSet):
         return (before - after).compact()[:200] if before - after else ""
     if isinstance(before, MariadbGtidSet) and isinstance(after, MariadbGtidSet):
-        # With gtid_strict_mode=OFF a number may be smaller than one before it; a domain stays.
+        # With gtid_strict_mode=OFF a number may be smaller than an earlier one; a domain never
+        # disappears.
         domains = {one.domain_id for one in after}
         return ", ".join(str(one) for one in before if one.domain_id not in domains)[:200]
     return ""
 
 
 def check_files(files: Sequence[BinlogFile], options: DecodeOptions, *, gaps: bool = False) -> None:
-    """Refuse files that are not in the one order; what is no file is not looked at.
+    """Raise unless files are in the one order; streams and bytes in memory are ignored.
 
     Args:
         files: in order.
@@ -201,14 +202,14 @@ def check_files(files: Sequence[BinlogFile], options: DecodeOptions, *, gaps: bo
 def check_position(
     position: Position, files: Sequence[BinlogFile], option: str, options: DecodeOptions
 ) -> None:
-    """Refuse a position of a file that is not there.
+    """Raise unless the file of a position is among files.
 
-    The begin of the file that the last one names is the end of these.
+    The beginning of the file that the last file names is the end of these files.
 
     Args:
-        position: with a file.
-        files: of the source.
-        option: that gives it, for the message.
+        position: a position with a file.
+        files: the source's files.
+        option: name of the option with the position, for the message.
         options: how the files are decoded.
 
     Raises:
@@ -222,7 +223,7 @@ def check_position(
 
 
 def no_such_file(position: Position, names: Sequence[str], option: str) -> ConfigError:
-    """Return the error for a position of a file that is not among files."""
+    """Return the error for a position in a file that is missing among files."""
     shown = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
     return ConfigError(
         f"{option} {position}: no such file among {shown}; give a position of these files"

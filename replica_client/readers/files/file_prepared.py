@@ -1,4 +1,4 @@
-"""XA transactions that were prepared before the first event to be read; the bytes before it are searched for them."""
+"""Search of files for XA transactions that were prepared before the first event to be read."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from replica_client.readers.prepared_rows import PreparedRows, passes_over
 from replica_client.schema.history import SchemaHistory
 
 AssemblerMaker = Callable[[SchemaHistory, PreparedRows], TransactionAssembler]
-"""Makes what reads one transaction again, with the schema history there, into rows of its own."""
+"""Creates an assembler that reads one transaction again, into rows of its own."""
 
 
 class FilePrepared(PreparedRows):
-    """Reads prepared transactions back from files.
+    """Prepared transactions that are read back from files.
 
     Args:
         ledger: the transactions that were prepared before reading began.
-        files: lists all that may be read, in order; called when something is looked for.
+        files: lists all files that may be read, in order; called when a search begins.
         decode: how values are decoded.
-        history: the schema history at work.
-        make: makes what reads a transaction.
+        history: the current schema history.
+        make: creates the assembler of a transaction.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FilePrepared(PreparedRows):
         self._make = make
 
     def read_back(self, xid: XaId, commit: Position) -> None:
-        """See :class:`PreparedRows`: from the position in the ledger, else from the last one before."""
+        """See :class:`PreparedRows`; reads from the ledger's position or the last XA PREPARE."""
         # A stream cannot be read again.
         self._files = {file.name: file for file in self._list() if file.stream is None}
         known = self.ledger.find(xid)
@@ -76,7 +76,7 @@ class FilePrepared(PreparedRows):
                 yield feed, located
 
     def _find(self, xid: XaId, commit: Position) -> Position | None:
-        """Where the transaction with the last XA PREPARE of an xid before a position begins."""
+        """Find the start of the transaction with the last XA PREPARE of an xid before a position."""
         names = list(self._files)
         if commit.file not in names:
             return None
@@ -94,7 +94,7 @@ class FilePrepared(PreparedRows):
 def prepares(
     file: BinlogFile, limit: Position, decode: DecodeOptions
 ) -> Iterator[tuple[XaId, TransactionBoundary]]:
-    """Each XA PREPARE of a file before a position, and the transaction that it ends.
+    """Yield each XA PREPARE of a file before a position, with the transaction that it ends.
 
     Raises:
         BinlogDecodeError: a fault in the file.

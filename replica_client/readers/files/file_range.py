@@ -1,7 +1,7 @@
-"""Where reading of files begins and ends, when a time or a GTID set says it.
+"""Start and end of a range of files, given as a time or a GTID set.
 
-A time and a GTID set become positions between transactions, by reading the transactions before them
-without their rows. What follows is read like any other range.
+A time or a GTID set becomes a position between transactions, by reading the transactions before it
+without their rows. The range is then read like any other.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _EVENTS_BEFORE = 8  # format description, encryption, GTIDs, checkpoints
 
 AnyGtidSet = GtidSet | MariadbGtidSet
 Transactions = Callable[[Position | None], Iterator[Transaction]]
-"""Reads the transactions from a position on, None for the first event."""
+"""Reads the transactions from a position on; None: from the first event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where files are begun to read.
+    """The point where reading of files begins.
 
     Attributes:
-        position: it; None for the first event.
-        passed: GTIDs that are not wanted, and were not seen before it; None when there are none.
-        history: what tables look like there, and before; None when that is not known.
+        position: the point; None for the first event.
+        passed: GTIDs that are not wanted, and were not seen before the point; None when there are
+            none.
+        history: definitions of the tables there and before; None if unknown.
     """
 
     position: Position | None
@@ -44,10 +45,10 @@ class Begin:
     history: SchemaHistory | None = None
 
     def check(self, transaction: Transaction) -> None:
-        """Look whether a transaction may follow.
+        """Check that a transaction may follow.
 
         Raises:
-            ConfigError: it is one of those that are not wanted: the GTID set is no position in these files.
+            ConfigError: the transaction is not wanted: the GTID set is no position in these files.
         """
         if self.passed is None or self.position is None:
             return
@@ -60,7 +61,7 @@ class Begin:
 
 
 def spooled(files: Sequence[BinlogFile]) -> list[BinlogFile]:
-    """The files, of which streams can be read twice: a temporary file holds their bytes."""
+    """Return the files, with streams copied to temporary files so that they can be read twice."""
     found = []
     for file in files:
         if file.stream is not None:
@@ -80,7 +81,7 @@ def begin_at_time(transactions: Transactions, first_file: str, since: int) -> Be
     """Return the position before the first transaction that was committed at a time or later.
 
     Args:
-        transactions: see there.
+        transactions: reads the transactions.
         first_file: name of the first file.
         since: microseconds since 1970.
     """
@@ -96,7 +97,7 @@ def begin_at_time(transactions: Transactions, first_file: str, since: int) -> Be
 
 
 def first_at(transactions: Iterator[Transaction], since: int) -> Position | None:
-    """Return where the first of some transactions begins that was committed at a time or later.
+    """Return the start of the first of some transactions that was committed at a time or later.
 
     Args:
         transactions: in order.
@@ -117,13 +118,14 @@ def begin_behind_gtids(
     previous: Callable[[str], AnyGtidSet | None],
     wanted: Position,
 ) -> Begin:
-    """The position before the first transaction that is not in a GTID set.
+    """Return the position before the first transaction that is not in a GTID set.
 
     Args:
-        transactions: see there.
+        transactions: reads the transactions.
         files: names of the files.
-        previous: the GTIDs of the transactions before a file; None where it does not tell.
-        wanted: a position that is the GTID set only.
+        previous: returns the GTIDs of the transactions before a file; None if the file does not
+            say.
+        wanted: a position that has only the GTID set.
 
     Raises:
         ConfigError: a transaction has no GTID, or one of the other flavor.
@@ -132,12 +134,12 @@ def begin_behind_gtids(
     assert done is not None
     first = _newest(files, previous, done)
     if first is None:
-        # What is missing before the first file is found, and refused or recorded, when it is read.
+        # A gap before the first file is detected, and refused or recorded, when that file is read.
         return Begin(Position(files[0], FIRST_EVENT, done))
     start = Position(first, FIRST_EVENT)
     before = previous(first)
     last, is_whole = _last_done(transactions(start), wanted, _filter(done, before))
-    if not is_whole:  # a last GTID of a domain is not there: numbers decide
+    if not is_whole:  # the last GTID of a domain is missing: numbers decide
         last, _ = _last_done(transactions(start), wanted, _filter(done, before, MariadbGtidSet()))
     reached = start if last is None else last.position
     seen = before if last is None else reached.gtid_set
@@ -150,7 +152,7 @@ _Filter = Callable[[MariadbGtid | Gtid], bool]
 def _filter(
     done: AnyGtidSet, before: AnyGtidSet | None, executed: MariadbGtidSet | None = None
 ) -> _Filter | MariadbSkip:
-    """Return what says of one transaction after the other whether it is done."""
+    """Return a function that says of one transaction after the other whether it is done."""
     if isinstance(done, MariadbGtidSet):
         known = before if isinstance(before, MariadbGtidSet) else None
         return MariadbSkip(done, known, executed)
@@ -160,7 +162,10 @@ def _filter(
 def _last_done(
     transactions: Iterator[Transaction], wanted: Position, done: _Filter | MariadbSkip
 ) -> tuple[Transaction | None, bool]:
-    """Return the last transaction before the first that is not done, and whether there was one, or all were seen."""
+    """Return the last transaction before the first that is not done, and whether that is certain.
+
+    It is certain if a transaction that is not done was found, or if no GTID is left to wait for.
+    """
     last: Transaction | None = None
     for transaction in transactions:
         if not transaction.complete:
@@ -185,13 +190,13 @@ def _is_done(done: _Filter | MariadbSkip, transaction: Transaction, wanted: Posi
 def end_behind_gtids(
     transactions: Transactions, start: Position, seen: AnyGtidSet | None, wanted: Position
 ) -> Position:
-    """The position behind the last transaction of a GTID set.
+    """Return the position after the last transaction of a GTID set.
 
     Args:
-        transactions: see there.
+        transactions: reads the transactions.
         start: where reading begins.
-        seen: the GTIDs before that.
-        wanted: a position that is the GTID set only.
+        seen: the GTIDs before the start.
+        wanted: a position that has only the GTID set.
 
     Raises:
         ConfigError: the files do not hold all of the set.
@@ -208,7 +213,7 @@ def end_behind_gtids(
 
 
 def previous_gtids(events: Iterator[BinlogEvent]) -> AnyGtidSet | None:
-    """The GTIDs of the transactions before a file, which its first events tell; None when they do not."""
+    """Return the GTIDs before a file from its first events; None if these do not say."""
     for event in islice(events, _EVENTS_BEFORE):
         if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
             found: GtidSet = event.body.gtid_set
@@ -221,7 +226,7 @@ def previous_gtids(events: Iterator[BinlogEvent]) -> AnyGtidSet | None:
 def _newest(
     files: Sequence[str], previous: Callable[[str], AnyGtidSet | None], done: AnyGtidSet
 ) -> str | None:
-    """The newest file that begins behind no transaction but those of a set."""
+    """Return the newest file before which only transactions of a set stand."""
     for file in reversed(files):
         before = previous(file)
         if before and done and type(before) is not type(done):
@@ -232,7 +237,7 @@ def _newest(
 
 
 def _more(one: AnyGtidSet | None, other: AnyGtidSet | None) -> AnyGtidSet | None:
-    """What a set has more than another; None for nothing."""
+    """Return the GTIDs in which a set exceeds another; None for none."""
     if isinstance(one, GtidSet) and isinstance(other, GtidSet):
         return one - other or None
     if isinstance(one, MariadbGtidSet) and isinstance(other, MariadbGtidSet):
@@ -243,7 +248,7 @@ def _more(one: AnyGtidSet | None, other: AnyGtidSet | None) -> AnyGtidSet | None
 
 
 def _has(gtids: AnyGtidSet | None, transaction: Transaction, wanted: Position) -> bool:
-    """Whether a transaction is in a set."""
+    """Return whether a transaction is in a set."""
     text = transaction.gtid
     if any(loss.kind == "gtid_gap" for loss in transaction.losses):
         return False

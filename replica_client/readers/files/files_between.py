@@ -13,7 +13,7 @@ from replica_client.readers.files.file_bytes import BinlogFile
 def files_between(
     files: Sequence[BinlogFile], begin: Position | None, end: Position | None
 ) -> Iterator[tuple[Position, BinlogFile]]:
-    """The files from one position to another, and where each is begun to read.
+    """Yield the files between two positions, each with the position where its reading begins.
 
     Raises:
         ConfigError: the file of the first position is not among them.

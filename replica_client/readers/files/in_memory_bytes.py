@@ -1,4 +1,4 @@
-"""A binlog file that is in memory, read where it lies."""
+"""A binlog file in memory, read in place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from replica_client.errors import ConfigError
 
 
 class InMemoryBytes(io.RawIOBase):
-    """Reads ``bytes``, a ``memoryview``, an ``mmap`` or whatever else is contiguous memory.
+    """Stream over ``bytes``, a ``memoryview``, an ``mmap`` or other contiguous memory.
 
     Args:
         memory: the whole file.
 
     Attributes:
-        memory: its bytes.
-        offset: of the one that is read next.
+        memory: the file's bytes.
+        offset: offset of the next byte to read.
 
     Raises:
-        ConfigError: it is not contiguous.
+        ConfigError: the memory is not contiguous.
     """
 
     def __init__(self, memory: Any) -> None:
@@ -31,11 +31,11 @@ class InMemoryBytes(io.RawIOBase):
         self.offset = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Copy the bytes that are next."""
+        """Copy the next bytes into a buffer and return their number."""
         part = self.memory[self.offset : self.offset + len(buffer)]
         buffer[: len(part)] = part
         self.offset += len(part)

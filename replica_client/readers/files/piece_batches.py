@@ -35,21 +35,22 @@ from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaHistory
 
 _LARGE = 8
-"""A piece of so many times the usual size is not decoded ahead, as its batches would be in memory."""
+"""Pieces of so many times the usual size are not decoded ahead, as their batches need memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How rows are decoded.
+    """Options for the decoding of rows.
 
     Attributes:
         assembly: which tables and columns.
         decode: how values are decoded.
-        where: what one of a change's rows must meet; None: nothing.
+        where: condition that one of a change's rows must meet; None: no condition.
         max_rows: rows that a batch has at most.
-        notices: whether schema changes and losses are given, too.
-        sizes: of the batches of pieces, so that those of the next ones have room at once.
-        queues: of pieces that were read, empty: the next ones read into memory that is there already.
+        notices: whether schema changes and losses are yielded, too.
+        sizes: sizes of earlier pieces' batches, so that later batches get enough room at once.
+        queues: empty queues of pieces that were read, whose memory later pieces reuse.
     """
 
     assembly: AssemblyOptions
@@ -62,18 +63,18 @@ class Decoding:
 
 
 class PieceReading:
-    """Reads a piece.
+    """Reader of one piece.
 
     Args:
-        piece: what is read.
-        files: all of them, in order.
-        history: what tables look like where the piece begins; it is moved on.
-        how: rows are decoded.
+        piece: the piece to read.
+        files: all files, in order.
+        history: definitions where the piece begins; reading updates it.
+        how: how rows are decoded.
 
     Attributes:
         piece: as given.
         history: as given.
-        pending: XA transactions that are prepared behind what was read.
+        pending: XA transactions that are prepared after what was read.
     """
 
     def __init__(
@@ -84,13 +85,14 @@ class PieceReading:
         self._files, self._how = files, how
 
     def batches(self, turn: Turn | None = None) -> Iterator[Any]:
-        """The rows, and notices among them where they are wanted.
+        """Yield the rows as batches, with notices among them if these are wanted.
 
         Args:
-            turn: this thread has it, where others decode, too; see :mod:`~replica_client.codec.turns`.
+            turn: the turn that this thread has if others decode, too; see
+                :mod:`~replica_client.codec.turns`.
 
         Raises:
-            BinlogDecodeError: the first fault; what stands before it was given.
+            BinlogDecodeError: the first fault; everything before it was yielded.
             DataLossError: a change that cannot be delivered as rows.
         """
         piece, how = self.piece, self._how
@@ -133,7 +135,7 @@ class PieceReading:
                     for transaction in ready:
                         yield from chosen.batches(batches, transaction)
                 if events is not None:
-                    # After a fault the memory goes.
+                    # After a fault the queue's memory is freed.
                     events.clear()
                     how.queues.append(events)
             if steps.stopped:
@@ -141,7 +143,7 @@ class PieceReading:
         yield from batches.flush()
 
     def _queue(self, stream: BinaryIO) -> EventQueue | None:
-        """An empty queue for what is read of a file; None where its memory is that of the file."""
+        """Return an empty queue for a file's events; None for a file in memory, which needs none."""
         if isinstance(stream, InMemoryBytes):
             return None
         return self._how.queues.pop() if self._how.queues else EventQueue()
@@ -151,7 +153,7 @@ class PieceReading:
 
 
 class ChosenRows:
-    """The changes that meet a condition, on their way into batches.
+    """Filter of the changes that meet a condition, before they become batches.
 
     Args:
         where: the condition, which one of a change's rows has to meet.
@@ -162,7 +164,7 @@ class ChosenRows:
         self._screens = condition_screens(where)
 
     def batches(self, batches: BatchAssembler, transaction: Transaction) -> Iterator[RecordBatch]:
-        """The batches that the changes of a transaction fill.
+        """Yield the batches that the changes of a transaction fill.
 
         Raises:
             ConfigError: the condition does not fit the table.
@@ -178,15 +180,16 @@ class ChosenRows:
 def decoded_in_order(
     pieces: Iterable[Piece], read: Callable[[Piece], PieceReading], threads: int
 ) -> Iterator[tuple[PieceReading, Iterable[Any]]]:
-    """Readings of pieces in the order of the binlog, and their batches, decoded by so many threads.
+    """Yield readings of pieces in binlog order, with their batches, decoded by several threads.
 
     Args:
-        pieces: in order; they are asked for as they are needed.
-        read: makes what reads a piece; called in this thread before another piece is asked for.
-        threads: that decode; the one that takes the batches is one of them.
+        pieces: the pieces in order; taken as they are needed.
+        read: creates the reading of a piece; called in this thread before the next piece is taken.
+        threads: number of decoding threads, which includes the thread that takes the batches.
 
     Raises:
-        ReplicaClientError: of :meth:`PieceReading.batches` and of the pieces; what stands before it was given.
+        ReplicaClientError: of :meth:`PieceReading.batches` and of the pieces; everything before it
+            was yielded.
     """
     if threads < 2:
         for piece in pieces:
@@ -197,7 +200,7 @@ def decoded_in_order(
     fault: ReplicaClientError | None = None
     turn = Turn()
     ahead: deque[_Work] = deque()
-    # A reader that nobody has any more may be collected in one of them, which cannot wait for itself.
+    # An abandoned reader may be garbage-collected in a worker, which cannot wait for itself.
     workers: set[int] = set()
     pool = ThreadPoolExecutor(
         threads - 1, "replica_client decoding", lambda: workers.add(threading.get_ident())
@@ -210,7 +213,7 @@ def decoded_in_order(
                 except StopIteration:
                     break
                 except ReplicaClientError as error:
-                    fault = error  # behind all that was found before it
+                    fault = error  # reported after all that was found before it
                     break
                 if not work.is_large:
                     pool.submit(work.run, turn)
@@ -235,11 +238,12 @@ class _Work:
     """A piece that one of several threads decodes.
 
     Args:
-        reading: of the piece.
+        reading: the reading of the piece.
 
     Attributes:
         reading: as given.
-        is_large: its batches are not to be in memory together: it is read where they are taken.
+        is_large: whether its batches would take too much memory together: it is then read as they
+            are taken.
     """
 
     def __init__(self, reading: PieceReading) -> None:
@@ -252,11 +256,11 @@ class _Work:
 
     @property
     def is_ready(self) -> bool:
-        """Whether nobody need decode it before its batches are taken."""
+        """Whether no thread needs to decode the piece before its batches are taken."""
         return self.is_large or self._done.is_set()
 
     def run(self, turn: Turn) -> None:
-        """Decode it, unless another thread does."""
+        """Decode the piece, unless another thread does."""
         if not self._begun.acquire(blocking=False):
             return
         try:
@@ -270,7 +274,7 @@ class _Work:
         self._done.set()
 
     def given(self) -> Iterator[Any]:
-        """The batches, when they are there, and then the fault."""
+        """Wait for the batches and yield them; then raise the fault, if any."""
         self._done.wait()
         yield from self._batches
         if self._fault is not None:

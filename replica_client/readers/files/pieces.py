@@ -1,4 +1,4 @@
-"""Binlog files cut into pieces of whole transactions, which can be decoded each by itself."""
+"""Binlog files cut into pieces of whole transactions, each of which can be decoded on its own."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ from replica_client.schema.history import SchemaHistory, TemporaryTables
 from replica_client.schema.shape import TableShape
 
 PIECE_SIZE = 16 << 20
-"""Bytes of binlog that are decoded together, about: whole transactions. Half of it where threads share them."""
+"""Bytes of whole transactions that are decoded together, roughly; half with several threads.
+"""
 
 Saw = Callable[[TableShape, RowImageDecoder], None]
-"""Is told that rows of a wanted table come, and what it looks like."""
+"""Callback for rows of a wanted table, with the table's shape and decoder."""
 
 
 @dataclass(slots=True)
@@ -42,15 +43,17 @@ class Piece:
     """A range of whole transactions.
 
     Attributes:
-        start: before the first one.
-        files: those that it touches.
+        start: position before the first transaction.
+        files: the files that contain the range.
         pending: XA transactions that are prepared at its start.
         temporary: temporary tables that sessions have there.
-        stop: behind the last one; None: it is read to the end of its files, or the fault before that.
-        reached: the position behind it, with its GTID set where that is known.
+        stop: position after the last transaction; None: the piece is read to the end of its files,
+            or to the fault before that.
+        reached: position after the piece, with its GTID set if known.
         tables: wanted tables with rows in it.
-        must_read: whether it may have rows of others too, or what has to stop the reading.
-        gaps: losses before its first transaction that the files tell only from one to the next.
+        must_read: whether it may have rows of other tables too, or an event that has to stop the
+            reading.
+        gaps: losses before its first transaction that only a comparison of two files shows.
     """
 
     start: Position
@@ -65,14 +68,14 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Bytes, as far as they are in one file; else none that is known."""
+        """Bytes of the piece; a huge number if it covers several files or has no known end."""
         if len(self.files) > 1 or self.stop is None:
             return 1 << 62
         return self.stop.offset - self.start.offset
 
 
 class _Looking(TransactionAssembler):
-    """Tells what tables look like whose rows come, and passes the rows over."""
+    """Assembler that reports the definitions of tables with rows, and skips the rows."""
 
     def __init__(self, saw: Saw, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -86,7 +89,7 @@ class _Looking(TransactionAssembler):
     def undoubted_decoder(
         self, table_map: TableMapEvent, decoder: BinlogDecoder
     ) -> tuple[tuple[TableShape, RowImageDecoder] | None] | None:
-        """As of :class:`TransactionAssembler`; no table is wanted."""
+        """See :class:`TransactionAssembler`; treats every table as unwanted."""
         found = super().undoubted_decoder(table_map, decoder)
         if found is None or found[0] is None:
             return found
@@ -95,21 +98,21 @@ class _Looking(TransactionAssembler):
 
 
 class Pieces:
-    """Goes through files once, without decoding a row, and cuts them.
+    """Iterator that cuts files into pieces in a single pass, without decoding rows.
 
     Args:
-        files: in order; none is a stream.
+        files: the files in order; none is a stream.
         assembly: which tables.
-        decode: how events are decoded; every checksum is looked at.
-        history: what tables look like where reading begins; it is moved on.
-        begin: between transactions; None: with the files.
+        decode: how events are decoded; every checksum is verified.
+        history: definitions where reading begins; iterating updates it.
+        begin: a position between transactions; None: the beginning of the files.
         end: no transaction that begins there or later counts.
         pending: XA transactions that are prepared where reading begins.
-        saw: is told of tables, before what has their rows is given.
-        threads: that decode the pieces.
+        saw: called with tables, before the piece that has their rows is yielded.
+        threads: number of threads that decode the pieces.
 
     Attributes:
-        history: as given; what tables look like behind the piece that was given last.
+        history: as given; the definitions after the last yielded piece.
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class Pieces:
         self._also = saw
         self.history = history
         self._feed = EventFeed(decode, begin, mode="file")
-        # Losses are for who reads the pieces.
+        # Losses are reported by the reader of the pieces.
         stated = frozenset(LOSS_KINDS) - {"undecodable"}
         assembly = replace(assembly, record_losses=stated, full_rows=False)
 
@@ -146,11 +149,11 @@ class Pieces:
         self._piece: Piece | None = None
 
     def __iter__(self) -> Iterator[Piece]:
-        """The pieces; they cover the files.
+        """Yield the pieces, which cover the files.
 
         Raises:
             BinlogDecodeError: the first fault; the last piece goes up to it.
-            DataLossError: the source logged that it lost changes; the same.
+            DataLossError: the source logged that it lost changes; the last piece goes up to it.
             ConfigError: the files do not have the begin.
         """
         try:
@@ -164,7 +167,7 @@ class Pieces:
     def _read(self) -> Iterator[Piece]:
         for start, file in files_between(self._files, self._begin, self._end):
             if self._piece is not None and self._feed.tracker.in_transaction:
-                # Relay logs: a transaction goes on in the next file.
+                # Relay logs: a transaction may go on in the next file.
                 self._piece.files = (*self._piece.files, file)
             else:
                 yield from self._closed()
@@ -178,7 +181,7 @@ class Pieces:
                     if self._is_enough(file):
                         yield from self._closed()
                         self._open(Position(file.name, self._feed.tracker.offset), file)
-                        # So that the tables of the next piece are seen again.
+                        # So that the next piece reports its tables again.
                         self._fast_path.forget()
             if self._steps.stopped:
                 return
@@ -198,7 +201,7 @@ class Pieces:
             yield piece
 
     def _is_enough(self, file: BinlogFile) -> bool:
-        """Whether a piece is large enough and nothing is open."""
+        """Return whether a piece is large enough and no transaction is open."""
         piece, tracker = self._piece, self._feed.tracker
         if piece is None or tracker.in_transaction or tracker.file != file.name:
             return False
@@ -212,7 +215,7 @@ class Pieces:
             self._also(shape, decoder)
 
     def _take(self, transaction: Transaction) -> None:
-        """A transaction that is not ordinary."""
+        """Note the losses of a transaction that is not ordinary."""
         piece = self._piece
         if piece is not None:
             piece.must_read |= bool(transaction.losses)

@@ -1,6 +1,6 @@
-"""Reads a file at an offset while other threads decode.
+"""Reading a file at an offset while other threads decode.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def read_at(descriptor: cython.int, room: memoryview, offset: int, turn: Turn | 
     """Read bytes of a file into memory.
 
     Args:
-        descriptor: of the file.
-        room: where they go.
-        offset: of the first one in the file.
-        turn: this thread has it, and gives it meanwhile; None: no other thread decodes.
+        descriptor: the file's descriptor.
+        room: memory for the bytes.
+        offset: offset of the first byte in the file.
+        turn: the turn that this thread has, and gives up meanwhile; None: no other thread decodes.
 
     Returns:
-        how many bytes there were, 0 at the end of the file only.
+        The number of bytes read; 0 only at the end of the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -51,7 +51,8 @@ def read_at(descriptor: cython.int, room: memoryview, offset: int, turn: Turn | 
             if number != EINTR:
                 break
         if turn is not None:
-            # Before the interpreter, which who has the turn lets go now and then.
+            # First the turn, then the interpreter's lock: the holder of the turn releases the lock
+            # now and then.
             turn._take()
     if count < 0:
         raise OSError(number, os.strerror(number))

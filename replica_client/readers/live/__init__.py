@@ -1,1 +1,1 @@
-"""Live sources: the connection, where it starts, what it knows of tables, and the four iterators over it."""
+"""Live sources: connection, start, definitions of tables, and the four iterators."""

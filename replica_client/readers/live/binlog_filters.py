@@ -1,13 +1,14 @@
-"""Binlog filters of a source (``binlog_do_db``, ``binlog_ignore_db``), and what follows from them.
+"""Binlog filters of a source (``binlog_do_db``, ``binlog_ignore_db``) and their consequences.
 
-Rows are filtered by the database of their table, statements by the default database of their session: with
-``binlog_do_db=x`` the source does not log ``USE y; ALTER TABLE x.t …``, and goes on logging the rows of ``x.t``. Where
-the table maps describe their rows (``binlog_row_metadata=FULL``) that does no harm. Elsewhere the definition that the
-binlog leads to may be another one than the source's, and rows of it would be wrong without a sign.
+Rows are filtered by the database of their table, statements by the default database of their
+session: with ``binlog_do_db=x`` the source does not log ``USE y; ALTER TABLE x.t …`` but still logs
+the rows of ``x.t``. That is harmless if the table maps describe their rows
+(``binlog_row_metadata=FULL``). Otherwise the definition derived from the binlog may differ from the
+source's, and rows would be wrong without any sign.
 
-The rule: without FULL, a stream of tables that a filter lets through is refused. Who has said that rows of unproven
-tables may come (``on_unknown_table="positional"``, or ``unknown_table`` among the recorded losses) gets a warning
-instead.
+So without FULL a stream of tables that a filter lets through is refused. Users who accept rows of
+unproven tables (``on_unknown_table="positional"``, or ``unknown_table`` among the recorded losses)
+get a warning instead.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ _LOG: Final = logging.getLogger("replica_client")
 async def check_filters(
     connection: SourceConnection, selection: Selection | None, *, may_be_unproven: bool = False
 ) -> None:
-    """Refuse a source whose filters may hide statements that change wanted tables, or warn of them.
+    """Refuse a source whose filters may hide changes of wanted tables, or warn.
 
     Args:
         connection: to the source.
         selection: the wanted tables; None: all.
-        may_be_unproven: whether the user takes rows of tables that are not proven.
+        may_be_unproven: whether the user accepts rows of tables that are not proven.
 
     Raises:
-        ConfigError: the filters may hide such statements, and the table maps do not describe their rows.
-        ServerError: the source does not tell; for another reason than a missing privilege.
+        ConfigError: the filters may hide such statements, and the table maps do not describe their
+            rows.
+        ServerError: the source refuses the query, for another reason than a missing privilege.
     """
     address = connection.options.address
     try:
@@ -69,7 +71,7 @@ async def check_filters(
 
 
 def hides_statements(status: BinlogStatus, selection: Selection | None) -> bool:
-    """Return whether rows of wanted tables are logged by a source whose filters may hide statements on them."""
+    """Return whether a source logs rows of wanted tables but may hide statements on them."""
     if selection is None or selection.selects_all or not status.do_databases:
         return bool(status.filters)
     wanted = selection.casefolded()
@@ -77,6 +79,6 @@ def hides_statements(status: BinlogStatus, selection: Selection | None) -> bool:
 
 
 async def row_metadata(connection: SourceConnection) -> str:
-    """Return ``binlog_row_metadata`` in capital letters; ``""`` of a server that has none."""
+    """Return ``binlog_row_metadata`` in capital letters; ``""`` if the server has none."""
     rows = await connection.query("SHOW GLOBAL VARIABLES LIKE 'binlog_row_metadata'")
     return str(rows[0][1]).upper() if rows and len(rows[0]) > 1 else ""

@@ -1,4 +1,4 @@
-"""Which statements in a source's binlog changed tables; events that cannot change one are skipped unread."""
+"""Search of a source's binlog for statements that changed tables; other events are skipped unread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _NO_DDL: Final = frozenset(
     )
 )
 _LOOKED_AT: Final = _QUERIES | {_ROTATE, _FORMAT, _PAYLOAD}
-# Of a scan that is cut in two: the source sends some hundred megabytes a second to one connection.
+# Bytes from which on a scan is divided: a source sends some hundred megabytes a second per
+# connection.
 _PART_SIZE: Final = 256 << 20
 _CONNECTIONS: Final = 4
 _TURN_EVENTS: Final = 1000
@@ -57,7 +58,7 @@ class Touch:
 
 
 class Touches:
-    """Statements that may have changed tables, by what they may have changed."""
+    """Statements that may have changed tables, by table and database."""
 
     def __init__(self) -> None:
         self.all: list[Touch] = []
@@ -66,7 +67,7 @@ class Touches:
         self._anything: list[LogPosition] = []
 
     def add(self, touch: Touch) -> None:
-        """One more; not in the order of places."""
+        """Add a statement; the order of positions does not matter."""
         self.all.append(touch)
         for table in touch.tables:
             insort(self._tables.setdefault(table, []), touch.position)
@@ -76,12 +77,12 @@ class Touches:
             insort(self._anything, touch.position)
 
     def touched(self, table: TableName, begin: LogPosition, end: LogPosition) -> bool:
-        """Whether a table may have been changed at a position or behind it, and before another."""
+        """Return whether a table may have changed from one position on and before another."""
         casefolded = self._tables.get(casefold_table(table), ())
         return _any(casefolded, begin, end) or self.touched_database(table[0], begin, end)
 
     def touched_database(self, database: str, begin: LogPosition, end: LogPosition) -> bool:
-        """The same of a database's default character set."""
+        """Return whether a database's default character set may have changed between two positions."""
         casefolded = self._databases.get(casefold_name(database), ())
         return _any(casefolded, begin, end) or _any(self._anything, begin, end)
 
@@ -92,15 +93,15 @@ def _any(positions: list[LogPosition] | tuple[()], begin: LogPosition, end: LogP
 
 
 class BinlogScan:
-    """Reads a source's binlog for statements that change tables.
+    """Scan of a source's binlog for statements that change tables.
 
     Args:
         options: of the source.
         decode: how statements are decoded.
 
     Attributes:
-        touches: what was found between :attr:`begin` and :attr:`end`.
-        begin: where everything is known from on; None while nothing is.
+        touches: the statements found between :attr:`begin` and :attr:`end`.
+        begin: position from which on everything is known; None while nothing is.
     """
 
     def __init__(self, options: ConnectOptions, decode: DecodeOptions) -> None:
@@ -112,11 +113,11 @@ class BinlogScan:
 
     @property
     def end(self) -> LogPosition:
-        """Behind what was read."""
+        """The position after what was read."""
         return LogPosition.of(self._end.file, self._end.offset)
 
     async def extend(self, file: str, offset: int) -> None:
-        """Know everything from a position to the end of the binlog.
+        """Scan whatever is not known yet from a position to the end of the binlog.
 
         Raises:
             ServerError: the source does not have it any more.
@@ -125,14 +126,14 @@ class BinlogScan:
         if self.begin is None or wanted.base != self.begin.base or wanted > self.end:
             self.touches, self.begin, self._end = Touches(), wanted, Position(file, offset)
         elif wanted < self.begin:
-            # What lies before is read by itself: behind it there may be gigabytes.
+            # The part before is read on its own: gigabytes may follow it.
             part = _Part(self._options, self._decode, Position(file, offset))
             await part.read("", self.begin)
             for touch in part.touches:
                 if touch.position < self.begin:
                     self.touches.add(touch)
             self.begin = wanted
-        # What is read counts also where a connection fails behind it.
+        # What was read counts even if the connection fails later.
         await self.read(self._end.file, self._end.offset)
 
     async def read(self, file: str, offset: int) -> None:
@@ -162,7 +163,7 @@ class BinlogScan:
             self._take(part)
 
     async def read_behind(self, request: DumpRequest) -> list[Touch]:
-        """What a dump gives up to the end of the binlog, kept nowhere.
+        """Return the statements in a dump up to the end of the binlog, without keeping them.
 
         Args:
             request: of a dump that ends there.
@@ -181,7 +182,7 @@ class BinlogScan:
 
 
 async def _later_begins(connection: SourceConnection, file: str, offset: int) -> list[Position]:
-    """Where other connections begin, so that each reads about as much."""
+    """Return where further connections begin, so that each reads about as much."""
     base, number = split_file_name(file)
     files = []
     for name, size in await connection.binary_logs():
@@ -202,8 +203,8 @@ class _Part:
     """One connection's part of a scan.
 
     Attributes:
-        touches: what was found.
-        end: behind what was read.
+        touches: the statements found.
+        end: position after what was read.
     """
 
     def __init__(
@@ -225,7 +226,7 @@ class _Part:
         return Position(self._tracker.file, self._tracker.offset)
 
     async def read(self, stop: str, until: LogPosition | None = None) -> None:
-        """Read to a file's beginning, to a position or a little beyond, or to the end."""
+        """Read to the beginning of a file, to a position or a little beyond, or to the end."""
         scan, position = StatementScan(), self._tracker
         async with await open_dump(self._options, self._request) as dump:
             events = dump.events
@@ -267,7 +268,7 @@ class _Part:
         if event.header.type_code in _QUERIES:
             yield event
         elif isinstance(event.body, TransactionPayloadEvent):
-            # Looked at first: what is inside is seldom a statement.
+            # Scanned first: payloads seldom contain statements.
             inner = split_payload(event.body, self._settings)
             if any(one[4] in _QUERIES and not one.endswith((b"BEGIN", b"COMMIT")) for one in inner):
                 for found in self._decoder.inner_events(event):

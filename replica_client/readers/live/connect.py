@@ -1,4 +1,4 @@
-"""Opening a live source by its URL and options."""
+"""Opening of a live source by its URL and options."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _policy(reconnect: ReconnectPolicy | None, attempts: int | None) -> Reconnec
 
 
 def _transformer(transforms: Sequence[Mapping[str, Any]]) -> Transformer | None:
-    """What is done to what a stream gives.
+    """Return the transformer for a stream's output; None without transforms.
 
     Raises:
         ConfigError: a transform is wrong, or only a sink can do it.

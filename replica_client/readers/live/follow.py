@@ -1,7 +1,6 @@
-"""A live source without asyncio: the stream runs in a thread of its own, the iterators are ordinary ones."""
+"""A live source without asyncio: the stream runs in its own thread, and the iterators are ordinary."""
 
-# Over 500 lines: the four iterators of a live source without asyncio, and the loop that they
-# share.
+# Over 500 lines: the four iterators of a live source without asyncio, and the loop that they share.
 
 from __future__ import annotations
 
@@ -49,26 +48,27 @@ _T = TypeVar("_T")
 _TASK_NAME = "replica_client iterator"
 
 CHUNK_SIZE = 128
-"""From how many items on what waits is sent to the iterator, though the stream has more at hand.
+"""Number of waiting items from which on a chunk is sent, although the stream has more at hand.
 
-Of larger chunks the garbage collector looks at all objects while they wait, again and again.
+The garbage collector would visit all objects of larger chunks again and again while they wait.
 """
 
 _Mark = Position | Transaction
 _Chunk = tuple[list[Any], _Mark | None]
-"""Items, and the position behind the last of them; None: each stands for the position behind it."""
+"""Items, and the position after the last of them; None: each item stands for the position after it.
+"""
 
 
 class FollowedSource(SynchronousOnly):
-    """Follows a live source with ordinary iterators; a context manager, made by :func:`follow`.
+    """A live source with ordinary iterators; a context manager, made by :func:`follow`.
 
-    The stream is a :class:`~replica_client.readers.live.source_stream.SourceStream` in a thread of its own
-    and does the same: it answers heartbeats and connects again while your code works, and stops reading
-    while you are behind. It reads a little ahead; :attr:`position` and what :meth:`acknowledge` saves
-    never do.
+    The stream is a :class:`~replica_client.readers.live.source_stream.SourceStream` in a thread of
+    its own and behaves the same: it answers heartbeats and reconnects while your code works, and
+    stops reading while you lag behind. It reads a little ahead; :attr:`position` and what
+    :meth:`acknowledge` saves never do.
 
-    One of its iterators may be used, by one thread; asking for it again goes on where it was left.
-    :meth:`close` may be called by any thread: an iterator that waits then ends.
+    One of its iterators may be used, by one thread; requesting it again continues where it stopped.
+    Any thread may call :meth:`close`: a waiting iterator then ends.
 
     ::
 
@@ -93,7 +93,7 @@ class FollowedSource(SynchronousOnly):
         self._iterator: tuple[str, Iterator[Any]] | None = None
         self._given: _Mark = Position("", 0)
         self._acknowledged: Position | None = None
-        # Whether the stream's thread is still to learn of it.
+        # Acknowledged here, not yet passed to the thread.
         self._untold = False
         self._unsaved: PositionStoreError | None = None
         self._change: GivenChange | None = None
@@ -101,10 +101,10 @@ class FollowedSource(SynchronousOnly):
         self._timeout: float | None = None
         self._closed = False
 
-    # Life.
+    # Lifecycle.
 
     def open(self) -> Self:
-        """Connect; what ``with`` does.
+        """Connect, as entering the ``with`` block does.
 
         Raises:
             ConfigError: an option is wrong.
@@ -176,7 +176,7 @@ class FollowedSource(SynchronousOnly):
         self._close(kind)
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Do something in the stream's thread, and wait for it."""
+        """Run a coroutine in the stream's thread, and wait for the result."""
         loop = self._loop
         if loop is None or loop.is_closed():
             work.close()
@@ -193,11 +193,11 @@ class FollowedSource(SynchronousOnly):
         finally:
             self._work.discard(future)
 
-    # What the stream knows.
+    # State of the stream.
 
     @property
     def position(self) -> Position:
-        """The safe resume point behind what the iterators delivered."""
+        """The safe resume point after everything that the iterators delivered."""
         if isinstance(self._given, Transaction):
             self._given = self._given.position
         if self._change is not None:
@@ -211,36 +211,38 @@ class FollowedSource(SynchronousOnly):
 
     @property
     def server(self) -> ServerInfo | None:
-        """The source, once connected."""
+        """The source; None before the first connection."""
         return self._stream.server
 
     @property
     def server_id(self) -> int:
-        """The server id that we log in with as a replica."""
+        """The server id with which we log in as a replica."""
         return self._stream.server_id
 
     @property
     def history(self) -> SchemaHistory:
-        """What tables look like, as far as the stream was read."""
+        """Definitions of the tables, as far as the stream was read."""
         return self._stream.history
 
     @property
     def losses(self) -> LossLedger:
-        """Counts of what could not be delivered (``record_losses``)."""
+        """Counts of changes that could not be delivered (``record_losses``)."""
         return self._stream.losses
 
     def acknowledge(self, done: Acknowledged = None) -> None:
-        """Save how far the consumer is; what was acknowledged is never delivered again.
+        """Save the consumer's progress; what was acknowledged is never delivered again.
 
-        Returns at once, and the position is saved in the background, as
-        :meth:`SourceStream.acknowledge <replica_client.readers.live.source_stream.SourceStream.acknowledge>` says.
+        Returns at once. The position is saved in the background, as in
+        :meth:`SourceStream.acknowledge
+        <replica_client.readers.live.source_stream.SourceStream.acknowledge>`.
 
         Args:
-            done: the last position, transaction or change that is done; None: all that was handed out.
+            done: the last position, transaction or change that is done; None: everything that was
+                delivered.
 
         Raises:
             ConfigError: ``done`` is none of these.
-            PositionStoreError: a position could not be saved, this one or one before.
+            PositionStoreError: this position or an earlier one could not be saved.
         """
         self._remember(acknowledged_position(self._changes_given, self.position, done))
 
@@ -261,7 +263,7 @@ class FollowedSource(SynchronousOnly):
             raise error
 
     def _tell(self) -> None:
-        """In the stream's thread: let it save what was acknowledged last."""
+        """Save what was acknowledged last; runs in the stream's thread."""
         self._untold = False
         position = self._acknowledged
         if position is not None:
@@ -271,17 +273,17 @@ class FollowedSource(SynchronousOnly):
                 self._unsaved = error
 
     def flush(self) -> None:
-        """Save the position that was acknowledged last; when this returns it survives a crash.
+        """Save the position that was acknowledged last; it survives a crash once this returns.
 
         Raises:
-            PositionStoreError: it could not be saved; what was saved before is whole.
+            PositionStoreError: it could not be saved; what was saved before is intact.
         """
         self._run(self._stream.flush())
 
     # Iterators.
 
     def __iter__(self) -> Iterator[Change]:
-        """:meth:`changes`; opens the stream before and closes it behind where no ``with`` does."""
+        """Yield :meth:`changes`; outside of a ``with`` block also open and close the stream."""
         if self._thread is not None:
             yield from self.changes()
             return
@@ -289,7 +291,9 @@ class FollowedSource(SynchronousOnly):
             yield from self.changes()
 
     def events(self) -> Iterator[BinlogEvent]:
-        """Every event that stands in the source's files, once and in order, and artificial ones.
+        """Return an iterator over every event of the source's files, once and in order.
+
+        It includes artificial events.
 
         Raises:
             BinlogDecodeError: an event cannot be decoded.
@@ -305,7 +309,7 @@ class FollowedSource(SynchronousOnly):
         )
 
     def transactions(self) -> Iterator[Transaction]:
-        """Committed transactions; very large ones in parts.
+        """Return an iterator over committed transactions; very large transactions come in parts.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -343,15 +347,15 @@ class FollowedSource(SynchronousOnly):
     ) -> Iterator[Change | Notice | None]: ...
 
     def changes(self, *, notices: bool = False, timeout: float | None = None) -> Iterator[Any]:
-        """Return row changes of committed transactions, in order.
+        """Return an iterator over row changes of committed transactions, in order.
 
-        A change has a position of its own, after it, for :meth:`acknowledge`. :attr:`position` lies after a
-        transaction once more is asked for; in a transaction of more than 1,024 changes it lies before the one that
-        was given last.
+        Each change has a position of its own, after the change, for :meth:`acknowledge`.
+        :attr:`position` moves after a transaction once more is requested; in a transaction of more
+        than 1,024 changes it lies before the last delivered change.
 
         Args:
-            notices: also give schema changes and losses, in their place among the rows.
-            timeout: seconds; where no change comes for so long, None is given. None: wait without end.
+            notices: also return schema changes and losses, in their place among the rows.
+            timeout: seconds without a change after which None is returned. None: wait without end.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -368,7 +372,7 @@ class FollowedSource(SynchronousOnly):
         return self._one(f"changes(notices={notices})", lambda: self._changes(notices))
 
     def get(self, timeout: float | None = None) -> Change | None:
-        """Return the next change; None where none comes within ``timeout`` seconds, or the stream has ended.
+        """Return the next change; None after ``timeout`` seconds, or at the end of the stream.
 
         Raises:
             ReplicaClientError: what :meth:`changes` raises.
@@ -421,9 +425,9 @@ class FollowedSource(SynchronousOnly):
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> Iterator[RecordBatch | Notice]:
-        """Row changes as Arrow record batches, each of one table and one shape.
+        """Return an iterator over Arrow record batches of row changes, each of one table and shape.
 
-        :attr:`position` moves only when all rows before it have been given.
+        :attr:`position` moves only after all rows before it have been delivered.
 
         Args:
             max_rows: rows that a batch has at most.
@@ -451,7 +455,7 @@ class FollowedSource(SynchronousOnly):
         )
 
     def _one(self, call: str, make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
-        """The iterator that a call asks for; what it read ahead would be lost with it."""
+        """Return the iterator of a call: always the same, as another would lose what it read ahead."""
         if self._iterator is None:
             self._iterator = call, make()
         if self._iterator[0] != call:
@@ -467,9 +471,9 @@ class FollowedSource(SynchronousOnly):
         mark: Callable[[], Position] | None,
         timeout: Callable[[], float | None] = lambda: None,
     ) -> Iterator[Any]:
-        """Return what an iterator of the stream gives; for the arguments see :class:`_Pump`.
+        """Yield the items of one of the stream's iterators; for the arguments see :class:`_Pump`.
 
-        Where nothing comes within the time that ``timeout`` returns, None is given.
+        Yields None if no item comes within the time that ``timeout`` returns.
         """
         loop = self._loop
         if loop is None or loop.is_closed():
@@ -478,7 +482,7 @@ class FollowedSource(SynchronousOnly):
         pump = _Pump(self._stream, start, mark, chunks)
         future = asyncio.run_coroutine_threadsafe(pump.run(), loop)
         self._work.add(future)
-        # Whatever ends it, the iterator learns of it.
+        # The iterator must learn of every end.
         future.add_done_callback(lambda _: chunks.put(None))
         try:
             while not self._closed:
@@ -510,7 +514,7 @@ class FollowedSource(SynchronousOnly):
 
 
 async def _end_other_tasks(name: str | None = None) -> None:
-    """Cancel what runs in this loop, and wait for it: the tasks of a name, or all, to stop the loop."""
+    """Cancel this loop's tasks of a name and wait for them; without a name all, to stop the loop."""
     others = [
         task
         for task in asyncio.all_tasks()
@@ -525,27 +529,28 @@ async def _end_other_tasks(name: str | None = None) -> None:
 
 
 async def _one_by_one(items: AsyncGenerator[_T, None]) -> AsyncGenerator[list[_T], None]:
-    """Items as groups of one."""
+    """Yield items as groups of one."""
     async with aclosing(items):
         async for item in items:
             yield [item]
 
 
 class _Pump:
-    """Moves items from an asynchronous iterator into chunks, in the stream's thread.
+    """Mover of items from an asynchronous iterator into chunks, in the stream's thread.
 
-    A chunk is sent when the iterator waits for the source, or when it is full: what is there comes at
-    once, and a thread is woken per chunk and not per item. What comes without waiting was received
-    before, so that the stream's own bound holds for the memory of a chunk, too.
+    A chunk is sent when it is full or the iterator waits for the source. So items are delivered at
+    once, and a thread wakes up per chunk and not per item. Items that come without waiting were
+    received before, so that the stream's own limit bounds the memory of a chunk, too.
 
-    While a chunk is being used, the stream reads what is at hand and then receives nothing. Both threads
-    would only wait for each other's turn, and what is read far ahead is memory that is touched anew.
+    While a chunk is being used, the stream reads what is at hand and then receives nothing: the two
+    threads would only wait for each other, and reading far ahead would touch more memory.
 
     Args:
-        stream: that is read.
-        start: starts the iterator, which gives items that come together as lists.
-        mark: the safe position behind what the iterator gave; None: the items are transactions.
-        chunks: takes what was moved.
+        stream: the stream to read.
+        start: starts the iterator, which yields lists of items that came together.
+        mark: returns the safe position after what the iterator yielded; None: the items are
+            transactions.
+        chunks: receives the chunks.
     """
 
     def __init__(
@@ -564,12 +569,12 @@ class _Pump:
         self._taken = asyncio.Event()
 
     def take(self) -> None:
-        """A chunk was used up."""
+        """Note that a chunk was used up."""
         self._ahead -= 1
         self._taken.set()
 
     async def run(self) -> None:
-        """Move all items; ends with the iterator, and raises what it raises."""
+        """Move all items; end with the iterator, and raise what it raises."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         if task is not None:
@@ -577,7 +582,7 @@ class _Pump:
         async with aclosing(self._start()) as groups:
             async for group in groups:
                 if not self._items:
-                    # Runs when the iterator lets the loop go on: it has nothing more at hand.
+                    # Runs when the iterator yields to the loop: it has nothing more at hand.
                     loop.call_soon(self._send)
                     self._items = group
                 else:
@@ -598,7 +603,7 @@ class _Pump:
 
     def _send(self) -> None:
         if self._items:
-            # All that the iterator gave so far is in this chunk or one before.
+            # Everything that the iterator yielded is in this chunk or an earlier one.
             self._chunks.put((self._items, None if self._mark is None else self._mark()))
             self._items = []
             self._ahead += 1

@@ -1,4 +1,4 @@
-"""An asynchronous iterator that a time limit around one of its steps does not end."""
+"""Asynchronous iterators that survive a timeout around one of their steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Item = TypeVar("_Item")
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Refuse what is no number of seconds.
+    """Raise unless a timeout is a number of seconds or None.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is neither.
     """
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and 0 <= timeout < float("inf")):
@@ -26,16 +26,17 @@ def check_timeout(timeout: float | None) -> None:
 
 
 class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
-    """The items of groups that come from a source, one by one.
+    """Iterator over the items of groups that come from a source.
 
-    A group is awaited in a task of its own. Where the consumer is cancelled meanwhile, by ``asyncio.timeout`` or
-    ``asyncio.wait_for``, the task goes on, and the next step takes its group: an asynchronous generator would end.
+    Each group is awaited in a task of its own. If the consumer is cancelled meanwhile, by
+    ``asyncio.timeout`` or ``asyncio.wait_for``, the task goes on and the next step takes its group;
+    an asynchronous generator would end.
 
     Args:
-        groups: gives groups; it is closed with this iterator.
-        items_of: gives the items of a group.
-        timeout: seconds; where no group comes for so long, ``idle`` is given. None: no limit.
-        idle: given then.
+        groups: yields groups; it is closed with this iterator.
+        items_of: returns the items of a group.
+        timeout: seconds without a group after which ``idle`` is called. None: no limit.
+        idle: returns the item for that case.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
         raise StopAsyncIteration
 
     async def asend(self, value: None) -> _Item:
-        """Do what ``anext`` does."""
+        """Return the next item, like ``anext``."""
         return await self.__anext__()
 
     async def athrow(self, *error: Any) -> _Item:

@@ -1,7 +1,8 @@
-r"""Defaults of BINARY and VARBINARY columns that the listings of a live source cannot say.
+r"""Defaults of BINARY and VARBINARY columns that a live source lists incompletely.
 
-MySQL's ``information_schema`` ends such a default before its first zero byte: ``0x00FF`` is ``0x`` there, and
-``'a\0b'`` is ``0x61`` (seen on 9.7). SHOW CREATE TABLE has all of it. MariaDB lists all of it.
+MySQL's ``information_schema`` cuts such a default before its first zero byte: it lists ``0x00FF``
+as ``0x``, and ``'a\0b'`` as ``0x61`` (seen on 9.7). SHOW CREATE TABLE has the whole default.
+MariaDB lists it completely.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _KINDS: Final = ("binary", "varbinary")
 
 
 async def with_whole_defaults(connection: SourceConnection, table: TableModel) -> TableModel:
-    """A table as it was listed, with the defaults that its source has; None for one that it does not show."""
+    """Complete the defaults of a listed table from SHOW CREATE TABLE.
+
+    Doubtful defaults that SHOW CREATE TABLE does not show become None.
+    """
     if connection.server.flavor != ServerFlavor.MYSQL:
         return table
     if not any(map(_is_doubtful, table.columns)):
@@ -44,14 +48,14 @@ async def with_whole_defaults(connection: SourceConnection, table: TableModel) -
 
 
 def _is_doubtful(column: ColumnModel) -> bool:
-    """Whether a zero byte may stand behind what was listed."""
+    """Return whether a zero byte may follow what was listed."""
     if column.kind not in _KINDS or column.default is None:
         return False
     return len(column.default.removeprefix("0x")) // 2 < (column.length or 0)
 
 
 def _shown_columns(statement: str) -> dict[str, str | None]:
-    """The defaults of a table's binary columns, by name, as digits."""
+    """Return the defaults of a table's binary columns by name, as hexadecimal digits."""
     context, found = StatementContext(), {}
     for line in statement.splitlines():
         if not line.startswith("  `"):

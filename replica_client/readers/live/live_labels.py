@@ -1,9 +1,10 @@
-"""ENUM and SET labels that the listings of a live source cannot say.
+"""ENUM and SET labels that a live source lists incompletely.
 
-``information_schema`` and SHOW CREATE TABLE are in utf8mb3: each character outside the Basic Multilingual Plane is
-a ``?`` there, as a real ``?`` is (seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8). What such labels are is
-found out otherwise: MariaDB gives a variable of a column's type any of its values, and rows of the table have
-them. Labels that stay in doubt are marked (``unknown_labels``).
+``information_schema`` and SHOW CREATE TABLE use utf8mb3: each character outside the Basic
+Multilingual Plane appears as ``?``, like a real ``?`` (seen on MySQL 5.6 and 9.7, MariaDB 10.11 and
+11.8). Such labels are found in other ways: a MariaDB variable of the column's type can be set to
+any of its values, and rows of the table contain them. Labels that stay in doubt are marked
+(``unknown_labels``).
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from replica_client.wire.server_errors import GONE_ERRORS, PRIVILEGE_ERRORS
 
 _SAMPLE: Final = 10_000
 _HAS_VARIABLES: Final = (10, 3, 0)
-"""``DECLARE x TYPE OF``."""
+"""MariaDB versions with ``DECLARE x TYPE OF``."""
 
 
 async def with_true_labels(connection: SourceConnection, table: TableModel) -> TableModel:
-    """A table as it was listed, with the labels that its source has."""
+    """Complete the labels of a listed table from variables or rows."""
     if not any(column.doubtful_labels for column in table.columns):
         return table
     # A strict mode refuses variables of a type whose labels look alike in utf8mb3.
@@ -46,7 +47,7 @@ async def _true_column(
     doubtful = column.doubtful_labels
     found: dict[int, str] = {}
     has_variables = connection.server.is_mariadb and connection.server.version >= _HAS_VARIABLES
-    # The account may not have the right to select.
+    # The account may lack the right to select.
     for ask in (_of_variables, _of_rows) if has_variables else (_of_rows,):
         try:
             found.update(await ask(connection, table, column, doubtful))
@@ -73,7 +74,7 @@ def _listed(label: str) -> str:
 async def _of_variables(
     connection: SourceConnection, table: TableModel, column: ColumnModel, wanted: Sequence[int]
 ) -> dict[int, str]:
-    """Values of MariaDB variables of the column's type."""
+    """Return labels from MariaDB variables of the column's type."""
     kind = f"{_quoted(table.database)}.{_quoted(table.name)}.{_quoted(column.name)}"
     declared = " ".join(
         f"DECLARE x{index} TYPE OF {kind} DEFAULT {_number(column, index)};" for index in wanted
@@ -86,7 +87,7 @@ async def _of_variables(
 async def _of_rows(
     connection: SourceConnection, table: TableModel, column: ColumnModel, wanted: Sequence[int]
 ) -> dict[int, str]:
-    """Values of the first rows of the table."""
+    """Return labels from the first rows of the table."""
     name = _quoted(column.name)
     rows = await connection.query(
         f"SELECT DISTINCT x + 0, HEX(x) FROM (SELECT {name} AS x FROM {_quoted(table.database)}."
@@ -106,7 +107,7 @@ async def _of_rows(
 
 
 def _texts(column: ColumnModel, values: Iterable[tuple[int, Any]]) -> dict[int, str]:
-    """The texts of values that are hexadecimal numbers in the column's character set."""
+    """Decode values that are hexadecimal digits in the column's character set; skip invalid ones."""
     found: dict[int, str] = {}
     for index, value in values:
         digits = value.decode("ascii") if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""XA transactions that were prepared before a stream began: read back from the source."""
+"""Reading back from the source of XA transactions that were prepared before a stream began."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger("replica_client")
 
 
 class PreparedSource:
-    """Finds and reads prepared transactions on a source, each on a connection of its own.
+    """Finder and reader of prepared transactions on a source, each on its own connection.
 
     Args:
         options: of the source.
@@ -39,16 +39,16 @@ class PreparedSource:
     async def transaction(
         self, xid: XaId, known: PreparedTransaction | None, commit: Position
     ) -> AsyncGenerator[tuple[EventFeed, LocatedEvent], None]:
-        """The events of the transaction that an XA PREPARE ends; none where it cannot be found.
+        """Yield the events of the transaction that an XA PREPARE ends; none if it cannot be found.
 
         Args:
-            xid: of the transaction.
-            known: where it is, as far as that is known.
-            commit: where the transaction of its XA COMMIT begins.
+            xid: id of the transaction.
+            known: its place, as far as known.
+            commit: start of the transaction of its XA COMMIT.
 
         Raises:
-            TransportError: a connection failed; it may be tried again.
-            ServerError: the source ended it, and another one may work.
+            TransportError: a connection failed; a retry may help.
+            ServerError: the source ended the dump; another connection may work.
             BinlogDecodeError: an event cannot be decoded.
         """
         request: DumpRequest | None = None
@@ -74,10 +74,10 @@ class PreparedSource:
             _LOG.warning("XA transaction %s cannot be read back: %s", xid, error)
 
     async def _by_gtid(self, gtid: str) -> DumpRequest | None:
-        """A dump that begins with one GTID, as the source has it: all others are there already."""
+        """Return a request for a dump that begins with one GTID; None if that is impossible."""
         async with await SourceConnection.open(self._options) as connection:
             if connection.server.is_mariadb:
-                return None  # its positions tell the last GTID of a domain, but not the one before
+                return None  # its positions hold the last GTID of a domain, but not the one before
             executed = await executed_gtids(connection)
         wanted = GtidSet.parse(gtid)
         if not isinstance(executed, GtidSet) or not wanted <= executed:
@@ -85,7 +85,7 @@ class PreparedSource:
         return DumpRequest(gtid_set=executed - wanted, non_block=True)
 
     async def _find(self, xid: XaId, commit: Position) -> Position | None:
-        """Where the transaction with the last XA PREPARE of an xid before a position begins."""
+        """Find the start of the transaction with the last XA PREPARE of an xid before a position."""
         async with await SourceConnection.open(self._options) as connection:
             try:
                 names = [name for name, _ in await connection.binary_logs()]
@@ -121,7 +121,7 @@ class PreparedSource:
         return found
 
     async def _packets(self, request: DumpRequest) -> AsyncGenerator[bytes, None]:
-        """The events of a dump, each as bytes."""
+        """Yield the events of a dump, each as bytes."""
         async with await open_dump(self._options, request) as dump:
             async for data in dump:
                 yield data

@@ -1,7 +1,7 @@
-"""What the tables of a live source look like, tied to a position of its binlog.
+"""Definitions of a live source's tables, tied to a position of its binlog.
 
-``information_schema`` tells what tables look like now. For a position in the binlog that lies before,
-it is right only when no statement between the two changed the table; the binlog itself proves that.
+``information_schema`` describes tables as they are now. For an earlier position in the binlog that
+is right only if no statement in between changed the table; the binlog itself proves that.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from replica_client.wire.server_errors import (
 _LOG = logging.getLogger("replica_client")
 _TRIES = 30
 _SURE_TRIES = 6
-"""Readings of all definitions that are given up where a statement changed one; then only those that it changed are."""
+"""Tries that a changed definition discards; later tries only drop the changed tables."""
 _LOCK_WAIT_SECONDS = 5
 _SINGLE_READINGS = 4
-"""Tables that are asked for one by one; then all wanted ones at once."""
+"""Number of tables that are queried one by one; then all wanted tables are read at once."""
 
 
 async def read_source(
@@ -53,17 +53,17 @@ async def read_source(
     policy: ReconnectPolicy | None = None,
     connection: SourceConnection | None = None,
 ) -> tuple[SchemaHistory, Position]:
-    """Return the tables of a source, and the position at which they look so.
+    """Read the definitions of a source's tables, and the position for which they are right.
 
     Args:
         options: of the source.
         decode: how statements are decoded.
-        selection: the wanted tables; None: all. Of others nothing is known then.
+        selection: the wanted tables; None: all. Others stay unknown.
         policy: delays after failures, see :func:`~replica_client.readers.live.reconnect.asked`.
-        connection: to the source, which is asked first; it is not closed. None: one of its own.
+        connection: to the source, used for the first try; it is not closed. None: a new one.
 
     Raises:
-        ServerError: the source refuses by privilege, has no catalogue, or failed too often.
+        ServerError: the source refuses for a privilege, has no catalogue, or failed too often.
         TransportError: the connection failed too often.
         SchemaError: statements that may have changed any table come faster than tables can be read.
     """
@@ -80,17 +80,18 @@ async def read_source(
 async def _read_source(
     connection: SourceConnection, decode: DecodeOptions, selection: Selection | None
 ) -> tuple[SchemaHistory, Position]:
-    """Return the tables of a source, and the position at which they look so.
+    """Read the definitions of a source's tables, and the position for which they are right.
 
-    Without locks: no statement behind the position changed a wanted table before the reading ended; else it is read
-    again. Where statements come faster than it can be read, nothing is known of the tables that they changed.
+    Takes no locks: if a statement after the position changed a wanted table before the reading
+    ended, the tables are read again. If statements come faster than that, the tables that they
+    changed stay unknown.
 
-    MySQL >= 8.0 tells in information_schema what is committed, and a statement is in the binlog before it is
-    (elsewhere the reading waits for that). With GTIDs every transaction that was not committed when the reading began
-    is behind the position. Without them a statement before the position may not be committed yet, for as long as a
-    semi-synchronous replica keeps it waiting; only in the newest file, since a file begins when all of the one before
-    is committed. Each table that a statement changed there is waited for.
-
+    MySQL >= 8.0 shows in information_schema what is committed, and a statement is in the binlog
+    before that (elsewhere the reading waits for it). With GTIDs every transaction that was not
+    committed when the reading began is after the position. Without GTIDs a statement before the
+    position may not be committed yet, as long as a semi-synchronous replica delays it; only in the
+    newest file, since a file begins when everything in the file before is committed. The reading
+    waits for each table that a statement changed there.
     """
     for attempt in range(_TRIES):
         scan = BinlogScan(connection.options, decode)
@@ -120,7 +121,7 @@ async def _read_source(
         for one in touches:
             unproven.update(one.tables, one.databases)
         history = SchemaHistory(lower_case_names=connection.server.casefolds_names)
-        # Statements at the position itself come behind.
+        # Statements at the position itself come after it.
         history.position = LogPosition.of(before.file, before.position - 1)
         _adopt_proven(history, databases, tables, unproven)
         return history, position
@@ -131,10 +132,10 @@ async def _read_source(
 
 
 def _is_of_wanted(touch: Touch, selection: Selection | None) -> bool:
-    """Whether a statement may have changed something that is read."""
+    """Return whether a statement may have changed a definition that is read."""
     if selection is None or touch.anything:
         return True
-    wanted = selection.casefolded()  # as the names of what was touched are
+    wanted = selection.casefolded()  # as the names in a Touch are
     return any(wanted.wants(*table) for table in touch.tables) or any(
         map(wanted.wants_database, touch.databases)
     )
@@ -146,11 +147,11 @@ def _adopt_proven(
     tables: Iterable[TableModel],
     unproven: Iterable[str | TableName],
 ) -> None:
-    """Let a history know what was read, but for databases and tables of which it is not proven, in any letter case."""
+    """Add proven definitions to a history, without tables and databases in ``unproven``."""
     names = {
         casefold_name(one) if isinstance(one, str) else casefold_table(one) for one in unproven
     }
-    # Of a table that is not known there it is not known either whether it exists.
+    # Whether an unproven table exists is unknown, too.
     partly = {one if isinstance(one, str) else one[0] for one in names}
     for name, database in databases.items():
         casefolded = casefold_name(name)
@@ -164,7 +165,7 @@ def _adopt_proven(
 
 
 def _tells_late(connection: SourceConnection) -> bool:
-    """Whether information_schema tells of a statement once it is committed, which is after the binlog does."""
+    """Return whether the binlog has a statement before information_schema shows its effect."""
     return not connection.server.is_mariadb and connection.server.version >= (8, 0, 0)
 
 
@@ -174,12 +175,12 @@ async def _wait_for_commits(
     decode: DecodeOptions,
     selection: Selection | None,
 ) -> set[str | TableName] | None:
-    """Wait until what statements before a position did to tables is committed.
+    """Wait until the table changes by statements before a position are committed.
 
-    A statement that changes a table keeps others from it until then.
+    A statement that changes a table locks it until then.
 
     Returns:
-        databases and tables of which it cannot be told; None: look again.
+        Databases and tables for which this cannot be determined; None: try again.
     """
     scan = BinlogScan(connection.options, decode)
     await scan.read(status.file, FIRST_EVENT)
@@ -219,7 +220,7 @@ async def _read(
     table: TableName | None = None,
     selection: Selection | None = None,
 ) -> tuple[dict[str, DatabaseModel], list[TableModel]]:
-    """Databases, and the definition of one table or of the wanted ones."""
+    """Read all databases, and the definition of one table or of the wanted tables."""
     databases = queries.read_databases(await connection.query(queries.DATABASES, lists_all=True))
     silent: set[TableName] = set()
     if table is None and selection is not None and not selection.selects_all:
@@ -229,7 +230,7 @@ async def _read(
             for name, one in databases.items()
         }
     tables = await read_definitions(connection, table, selection, silent)
-    for database, _ in silent:  # whether it has more tables is not known
+    for database, _ in silent:  # whether it has more tables is unknown
         if database in databases:
             databases[database] = replace(databases[database], complete=False)
     return databases, tables
@@ -237,14 +238,14 @@ async def _read(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Definitions as the source told them.
+    """Definitions as the source listed them.
 
     Attributes:
         tables: by their casefolded names.
         databases: by name.
-        begin: a position in the binlog that was reached before the reading began. Rows before it are of tables as
-            they were committed then.
-        end: a position in the binlog behind everything that happened before the reading.
+        begin: a position in the binlog that was reached before the reading began. Rows before it
+            belong to tables as they were committed then.
+        end: a position in the binlog after everything that happened before the reading.
     """
 
     tables: dict[TableName, TableModel]
@@ -254,15 +255,15 @@ class _Reading:
 
 
 class SchemaProver:
-    """Proves what a table looked like at a position, by the live source and the binlog in between.
+    """Prover of a table's definition at a position, by the live source and the binlog in between.
 
     Args:
         options: of the source.
         decode: how statements are decoded.
-        selection: the wanted tables; after a few they are all asked for at once.
+        selection: the wanted tables; after a few single queries all are read at once.
 
     Attributes:
-        works: whether the source has a catalogue, as far as is known.
+        works: whether the source has a catalogue, as far as known.
     """
 
     def __init__(
@@ -278,20 +279,20 @@ class SchemaProver:
     async def prove(
         self, history: SchemaHistory, table: TableName, transaction: Position, position: LogPosition
     ) -> bool:
-        """Let a history know a table as it is at a position, where that can be proven.
+        """Add a table's definition at a position to a history, if it can be proven.
 
         Args:
-            history: which has read everything before the position.
+            history: a history that has read everything before the position.
             table: database and name.
-            transaction: the start of the transaction of the position.
-            position: where rows of the table are.
+            transaction: start of the transaction of the position.
+            position: position of rows of the table.
 
         Returns:
-            whether anything was proven.
+            Whether anything was proven.
 
         Raises:
-            TransportError: a connection failed; it may be tried again.
-            ServerError: the source failed; it may be tried again.
+            TransportError: a connection failed; a retry may help.
+            ServerError: the source failed; a retry may help.
         """
         if not self.works:
             return False
@@ -304,7 +305,7 @@ class SchemaProver:
             return False
 
     def _proves_nothing(self, error: ServerError | ConfigError) -> bool:
-        """Return whether an error says that there is no proof; after all others the source is asked again."""
+        """Return whether an error means that there is no proof; other errors are retried."""
         if isinstance(error, ConfigError | BinlogReadError):
             return True
         if error.errno not in UNKNOWABLE_ERRORS:
@@ -315,16 +316,16 @@ class SchemaProver:
     async def is_there(
         self, table: TableName, transaction: Position, position: LogPosition
     ) -> bool:
-        """Whether a table is certain to be there at a position; False where that is not known.
+        """Return whether a table certainly exists at a position; False if that is unknown.
 
         Args:
             table: database and name.
-            transaction: the start of the transaction of the position.
-            position: behind a statement.
+            transaction: start of the transaction of the position.
+            position: position after a statement.
 
         Raises:
-            TransportError: a connection failed; it may be tried again.
-            ServerError: the source ended it, and another one may work.
+            TransportError: a connection failed; a retry may help.
+            ServerError: the source ended it; another connection may work.
         """
         if not self.works:
             return False
@@ -341,7 +342,8 @@ class SchemaProver:
     async def _prove(
         self, history: SchemaHistory, table: TableName, transaction: Position, position: LogPosition
     ) -> bool:
-        # Where no statement changed it between the position and the last reading of all, that still holds.
+        # If no statement changed the table between the position and the last reading of all tables,
+        # that reading still holds.
         known = self._all
         if known is not None and self._scan.begin is not None:
             covered = self._scan.begin <= position < known.begin and known.end <= self._scan.end
@@ -352,7 +354,7 @@ class SchemaProver:
         self._singles += 1
         first = transaction.offset
         if together:
-            # What a statement in this file did may not be committed yet; what one in a file before it did is.
+            # A statement in this file may not be committed yet; those in earlier files are.
             first = FIRST_EVENT
             await self._scan.extend(transaction.file, first)
         begin = self._scan.end
@@ -378,7 +380,7 @@ class SchemaProver:
     def _adopt(
         self, history: SchemaHistory, table: TableName, position: LogPosition, reading: _Reading
     ) -> bool:
-        """Let the history know a table as it was read, if it was so at a position."""
+        """Add a table's definition to the history if it was the same at a position."""
         touches, end = self._scan.touches, reading.end
         model = reading.tables.get(table) or reading.tables.get(casefold_table(table))
         if model is not None and not touches.touched(table, position, end):

@@ -1,7 +1,8 @@
 """State of positions on the previous server, after another host took over.
 
-Files, offsets, the schema history and pending XA transactions mean something on one server only. Positions
-that were delivered before a failover may be acknowledged after it; each is saved with what belongs to it.
+Files, offsets, the schema history and pending XA transactions are valid on one server only.
+Positions that were delivered before a failover may be acknowledged after it; each is saved with its
+own server's state.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from replica_client.schema.history import STATE_KEY, SchemaHistory
 
 @dataclass(frozen=True, slots=True)
 class ReadingState:
-    """What is saved with the positions of one server.
+    """The state that is saved with the positions of one server.
 
     Attributes:
-        identity: of the server.
-        history: what its tables look like.
-        losses: what could not be delivered.
+        identity: the server's identity.
+        history: definitions of its tables.
+        losses: changes that could not be delivered.
         prepared: XA transactions that are pending.
-        defaults: whether defaults and comments of columns are saved.
+        defaults: whether column defaults and comments are saved.
     """
 
     identity: SourceIdentity
@@ -36,13 +37,13 @@ class ReadingState:
     defaults: bool
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
         identity = replace(self.identity, files=dict(self.identity.files))
         parts = (self.history.copy(), self.losses.copy(), self.prepared.copy())
         return type(self)(identity, *parts, self.defaults)
 
     def to_state(self, position: Position) -> dict[str, object]:
-        """What the checkpoint of a position keeps."""
+        """Return the state for the checkpoint of a position."""
         if position.file:
             self.history.prune(position.file, position.offset)
         state: dict[str, object] = {
@@ -61,9 +62,9 @@ class PastSource:
     """A server that the stream has left.
 
     Attributes:
-        delivered: the position behind what was delivered of it.
-        reached: where the transaction begins that was read last.
-        state: what is saved with its positions.
+        delivered: the position after everything delivered from it.
+        reached: start of the transaction that was read last.
+        state: the state that is saved with its positions.
     """
 
     delivered: Position
@@ -71,13 +72,13 @@ class PastSource:
     state: ReadingState
 
     def has(self, position: Position) -> bool:
-        """Whether a position that this stream gave is of this server, or of one before it."""
+        """Return whether a position of this stream belongs to this server, or to one before it."""
         ours, theirs = self.reached.gtid_set, position.gtid_set
         if ours is None or theirs is None or missing_gtids(theirs, ours):
             return False
         if theirs != ours:
             return True
-        # A position behind the last transaction here, or one before the first there.
+        # A position after the last transaction here, or before the first of the next server.
         at = Position(position.file, position.offset)
         begin, end = (Position(one.file, one.offset) for one in (self.delivered, self.reached))
         return not position.inside_transaction and begin <= at <= end

@@ -1,4 +1,4 @@
-"""When and how often to connect again."""
+"""Rules for retries: when and how often to connect or ask again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS, UNKNOWABLE_ERROR
 _LOG = logging.getLogger("replica_client")
 _Answer = TypeVar("_Answer")
 _MOST_REFUSALS: Final = 5
-"""Answers with an error that is not known to go away, after which a question is given up."""
+"""Number of errors not known to be transient after which a question is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class ReconnectPolicy:
             )
 
     def delays(self, generator: random.Random | None = None) -> Iterator[float]:
-        """Return the seconds to wait before each try: full jitter below a bound that doubles."""
+        """Yield the seconds to wait before each try: full jitter below a bound that doubles."""
         return self._delays(self.attempts, generator)
 
     def first_delays(self, generator: random.Random | None = None) -> Iterator[float]:
-        """Return the seconds to wait before each try to connect for the first time."""
+        """Yield the seconds to wait before each try of the first connection."""
         attempts = self.first_attempts
         if attempts is None and self.attempts is not None:
             attempts = max(self.attempts, 1)
@@ -95,17 +95,18 @@ async def asked(
     is_wanted: Callable[[], bool] = lambda: True,
     goes_on: Callable[[ReplicaClientError], bool] = lambda error: False,
 ) -> _Answer:
-    """Ask a source's catalogue until it answers: the one rule for questions whose answer will be believed.
+    """Ask a source's catalogue until it answers: the one rule for answers that will be relied upon.
 
-    A failure is no answer. It is logged and the question is asked again, on a connection of its own. Raised at once is
-    what another try does not change: a refusal by privilege, a refused login, a binlog that is gone.
+    A failure is no answer: it is logged and the question is asked again, on a connection of its
+    own. Errors that a retry cannot change are raised at once: a refusal for a privilege, a refused
+    login, a binlog that is gone.
 
     Args:
         question: opens a connection and asks.
-        what: is asked for, as a log line says it.
+        what: description of the question for a log line.
         policy: delays between two tries; None: the default, with 20 tries.
-        is_wanted: whether the answer still is.
-        goes_on: whether an error passes that would be raised at once.
+        is_wanted: returns whether the answer is still wanted.
+        goes_on: returns whether to retry after an error that would be raised at once.
 
     Raises:
         ServerError: the source refuses, or failed too often.
@@ -129,7 +130,7 @@ async def asked(
 
 
 def may_be_asked_again(error: ReplicaClientError) -> bool:
-    """Return whether a question that failed so may have an answer at another try."""
+    """Return whether a question that failed with an error may be answered on a retry."""
     if isinstance(error, ServerError):
         if error.errno in TRANSIENT_ERRORS:
             return True

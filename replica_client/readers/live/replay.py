@@ -1,4 +1,4 @@
-"""Skips what a new connection sends again."""
+"""Skipping of events that a new connection sends again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _HEARTBEATS = (EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
 
 
 class Replay:
-    """Passes over what a new connection sends again.
+    """Filter that skips events which a new connection sends again.
 
-    Events before the position that was reached are decoded, for their table maps, and go no further.
+    Events before the position that was reached are decoded, for their table maps, and dropped.
 
     Args:
         start: where the new connection starts.
@@ -26,15 +26,15 @@ class Replay:
 
     @property
     def file(self) -> str:
-        """The file that the next event is in."""
+        """The file of the next event."""
         return self._tracker.file
 
     def passes_over(self, data: bytes, feed: EventFeed) -> bool:
-        """Whether the event was seen before; False ends the replay.
+        """Return whether an event was seen before; False ends the replay.
 
         Raises:
             BinlogDecodeError: the bytes are not an event.
-            SourceResetError: the source passed over the rest of the transaction that was being read.
+            SourceResetError: the source skipped the rest of the transaction that was being read.
         """
         header = feed.decoder.peek_header(data)
         position = self._tracker.locate(header)
@@ -47,7 +47,7 @@ class Replay:
         return True
 
     def _hand_over(self, position: int, feed: EventFeed) -> None:
-        """The dump may have begun in a later file, since a GTID set asks for no file."""
+        """Move the feed to the dump's file, which may be a later one: a GTID set names no file."""
         if self._tracker.file == feed.tracker.file:
             return
         if feed.tracker.in_transaction:
@@ -59,7 +59,7 @@ class Replay:
 
 
 def is_artificial_here(header: EventHeader) -> bool:
-    """Whether the source made the event up for the stream: it stands in no file."""
+    """Return whether the source made up an event for the stream: the event is in no file."""
     if header.is_artificial or header.type_code in _HEARTBEATS:
         return True
     if header.type_code == EventType.ROTATE_EVENT:

@@ -1,9 +1,9 @@
-"""Checks at every connection that the source is still the one that was read before.
+"""Check at every connection that the source is still the one that was read before.
 
-A file name and an offset mean something on one server only, and there only until its binlog is begun
-anew (``RESET BINARY LOGS AND GTIDS``, a restored backup). A dump that starts there nevertheless gives
-other events without a word of it. So a stream remembers which server it read and when each of its
-last files was begun, and refuses to go on where they differ.
+A file name and an offset are valid on one server only, and only until its binlog is reset (``RESET
+BINARY LOGS AND GTIDS``, a restored backup). A dump from there would deliver other events without
+any sign. So a stream remembers which server it read and when each of its last files was begun, and
+refuses to continue if they differ.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from replica_client.schema.versions import split_file_name
 from replica_client.transport.server_info import ServerInfo
 
 IDENTITY_KEY = "source"
-"""Name in the state that is saved with a position."""
+"""Key in the state that is saved with a position."""
 
 _KEPT_FILES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """What tells a binlog file from another of the same name: its format description's header.
+    """Header fields of a format description that identify a binlog file among those of its name.
 
     Attributes:
         timestamp: seconds since 1970 when the file was begun.
-        server_id: of the server that began it.
+        server_id: id of the server that began it.
     """
 
     timestamp: int
@@ -48,13 +48,13 @@ class FileMark:
 
 @dataclass(slots=True)
 class SourceIdentity:
-    """What is known of the server that positions belong to.
+    """The identity of the server that positions belong to.
 
     Attributes:
-        server_uuid: MySQL's; empty when there is none.
-        server_id: MariaDB's replacement.
+        server_uuid: MySQL's UUID; empty when there is none.
+        server_id: used instead on MariaDB.
         files: marks of the files read last, by name.
-        foreign: GTIDs that a start brought along and that the source never knew.
+        foreign: GTIDs of the start that the source never had.
     """
 
     server_uuid: str = ""
@@ -68,7 +68,7 @@ class SourceIdentity:
         return bool(self.server_uuid or self.server_id)
 
     def is_same_server(self, server: ServerInfo) -> bool:
-        """Whether a server is the one that was read before (or none was)."""
+        """Return whether a server is the one that was read before; True if none was."""
         if not self.known:
             return True
         if self.server_uuid or server.server_uuid:
@@ -76,13 +76,13 @@ class SourceIdentity:
         return self.server_id == server.server_id
 
     def adopt(self, server: ServerInfo) -> None:
-        """This server is read from now on."""
+        """Remember a server as the one that is read from now on."""
         if not self.known or not self.is_same_server(server):
             self.files = {}
         self.server_uuid, self.server_id = server.server_uuid, server.server_id
 
     def see_file(self, name: str, mark: FileMark, address: str) -> None:
-        """A format description came.
+        """Check the format description of a file against the remembered mark.
 
         Raises:
             SourceResetError: the file of that name was another one before.
@@ -98,7 +98,7 @@ class SourceIdentity:
             del self.files[next(iter(self.files))]
 
     def to_state(self) -> dict[str, object]:
-        """As JSON value."""
+        """Return the identity as a JSON value."""
         marks = {name: [mark.timestamp, mark.server_id] for name, mark in self.files.items()}
         return {
             "server_uuid": self.server_uuid,
@@ -109,10 +109,10 @@ class SourceIdentity:
 
     @classmethod
     def from_state(cls, value: object) -> Self:
-        """From its JSON value.
+        """Read the identity from its JSON value.
 
         Raises:
-            PositionStoreError: it is none.
+            PositionStoreError: the value is damaged.
         """
         try:
             if not isinstance(value, dict):
@@ -130,10 +130,10 @@ class SourceIdentity:
 
 
 def foreign_gtids(have: GtidSet, executed: GtidSet, server_uuid: str) -> GtidSet:
-    """GTIDs of a start that are of servers that the source never heard of.
+    """Return the GTIDs of a start whose servers the source does not know.
 
-    A set from a replica with transactions of its own, say. Empty when the source shares nothing with
-    the start: then it is the wrong source.
+    They come, for example, from a replica with transactions of its own. Empty when the source
+    shares nothing with the start: then it is the wrong source.
     """
     missing = have - executed
     known = {sid for sid, _ in executed.intervals()} | {parse_uuid(server_uuid)}
@@ -142,9 +142,9 @@ def foreign_gtids(have: GtidSet, executed: GtidSet, server_uuid: str) -> GtidSet
 
 
 def missing_gtids(have: GtidSet | MariadbGtidSet, executed: GtidSet | MariadbGtidSet) -> str:
-    """The GTIDs of ours that a source lacks, as text; empty when it has all.
+    """Return our GTIDs that a source lacks, as text; empty if it has all.
 
-    MySQL's as a set; MariaDB's as ``domain 0: 101-150``, since a position tells the last one only.
+    MySQL's as a set; MariaDB's as ``domain 0: 101-150``, since a position holds only the last GTID.
     """
     if isinstance(have, GtidSet):
         return (
@@ -167,7 +167,7 @@ def missing_gtids(have: GtidSet | MariadbGtidSet, executed: GtidSet | MariadbGti
 def check_executed(
     have: GtidSet | MariadbGtidSet, executed: GtidSet | MariadbGtidSet, address: str
 ) -> None:
-    """Refuse a source that lacks transactions that we have.
+    """Raise if a source lacks transactions that we have.
 
     Raises:
         SourceBehindError: it does; ``missing`` names them.
@@ -185,7 +185,7 @@ def check_executed(
 def check_file(
     position: Position, logs: Sequence[tuple[str, int]], address: str, by_gtid: bool
 ) -> None:
-    """Refuse a position that a source's list of files rules out.
+    """Raise if a source's list of files rules out a position.
 
     Args:
         position: on this very server.
@@ -210,7 +210,7 @@ def check_file(
         return
     base, number = split_file_name(position.file)
     (first_base, first), (last_base, last) = (split_file_name(logs[at][0]) for at in (0, -1))
-    begun = position.offset <= FIRST_EVENT  # a ROTATE named it; it may not be there yet
+    begun = position.offset <= FIRST_EVENT  # named by a ROTATE; the file may not exist yet
     if last_base == base and last < number - begun:
         raise SourceResetError(
             f"{address}: the newest binlog file is {logs[-1][0]}, but {position.file} was read before: "
@@ -226,7 +226,7 @@ def check_file(
 
 
 def refuse_file_elsewhere(position: Position, address: str) -> SourceChangedError:
-    """The error for a file and an offset on a server that they are not of."""
+    """Return the error for a file and an offset that belong to another server."""
     return SourceChangedError(
         f"{address} is another server than the one that {position.file}:{position.offset} was read from, "
         "and without GTIDs that place means nothing there; go back to that server, or take a new snapshot"

@@ -1,4 +1,4 @@
-"""The connections of a stream, one after the other, to a source that is proved to be the same."""
+"""The successive connections of a stream to a source that is proven to be the same."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _MAX_HOST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """How a stream's connections are made; see ``StreamOptions`` for what they mean."""
+    """Options for a stream's connections; see ``StreamOptions`` for their meaning."""
 
     server_id: int | None = None
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
@@ -72,22 +72,23 @@ class LinkOptions:
 
 
 class SourceLink:
-    """Opens connections and begins dumps; each time it proves that nothing is lost by going on.
+    """Opener of connections and dumps, which proves each time that nothing is lost.
 
     Args:
-        hosts: of one source and its replicas, in the order in which they are tried.
-        options: how.
+        hosts: the hosts of one source and its replicas, in the order in which they are tried.
+        options: how connections are made.
 
     Attributes:
-        check: looks at the source before each dump, and refuses one that cannot be read; None: nothing does.
+        check: inspects the source before each dump, and refuses one that cannot be read; None: no
+            check.
         dump: the running dump.
         generation: number of dumps begun so far.
         loss: why there is no dump; None while there is one.
-        server: what the last one comes from.
+        server: the server of the last dump.
         server_id: ours.
-        replica_uuid: ours; with a given server id always the same on this machine, so that a source
-            knows us again after a crash.
-        identity: of the source that positions belong to.
+        replica_uuid: ours; the same for a given server id on this machine, so that a source
+            recognizes us after a crash.
+        identity: identity of the source that positions belong to.
     """
 
     def __init__(self, hosts: Sequence[ConnectOptions], options: LinkOptions) -> None:
@@ -102,7 +103,7 @@ class SourceLink:
         self.loss: ReplicaClientError | None = None
         self.server: ServerInfo | None = None
         self.identity = SourceIdentity()
-        # The high half keeps clear of the small numbers that people give to servers.
+        # The high half avoids the small numbers that people give to servers.
         self.server_id = options.server_id or random_server_id()
         self.replica_uuid = str(uuid.uuid4())
         if options.server_id is not None:
@@ -115,7 +116,7 @@ class SourceLink:
         return self._hosts[0]
 
     def hosts(self) -> list[ConnectOptions]:
-        """All, the current one first."""
+        """Return all hosts, the current one first."""
         return list(self._hosts)
 
     def use(self, host: ConnectOptions) -> None:
@@ -124,15 +125,16 @@ class SourceLink:
         self._hosts = self._hosts[at:] + self._hosts[:at]
 
     def goes_on(self, error: ReplicaClientError) -> bool:
-        """Whether another host may be better than one that failed so."""
+        """Return whether to retry, on this host or another, after an error."""
         if isinstance(error, TransportError) or may_pass(error):
-            # Whoever stands between us and the source is there at the next try, too.
+            # A TLS error is final: somebody between us and the source would be there at the next
+            # try, too.
             return not isinstance(error, TlsError)
         if isinstance(error, ServerIdConflictError):
             return False
         return len(self._hosts) > 1 and isinstance(error, SourceChangedError | BinlogReadError)
 
-    # Beginning.
+    # Start.
 
     async def begin(self, connection: SourceConnection, position: Position) -> None:
         """Begin a dump at a position, on a connection that it uses up.
@@ -190,10 +192,10 @@ class SourceLink:
         check_file(position, logs, address, by_gtid)
 
     async def _check_server_id(self, connection: SourceConnection) -> None:
-        """Look for another replica with our server id before it and we end each other's dumps.
+        """Look for another replica with our server id before we and it end each other's dumps.
 
-        MariaDB does not let a replica look, and says itself whose dump it ended; MySQL tells
-        replicas apart by uuid.
+        MariaDB does not let a replica look, and says itself whose dump it ended; MySQL
+        distinguishes replicas by UUID.
         """
         if not server_statements.has_server_uuid(connection.server):
             return
@@ -205,7 +207,7 @@ class SourceLink:
                 continue
             if self.generation or loop.time() >= deadline:
                 raise self._conflict(other)
-            # After a crash our own last connection is there until the next heartbeat.
+            # After a crash our own last connection exists until the next heartbeat.
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _same_id(self, connection: SourceConnection) -> str | None:
@@ -215,9 +217,9 @@ class SourceLink:
         return None
 
     async def _registered(self, connection: SourceConnection) -> list[tuple[str, str]]:
-        """Name and uuid of each replica that is registered with our server id.
+        """Return name and UUID of each replica that is registered with our server id.
 
-        MySQL 5.6 ends the row before the uuid of one that told none, and later versions leave it empty.
+        MySQL 5.6 omits the UUID column for a replica that gave none; later versions leave it empty.
         """
         rows = await connection.query(server_statements.replicas(connection.server), columns=4)
         return [
@@ -227,7 +229,7 @@ class SourceLink:
         ]
 
     async def _check_eviction(self, connection: SourceConnection) -> None:
-        """A source that ended our dump in order, MySQL 5.6 that is, did so for a double of us?"""
+        """Raise if a replica with our server id took over our dump, which MySQL 5.6 ends in order."""
         if not server_statements.has_server_uuid(connection.server):
             return
         deadline = asyncio.get_running_loop().time() + _UNREGISTER_SECONDS
@@ -248,10 +250,10 @@ class SourceLink:
             "give each client its own server_id",
         )
 
-    # Going on.
+    # Reconnecting.
 
     def received(self) -> None:
-        """Something new came: the next loss of the connection starts with a first try again."""
+        """Reset the retries after a new event, so that the next loss starts with a first try."""
         self._tries = None
 
     async def reconnect(
@@ -266,14 +268,14 @@ class SourceLink:
         Args:
             lost: why there is no connection.
             position: start of the transaction that was being read.
-            parted: whether a part of that transaction was delivered.
+            parted: returns whether a part of that transaction was delivered.
 
         Returns:
-            whether it comes from the same server as the one before.
+            Whether the dump comes from the same server as the one before.
 
         Raises:
             TransportError: the last failure, when the policy gives up.
-            ServerError: the source refuses for a reason that another try does not mend.
+            ServerError: the source refuses for a reason that a retry does not change.
             SourceChangedError: the source is not what it was, or no host has all that we have.
             DataLossError: another host cannot go on inside a transaction.
         """
@@ -335,15 +337,15 @@ class SourceLink:
         return same
 
     async def see_format(self, file: str, header: EventHeader, position: Position) -> None:
-        """A format description came: is its file the one that was read before?
+        """Check that the file of a format description is the one that was read before.
 
         Args:
-            file: the file that it is of.
+            file: the file of the format description.
             header: its header.
             position: start of the transaction that was being read.
 
         Raises:
-            SourceResetError: it is another one.
+            SourceResetError: it is another file of the same name.
         """
         unproven, self._unproven = self._unproven, False
         mark = FileMark(header.timestamp, header.server_id)
@@ -352,7 +354,7 @@ class SourceLink:
         self.identity.see_file(file, mark, self.host.address)
 
     async def _prove_file(self, file: str) -> None:
-        """Look at the file that was read last, when a dump begins in another one."""
+        """Check the file that was read last, when a dump begins in another one."""
         mark = await read_mark(self.host, file)
         if mark is not None:
             self.identity.see_file(file, mark, self.host.address)
@@ -365,10 +367,10 @@ class SourceLink:
 
 
 def may_pass(error: ReplicaClientError) -> bool:
-    """Return whether a host that was never reached may be reached by trying again.
+    """Return whether retrying may reach a host that was never reached.
 
-    A host name that is not known is most often misspelt. That one was known before says otherwise: a stream that
-    lost its connection tries again (:meth:`SourceLink.goes_on`).
+    A host name that is unknown at the first connection is probably misspelt. A stream that loses
+    its connection knows the name as valid and retries (:meth:`SourceLink.goes_on`).
     """
     if isinstance(error, TransportError):
         return not isinstance(error, (UnknownHostError, TlsError))
@@ -376,7 +378,7 @@ def may_pass(error: ReplicaClientError) -> bool:
 
 
 async def read_mark(options: ConnectOptions, file: str) -> FileMark | None:
-    """The mark of a source's binlog file; None when it has no such file."""
+    """Return the mark of a source's binlog file; None if it has no such file."""
     async with await open_dump(options, DumpRequest(file, non_block=True)) as dump:
         try:
             async for data in dump:

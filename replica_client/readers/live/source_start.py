@@ -1,4 +1,4 @@
-"""A start as a position of a source, and a position as what to ask it for."""
+"""Conversion of a start to a source's position, and of a position to a dump request."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from replica_client.transport.side_dump import open_dump
 
 
 async def resolve_start(connection: SourceConnection, start: Start) -> Position:
-    """The position that a start means on this source.
+    """Return the position that a start means on this source.
 
     Args:
         connection: to the source.
-        start: what the user said.
+        start: the start as the user gave it.
 
     Raises:
-        ServerError: the source does not tell; it writes no binlog, or a privilege is missing.
-        ConfigError: a start that this source cannot have.
+        ServerError: the source writes no binlog, or a privilege is missing.
+        ConfigError: this source cannot have such a start.
     """
     if isinstance(start, Position):
         return start
@@ -41,9 +41,9 @@ async def resolve_start(connection: SourceConnection, start: Start) -> Position:
     if not files:
         raise ConfigError(f"{connection.options.address} has no binlog file to start at")
     if isinstance(start, datetime.datetime):
-        # A file has the second in which it was begun.
+        # A file's timestamp has only the second in which it was begun.
         since = micros_of(start) // 1_000_000
-        # The newest file that begins before the moment; transactions before it are passed over.
+        # The newest file that begins before the time; earlier transactions in it are skipped.
         for file in reversed(files[1:]):
             begin = await _first_timestamp(connection.options, file)
             if begin < since:
@@ -52,7 +52,7 @@ async def resolve_start(connection: SourceConnection, start: Start) -> Position:
 
 
 async def _first_timestamp(options: ConnectOptions, file: str) -> int:
-    """When a binlog file was begun: the time in its format description."""
+    """Return when a binlog file was begun: the time in its format description."""
     async with await open_dump(options, DumpRequest(file, non_block=True)) as dump:
         async for data in dump:
             header = EventHeader.decode(ByteReader(data[:HEADER_SIZE]))
@@ -64,10 +64,10 @@ async def _first_timestamp(options: ConnectOptions, file: str) -> int:
 async def behind_purged(
     connection: SourceConnection, have: GtidSet | MariadbGtidSet
 ) -> GtidSet | MariadbGtidSet:
-    """The GTIDs that a dump can begin behind: ours, and those that the source purged.
+    """Return the GTIDs after which a dump can begin: ours, and those that the source purged.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses the query.
     """
     if isinstance(have, GtidSet):
         rows = await connection.query("SELECT @@global.gtid_purged", columns=1, rows=1)
@@ -87,10 +87,10 @@ async def behind_purged(
 async def dump_request(
     connection: SourceConnection, position: Position, *, non_block: bool
 ) -> DumpRequest:
-    """What to ask a source for, to go on at a position.
+    """Return the dump request that continues at a position.
 
-    By GTID where the position has a set and the source assigns GTIDs to all transactions (then it
-    may be another source than before), else by file and offset.
+    Uses GTIDs if the position has a set and the source assigns GTIDs to all transactions (then the
+    source may be another one than before), otherwise file and offset.
 
     Raises:
         ConfigError: only a GTID set is known, and the source has no GTIDs.
@@ -121,5 +121,5 @@ async def _has_gtid_mode(connection: SourceConnection) -> bool:
 
 
 def transaction_start(position: Position) -> Position:
-    """The start of the transaction that a position is in."""
+    """Return the start of the transaction that contains a position."""
     return replace(position, event_index=0, row_index=0)
