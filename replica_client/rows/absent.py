@@ -14,7 +14,7 @@ class AbsentType:
     _instance: AbsentType | None = None
 
     def __new__(cls) -> AbsentType:
-        """The one instance."""
+        """Return the only instance."""
         if cls._instance is None:
             cls._instance = super().__new__(cls)
         return cls._instance
@@ -30,11 +30,11 @@ class AbsentType:
 
 
 ABSENT: Final = AbsentType()
-"""Stands for a column that the row image left out: ``binlog_row_image`` is not FULL, or MariaDB computes the column.
+"""The value of a column that the row image left out: ``binlog_row_image`` is not FULL, or MariaDB computes the column.
 
 MariaDB 11.8.9 leaves generated columns, and the hidden hashes of long unique keys, out of all images but those of
 plain INSERTs, with every ``binlog_row_image``. MySQL leaves out of an after image only what did not change.
 """
 
 WHY_ABSENT: Final = "binlog_row_image is not FULL, or MariaDB 11.8.9 left out a generated column"
-"""Why a row image may lack a column, for messages."""
+"""The reason why a row image may lack a column, for messages."""

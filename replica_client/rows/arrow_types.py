@@ -1,8 +1,8 @@
-"""Which Arrow type a column has, and how its values get there.
+"""The Arrow type of each column, and the conversion of its values.
 
-A value that its Arrow type cannot hold (zero and partial dates; differences to a JSON document whose
-before image the source did not log) is null there, and its text stands in the batch's ``_lossless``
-column.
+A value that its Arrow type cannot hold is null there, and its text is in the batch's ``_lossless``
+column. Such values are zero and partial dates, and differences to a JSON document whose before
+image the source did not log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ GEOMETRY_TYPE = pa.struct([pa.field("wkb", pa.binary()), pa.field("srid", pa.uin
 
 @dataclass(frozen=True, slots=True)
 class ArrowColumn:
-    """How one column goes to Arrow.
+    """The Arrow type of a column and its conversion.
 
     Attributes:
         type: the Arrow type.
@@ -111,13 +111,13 @@ def _enum(value: EnumValue) -> str:
 
 def _json(value: Any) -> str | None:
     if isinstance(value, str):
-        return str(value)  # as a server's SELECT shows it
+        return str(value)  # RawJson, in the text of a server's SELECT
     # Differences to a document that is not in the binlog are a tuple.
     return None if isinstance(value, tuple) else str(value.text)
 
 
 def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> ArrowColumn:
-    """The Arrow form of a column.
+    """Return the Arrow type of a column, with the conversion of its values.
 
     ==========================  =====================================================
     column                      Arrow

@@ -19,17 +19,18 @@ BatchFormat = Literal["parquet", "arrow"]
 
 
 class BatchFile:
-    """Writes changes of one table, with the columns of its record batches.
+    """A Parquet file or Arrow stream of one table's changes, in the form of its record batches.
 
-    A file appears under its name when it is whole, at :meth:`finish`.
+    A file appears under its name when it is complete, at :meth:`finish`.
 
     Args:
-        target: a path where nothing is, or a binary stream, which takes the Arrow stream format alone.
+        target: a path that does not exist, or a binary stream, which takes only the Arrow stream
+            format.
         format: ``parquet``, or ``arrow`` for the Arrow IPC stream format.
 
     Raises:
-        ConfigError: something is at the path.
-        OSError: the file cannot be made.
+        ConfigError: the path exists.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, target: Path | IO[bytes], format: BatchFormat) -> None:
@@ -47,10 +48,10 @@ class BatchFile:
         self._table: tuple[str, str] = ("", "")
 
     def add_rows(self, rows: RowsOfEvent, commit_version: str, commit_timestamp_us: int) -> None:
-        """Take all rows of an event.
+        """Add all rows of an event.
 
         Raises:
-            ConfigError: they are of another table, or the table has other columns than before.
+            ConfigError: they are of another table, or the table's columns changed.
             BinlogDecodeError: they cannot be decoded.
             OSError: the file cannot be written.
         """
@@ -60,41 +61,41 @@ class BatchFile:
     def add_change(
         self, rows: RowsOfEvent, change: Change, commit_version: str, commit_timestamp_us: int
     ) -> None:
-        """Take one of the rows of an event; raises what :meth:`add_rows` does."""
+        """Add one row of an event; raises the errors of :meth:`add_rows`."""
         builder = self._builder_of(rows)
         if len(builder) + 2 > _MAX_ROWS:
             self._write(builder.finish())
         builder.append(change, commit_version, commit_timestamp_us)
 
     def check(self, rows: RowsOfEvent) -> None:
-        """Refuse rows that the file cannot hold, before any of their transaction is taken.
+        """Refuse rows that the file cannot hold, before any of their transaction is added.
 
         Raises:
-            ConfigError: as :meth:`add_rows` says.
+            ConfigError: as for :meth:`add_rows`.
         """
         self._builder_of(rows)
 
     def discard(self) -> None:
-        """Leave no file."""
+        """Remove the unfinished file."""
         if self._path is not None:
             self._stream.close()
             self._part.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Write what was taken; a stream's reader has it then.
+        """Write all added rows, so that a stream's reader gets them.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: they cannot be written.
         """
         if self._builder is not None and len(self._builder):
             self._write(self._builder.finish())
         self._stream.flush()
 
     def finish(self) -> bool:
-        """Write the end, and give the file its name; returns whether there is one: not without rows.
+        """Write the end and give the file its name; return False if there were no rows.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self.flush()
         if self._writer is not None:
@@ -143,5 +144,5 @@ class BatchFile:
 
 
 _MAX_ROWS = 16384
-# Dictionaries of later batches are other ones; readers of the stream format take that.
+# Later batches replace the dictionaries, which the stream format allows.
 _IPC = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=False)

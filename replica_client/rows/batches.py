@@ -43,43 +43,43 @@ CHANGE_FIELDS = (
     pa.field("_absent", pa.list_(pa.string())),
     pa.field("_lossless", pa.map_(pa.string(), pa.string())),
 )
-"""The change columns that stand before a table's own.
+"""The change columns, which come before a table's own.
 
 Texts are dictionaries, as the rows of an event have the same ones. ``_absent`` names the columns that
 the row image left out (they are null in the batch), null when it has all. ``_lossless`` holds MySQL's
-text of values that their Arrow type cannot hold, by column (zero and partial dates, JSON differences
-without the document; null in the batch), null when there is none. ``_commit_version`` is the same for
-all rows of a transaction and sorts as the transactions do.
+text of values that the Arrow type cannot hold, by column (zero and partial dates, JSON differences
+without the document; null in the batch), null when there is none. ``_commit_version`` is equal for
+all rows of a transaction and sorts in the order of transactions.
 """
 
 DEFAULT_MAX_ROWS = 16384
 MAX_SIZE = 64 << 20
-"""Bytes of row images after which a batch is full, whatever number of rows it has."""
+"""Bytes of row images after which a batch is full, whatever its number of rows."""
 
 _CHANGE_TYPES = pa.array(CHANGE_TYPES, pa.string())
 _INT32, _INT64, _STRING, _STAMP = pa.int32(), pa.int64(), pa.string(), CHANGE_FIELDS[1].type
 _ALIGNMENT = 64
 _ABSENT_TYPE = CHANGE_FIELDS[8].type
 _LOSSLESS_TYPE = CHANGE_FIELDS[9].type
-# Arrays do not change, so that batches share those that are the same: up to so many rows.
+# Arrays are immutable, so batches share equal ones, up to this number of rows.
 _MAX_SHARED = 1 << 16
 
 
 BatchSizes: TypeAlias = dict[tuple[str, str, int], tuple[int, list[int]]]
-"""Rows, and the bytes of data of each column, of batches by database, table and number of columns."""
+"""Row count and data size per column of batches, by database, table and number of columns."""
 
 
 class BatchBuilder:
-    """Collects changes of one table and shape.
+    """A builder of record batches from changes of one table and shape.
 
     Args:
         shape: of the table.
         columns: names of the columns to take, None for all.
         options: how values are decoded.
-        decoder: of the row images; None: one of its own.
-        max_rows: rows that a batch has at most.
-        sizes: of the largest batches of tables, whoever made them; kept up to date.
-        turn: the thread that finishes batches has it, and gives it meanwhile.
+        decoder: of the row images; None: create one.
+        max_rows: maximum rows of a batch.
+        sizes: of the largest batches of tables, shared between builders; kept up to date.
+        turn: held by the thread that finishes batches, and released meanwhile.
 
     Attributes:
         shape: of the table.
@@ -87,7 +87,7 @@ class BatchBuilder:
         schema: of the batches.
         rows: the columns.
         runs: the change columns.
-        has_user_names: whether the table's columns stand next to ours in what is given.
+        has_user_names: whether batches have the table's columns next to ours.
 
     Raises:
         ConfigError: a column has the name of one of ours.
@@ -146,11 +146,11 @@ class BatchBuilder:
     def append_rows(
         self, rows_of_event: RowsOfEvent, commit_version: str, commit_timestamp_us: int
     ) -> Iterator[pa.RecordBatch]:
-        """Take the rows of an event; yields the batches that became full.
+        """Add the rows of an event; yield the batches that became full.
 
         Raises:
-            BinlogDecodeError: the event does not fit the table; says file and position. The
-                changes before are in the batch.
+            BinlogDecodeError: the event does not fit the table; the error has file and position.
+                The changes before it are in the batch.
         """
         event = rows_of_event.event
         body = event.body
@@ -197,7 +197,7 @@ class BatchBuilder:
         )
 
     def append(self, change: Change, commit_version: str, commit_timestamp_us: int) -> None:
-        """Add a change: one row, two for an update.
+        """Add a change: one row, or two for an update.
 
         Raises:
             ValueError: the batch is full.
@@ -206,7 +206,7 @@ class BatchBuilder:
             raise ValueError("the batch is full; finish it before more is added")
 
     def try_append(self, change: Change, version: str, timestamp_us: int) -> bool:
-        """As :meth:`append`; False when the batch is full."""
+        """Add a change as :meth:`append` does; return False if the batch is full."""
         rows, runs = self.rows, self.runs
         before, after = change.before, change.after
         if not rows.append_values(before, after):
@@ -230,7 +230,7 @@ class BatchBuilder:
         return True
 
     def finish(self) -> pa.RecordBatch:
-        """The batch; the builder is empty afterwards."""
+        """Return the batch; the builder is empty afterwards."""
         count = len(self)
         known = self._sizes.get(self._named)
         if known is None or known[0] < count:
@@ -243,7 +243,10 @@ class BatchBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def finish_values(self) -> pa.RecordBatch:
-        """The rows that were given to :attr:`rows` by their values, without change columns but ``_lossless``."""
+        """Return a batch of the rows whose values were added to :attr:`rows`.
+
+        The batch has no change columns except ``_lossless``.
+        """
         count = len(self)
         arrays = [self._column(at, sink, count) for at, sink in enumerate(self.rows.sinks)]
         fields = [self.schema.field(sink.name) for sink in self.rows.sinks]
@@ -270,7 +273,7 @@ class BatchBuilder:
         if not count:
             return [pa.array([], field.type) for field in CHANGE_FIELDS]
         runs = self.runs
-        # Every call of PyArrow has its price: memory is allocated once for all columns.
+        # Calls of PyArrow are slow, so memory is allocated once for all columns.
         texts = [self._common_text(field, count) for field in (VERSION, GTID, FILE)]
         sizes = [8 * count] * 4
         for field, text in zip((VERSION, GTID, FILE), texts, strict=True):
@@ -286,7 +289,7 @@ class BatchBuilder:
         numbers = None
         for index, field in enumerate((VERSION, GTID, FILE)):
             if texts[index] is None:
-                # A transaction has one of each, mostly: then rows have the same numbers for both.
+                # A transaction usually has one version and one GTID: then rows share their indexes.
                 if field != GTID or not runs.change_together(VERSION, GTID):
                     numbers = None
                 texts[index], numbers = self._texts(field, parts, numbers, count)
@@ -314,7 +317,7 @@ class BatchBuilder:
         return pa.DictionaryArray.from_arrays(numbers, _CHANGE_TYPES, safe=False)
 
     def _common_text(self, field: int, count: int) -> pa.Array | None:
-        """The texts of all rows if they are one text."""
+        """Return the text of all rows if they share one, else None."""
         common = self.runs.common_text(field)
         return (
             None
@@ -325,7 +328,7 @@ class BatchBuilder:
     def _texts(
         self, field: int, parts: _Parts, numbers: pa.Array | None, count: int
     ) -> tuple[pa.Array, pa.Array]:
-        """Texts by their number, and the numbers, which may be there already."""
+        """Return a column of dictionary texts, and its indexes, which may be given."""
         (indexes_at, indexes), (offsets_at, offsets), (data_at, data) = (
             parts.next(),
             parts.next(),
@@ -361,7 +364,7 @@ class BatchBuilder:
 
 
 class _Parts:
-    """Buffers of these sizes in one piece of memory, each where Arrow wants it.
+    """A piece of memory cut into aligned buffers of the given sizes.
 
     Attributes:
         memory: all of it.
@@ -373,20 +376,20 @@ class _Parts:
         self.memory = allocate(sum((size + _ALIGNMENT - 1) & -_ALIGNMENT for size in sizes))
 
     def next(self) -> tuple[int, pa.Buffer]:
-        """Where the next one begins, and it."""
+        """Return the next buffer and its offset."""
         at, size = self._at, next(self._sizes)
         self._at = at + ((size + _ALIGNMENT - 1) & -_ALIGNMENT)
         return at, self.memory.slice(at, size)
 
 
 def _room(count: int) -> int:
-    """So many rows that batches of about one size share an array, of which each has a part."""
+    """Round a row count up to a power of two, so that batches of similar size share an array."""
     return 1 << max(count - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=8)
 def _change_types_of(kind: int, count: int) -> pa.Array:
-    """The change types of rows that are all of one kind of change."""
+    """Return the change types of rows that all have one kind of change."""
     both = [CHANGE_TYPES.index(text) for text in ("update_preimage", "update_postimage")]
     indexes = both * (count // 2) if KINDS[kind] == "update" else [kind] * count
     return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), _CHANGE_TYPES)
@@ -394,7 +397,7 @@ def _change_types_of(kind: int, count: int) -> pa.Array:
 
 @lru_cache(maxsize=16)
 def _repeated(text: bytes, count: int) -> pa.Array:
-    """One text, which need not be UTF-8, as often as there are rows."""
+    """Return a column that repeats one text, which need not be UTF-8."""
     texts = pa.array([text], pa.binary()).view(pa.string())
     return pa.DictionaryArray.from_arrays(_zeros(count), texts, safe=False)
 
@@ -410,7 +413,7 @@ def _nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _sink(column: ColumnShape, options: DecodeOptions | None) -> tuple[ColumnSink, pa.DataType]:
-    """Where a column's values go, and what type they have."""
+    """Return the sink of a column's values, and its Arrow type."""
     arrow = arrow_column(column, options)
     kind, convert, code = arrow.type, arrow.convert, ""
     storage, width = OBJECTS, 0
@@ -429,7 +432,7 @@ def _sink(column: ColumnShape, options: DecodeOptions | None) -> tuple[ColumnSin
 
 
 def _unscaled(scale: int, value: Any) -> int:
-    """A decimal without its point."""
+    """Return the integer of a decimal's digits, without its point."""
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) * int(10 ** (exponent + scale))
     return -number if sign else number

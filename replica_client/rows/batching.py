@@ -1,4 +1,4 @@
-"""Row changes of any tables to Arrow record batches of one table each."""
+"""Record batches of one table each, built from row changes of any tables."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _MAX_BUILDERS = 4096
 
 
 class BatchAssembler:
-    """Sorts row changes into one builder per table and shape.
+    """One batch builder per table and shape, to which row changes are distributed.
 
     Args:
-        max_rows: rows that a batch has at most.
+        max_rows: maximum rows of a batch.
         options: how values were decoded.
-        make_builder: makes the builder of a table's rows, when the first ones come; what its
-            ``finish`` gives is handed on as the batch.
-        sizes: of batches, which other assemblers know, too; see :class:`~replica_client.rows.batches.BatchBuilder`.
+        make_builder: creates the builder of a table at its first rows; the result of its ``finish``
+            is the batch.
+        sizes: of batches, shared with other assemblers; see
+            :class:`~replica_client.rows.batches.BatchBuilder`.
         turn: likewise.
 
     Attributes:
-        ready: batches that became full and were not given yet.
-        generation: changes when builders go that :meth:`builder` gave.
+        ready: batches that are full but not yet taken.
+        generation: changes when builders returned by :meth:`builder` are dropped.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class BatchAssembler:
 
     @property
     def tables(self) -> int:
-        """Builders that have rows."""
+        """Number of builders that have rows."""
         return sum(1 for builder in self._builders.values() if len(builder))
 
     def add(
@@ -83,11 +84,11 @@ class BatchAssembler:
         commit_version: str,
         commit_timestamp_us: int,
     ) -> Iterator[RecordBatch]:
-        """Take a transaction's changes; yields the batches that became full.
+        """Add a transaction's changes; yield the batches that became full.
 
         Args:
             rows_of_events: its rows.
-            commit_version: sorts as transactions do.
+            commit_version: sorts in the order of transactions.
             commit_timestamp_us: of its commit.
         """
         for rows in rows_of_events:
@@ -98,7 +99,7 @@ class BatchAssembler:
     def add_change(
         self, rows: RowsOfEvent, change: Change, commit_version: str, commit_timestamp_us: int
     ) -> Iterator[RecordBatch]:
-        """Take one change of a transaction; yields the batches that became full. Arguments as of :meth:`add`."""
+        """Add one change of a transaction; yield full batches. Arguments as of :meth:`add`."""
         builder = self.builder(rows.shape, rows.decoder)
         yield from self.take_ready()
         if not builder.try_append(change, commit_version, commit_timestamp_us):
@@ -106,16 +107,16 @@ class BatchAssembler:
             builder.append(change, commit_version, commit_timestamp_us)
 
     def take_ready(self) -> list[RecordBatch]:
-        """The batches of :attr:`ready`, which has none afterwards."""
+        """Return the batches of :attr:`ready` and clear it."""
         ready = self.ready[:]
         self.ready.clear()
         return ready
 
     def builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
-        """The builder of a decoder's rows, made once.
+        """Return the builder of a decoder's rows, created once.
 
-        Where the table had another one before, that one's rows go into a batch of :attr:`ready`, so
-        that the rows of a table stay in order.
+        If the table had another builder before, the rows of that one go into a batch of
+        :attr:`ready`, so that the rows of a table stay in order.
         """
         builder = self.made_builder(shape, decoder)
         if builder is None:
@@ -129,9 +130,9 @@ class BatchAssembler:
         return builder
 
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder | None:
-        """The same before rows come for it: nothing of the one before becomes ready.
+        """Return a decoder's builder before rows come for it, without making other rows ready.
 
-        None where it is not there and whoever makes it wants to know what it is made for.
+        Return None if there is no builder, and only :meth:`builder` may create one.
         """
         builder = self._builders.get(id(decoder))
         if builder is None and self._makes_at_once:
@@ -140,12 +141,15 @@ class BatchAssembler:
 
     def _make(self, shape: TableShape, decoder: RowImageDecoder) -> BatchBuilder:
         builder = self._make_builder(shape, None, self._options, decoder, self._max_rows)
-        # It keeps the decoder alive, so that its id stays its own.
+        # The builder keeps the decoder alive, so that no other object gets its id.
         self._builders[id(decoder)] = builder
         return builder
 
     def flush(self) -> Iterator[RecordBatch]:
-        """What is left in every builder; empty ones of tables that were altered go, or all where they are many."""
+        """Yield the remaining rows of every builder as batches.
+
+        Empty builders of altered tables are dropped, or all empty ones if there are many builders.
+        """
         many = len(self._builders) > _MAX_BUILDERS
         outdated = [
             key
@@ -163,6 +167,6 @@ class BatchAssembler:
                 yield builder.finish()
 
     def _is_outdated(self, builder: BatchBuilder) -> bool:
-        """Whether rows of its table came to another one since."""
+        """Return whether the builder's table has another builder by now."""
         shape = builder.shape
         return self._current.get((shape.database, shape.table), builder) is not builder

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 @lru_cache(maxsize=1)
 def _pool() -> Any:
-    """What the environment asks for, else jemalloc where PyArrow has it.
+    """Return the memory pool that the environment names, else jemalloc if PyArrow has it.
 
-    Batches come and go in the same few sizes. PyArrow's other default, mimalloc, spreads them over
-    three times their size before it uses memory again, and a page that a process touches first is dear.
+    Batches are allocated and freed in a few sizes. PyArrow's other default, mimalloc, spreads them
+    over three times their size before it reuses memory, and the first use of a page is expensive.
     """
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         try:
@@ -25,5 +25,5 @@ def _pool() -> Any:
 
 
 def allocate(size: int) -> Any:
-    """A buffer of ``size`` bytes that can be resized; what stands in it is not defined."""
+    """Return a resizable buffer of ``size`` bytes with undefined contents."""
     return pa.allocate_buffer(size, memory_pool=_pool(), resizable=True)

@@ -1,7 +1,7 @@
-"""Facts that are computed once per row decoder, and dropped with it.
+"""Facts that are computed once per row decoder and dropped with it.
 
-A decoder lives as long as the table looks as it does: after each ALTER there is another one. What is kept for a
-decoder must not keep the decoder, or a table that changes every few seconds fills the memory.
+A decoder lives as long as its table is not altered: after each ALTER there is a new one. A cached
+fact must not keep its decoder alive, or a table that is altered every few seconds fills the memory.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _Known = TypeVar("_Known")
 
 
 class ByDecoder(Generic[_Known]):
-    """What is found out once per row decoder.
+    """A cache with one entry per row decoder.
 
     Args:
-        make: finds it out; what it gives must not refer to the decoder.
+        make: computes the entry, which must not refer to the decoder.
     """
 
     def __init__(self, make: Callable[[RowsOfEvent], _Known]) -> None:
         self._make = make
-        # By id, which is quicker than by reference; an entry goes before its decoder's id is used again.
+        # Keys are ids, which are faster than references; an entry is dropped before its id is reused.
         self._known: dict[int, tuple[ref[RowImageDecoder], _Known]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def of(self, rows: RowsOfEvent) -> _Known:
-        """What is known of the decoder of these rows."""
+        """Return the entry for the decoder of these rows."""
         found = self._known.get(id(rows.decoder))
         return self._new(rows) if found is None else found[1]
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""The rows events that row changes come from.
+"""Rows events, from which row changes are decoded.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -48,7 +48,7 @@ _KINDS = ("insert", "update", "delete")
 class RowsOfEvent:
     """The rows of one rows event, decoded when iterated.
 
-    Two of them are equal when they give the same rows of the same event. They can be pickled and
+    Two objects are equal if they yield the same rows of the same event. They can be pickled and
     copied; the encryption keys of a file do not go with them.
 
     Attributes:
@@ -56,7 +56,7 @@ class RowsOfEvent:
         shape: of the table that it changes.
         decoder: decodes its row images.
         event_index: see :class:`Change`.
-        first_row: rows before this index were delivered already and are passed over.
+        first_row: rows before this index were already delivered and are skipped.
         gtid: see :class:`Change`.
 
     Examples:
@@ -97,7 +97,7 @@ class RowsOfEvent:
         first_row: int,
         gtid: str,
     ) -> None:
-        # What the fast path makes the event from.
+        # From these the event of the fast path is decoded on demand.
         self._data: Any = None
         self._inner_index = -1
         self._images_start = self._images_end = self._kind = self._offset = self._timestamp = 0
@@ -137,14 +137,14 @@ class RowsOfEvent:
 
     @property
     def type_code(self) -> int:
-        """Of the event; known without decoding it."""
+        """Type code of the event; known without decoding it."""
         if self._data is None:
             return self.event.header.type_code
         return int(cython.cast(bytes, self._data)[4])
 
     @property
     def kind(self) -> str:
-        """``insert``, ``update`` or ``delete``; known without decoding the event, as those that follow."""
+        """``insert``, ``update`` or ``delete``; known without decoding the event, like those below."""
         return str(self.event.body.kind) if self._data is None else str(_KINDS[self._kind])
 
     @property
@@ -164,7 +164,7 @@ class RowsOfEvent:
 
     @property
     def server_id(self) -> int:
-        """Of the server that wrote the event."""
+        """Id of the server that wrote the event."""
         if self._data is None:
             return self.event.header.server_id
         data: bytes = self._data
@@ -172,7 +172,7 @@ class RowsOfEvent:
 
     @property
     def column_bitmaps(self) -> tuple[bytes, bytes | None]:
-        """Which columns the images have, before and after; of other kinds than updates the one image, and None."""
+        """Bitmaps of the columns in before and after images; the second is None except for updates."""
         if self._data is None:
             return self.event.body.columns_before, self.event.body.columns_after
         return self._columns_before, self._columns_after
@@ -209,7 +209,7 @@ class RowsOfEvent:
 
     @cython.cfunc
     def _changes(self, screen: RowScreen | None) -> Any:
-        """The changes that a screen lets pass; None: all."""
+        """Return an iterator of the changes that a screen lets pass; None: all changes."""
         if self._data is None:
             return self._iterate_event(screen)
         shape = self._shape
@@ -240,13 +240,15 @@ class RowsOfEvent:
         return changes
 
     def count(self, skipper: RowImageDecoder | None = None) -> int:
-        """How many rows there are, without those that are passed over; no value is decoded.
+        """Return the number of rows, without the skipped ones; no value is decoded.
 
         Args:
-            skipper: a decoder of this table without columns, for those who count often; None: one is made.
+            skipper: a decoder of this table without columns, for callers that count often; None:
+                create one.
 
         Raises:
-            BinlogDecodeError: the row images are not of the table; says file and position.
+            BinlogDecodeError: the row images do not match the table; the error has file and
+                position.
         """
         found: cython.longlong = 0
         if skipper is None:
@@ -297,7 +299,7 @@ class RowsOfEvent:
 
     @property
     def undecoded_images(self) -> bytes | None:
-        """The row images of an event that was not decoded; None where it was."""
+        """The row images of an event that is not decoded; None for a decoded one."""
         if self._data is None:
             return None
         images: bytes = self._data[self._images_start : self._images_end]
@@ -311,14 +313,14 @@ class RowsOfEvent:
         columns_after: bytes | None,
         images: bytes,
     ) -> RowsOfEvent:
-        """The same rows of an event that was not decoded with other images, which is not decoded either.
+        """Return the rows of an undecoded event with other images; the event stays undecoded.
 
         Args:
-            shape: of the images: of 250 columns at most.
-            decoder: of them.
+            shape: of the images, with at most 250 columns.
+            decoder: of the images.
             columns_before: see :attr:`column_bitmaps`.
             columns_after: likewise.
-            images: of as many rows as before.
+            images: the images of as many rows as before.
         """
         data: bytes = self._data
         bitmaps: cython.Py_ssize_t = len(self._columns_before)
@@ -364,7 +366,7 @@ class RowsOfEvent:
         )
 
     def __replace__(self, **changes: Any) -> RowsOfEvent:
-        """The same with some attributes changed, as :func:`copy.replace` of Python 3.13 makes it."""
+        """Return a copy with some attributes changed, for :func:`copy.replace` of Python 3.13."""
         return RowsOfEvent(
             **{**dict(zip(RowsOfEvent.__match_args__, self._fields(), strict=True)), **changes}
         )
@@ -390,14 +392,14 @@ class RowsOfEvent:
 
 
 def passing_changes(rows: RowsOfEvent, screen: RowScreen | None) -> Iterator[Change]:
-    """The changes of an event that a screen lets pass; the others are not decoded.
+    """Return the changes of an event that a screen lets pass; the others are not decoded.
 
     Args:
         rows: of the event.
         screen: of its decoder; None: all pass.
 
     Raises:
-        BinlogDecodeError: as of the rows themselves.
+        BinlogDecodeError: as for the rows themselves.
     """
     found: Iterator[Change] = rows._changes(screen)
     return found
@@ -408,16 +410,16 @@ def changes_of_transaction(
     before: Position | ChangeTransaction | None,
     transaction: ChangeTransaction,
 ) -> Iterator[Change]:
-    """Return the changes of an event, which know their transaction.
+    """Return the changes of an event, linked to their transaction.
 
     Args:
         rows: of the event.
-        before: the resume point before the transaction, or what has it as its ``position``; None: the start of
-            ``transaction`` is all that is known.
-        transaction: that the event is of, without its rows.
+        before: the resume point before the transaction, or an object with that ``position``; None:
+            only the start of ``transaction`` is known.
+        transaction: the event's transaction, without its rows.
 
     Raises:
-        BinlogDecodeError: as of the rows themselves.
+        BinlogDecodeError: as for the rows themselves.
     """
     changes: ChangeIterator = rows._changes(None)
     changes._origin._before = before
@@ -437,12 +439,12 @@ def undecoded_rows(
     shape: TableShape,
     format: BinlogFormat,
 ) -> RowsOfEvent:
-    """The rows of an event that is not decoded; the caller says its place.
+    """Return the rows of an undecoded event; the caller sets the event's place.
 
     Args:
         data: the event.
         images_start: offset of its row images.
-        images_end: offset behind them.
+        images_end: offset after them.
         kind: 0 insert, 1 update, 2 delete.
         columns_before: see :meth:`~replica_client.rows.image.RowImageDecoder.decode_rows`.
         columns_after: see there.
@@ -470,12 +472,12 @@ def undecoded_rows(
 @cython.freelist(8)
 @cython.cclass
 class ChangeIterator:
-    """The changes of a rows event, decoded one by one.
+    """An iterator that decodes the changes of a rows event one by one.
 
     Args:
-        origin: what they have in common.
+        origin: the common attributes of the changes.
         decoder: of its row images.
-        first_row: rows before this index are passed over.
+        first_row: rows before this index are skipped.
         type_code: of the event.
     """
 
@@ -507,12 +509,12 @@ class ChangeIterator:
         columns_before: bytes,
         columns_after: bytes | None,
     ) -> object:
-        """Have the row images before us.
+        """Set the row images to decode.
 
         Args:
             data: holds them.
             start: offset of the first one.
-            end: offset behind the last one.
+            end: offset after the last one.
             columns_before: see :meth:`~.image.RowImageDecoder.decode_rows`.
             columns_after: see there.
 
@@ -525,7 +527,7 @@ class ChangeIterator:
         if columns_after is not None and not self._is_insert:
             self._after = self._decoder._plan(columns_after)
         if self._is_partial:
-            # Differences of documents are not found by their lengths alone.
+            # A screen cannot find the values of partial images, which have more than lengths.
             self._screen = None
         screen: RowScreen | None = self._screen
         if screen is not None:
@@ -559,7 +561,7 @@ class ChangeIterator:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _pass_over(self) -> cython.bint:
-        """Pass over the rows that the screen keeps back; whether no other one is left."""
+        """Skip the rows that the screen rejects; return whether no row is left."""
         screen: RowScreen | None = self._screen
         if screen is None:
             return False
@@ -568,7 +570,7 @@ class ChangeIterator:
 
     @cython.cfunc
     def _take(self) -> Change | None:
-        """The next row; None for one that was delivered before."""
+        """Return the change of the next row; None for one that was delivered before."""
         decoder: RowImageDecoder = self._decoder
         cursor: Cursor = self._cursor
         before: Any = None

@@ -32,18 +32,18 @@ _QUOTED = frozenset('",\r\n')
 
 
 class CsvLines:
-    """Makes the lines, the heading first."""
+    """A writer of CSV lines, the heading first."""
 
     def __init__(self) -> None:
         self._table: tuple[str, str] | None = None
         self._columns: tuple[str, ...] = ()
 
     def lines(self, change: Change, commit_version: str, commit_timestamp_us: int) -> Iterator[str]:
-        """The lines of a change, without line ends.
+        """Yield the lines of a change, without line ends.
 
         Raises:
-            ConfigError: it is of another table, or the table has other columns than before.
-            ColumnDecodeError: the bytes of a JSON document are none.
+            ConfigError: the change is of another table, or the table's columns changed.
+            ColumnDecodeError: the bytes of a JSON document are malformed.
         """
         row = change.after if change.before is None else change.before
         if row is None:
@@ -89,13 +89,13 @@ def _value(value: Any) -> str:
     if value is None or value is ABSENT:
         return ""
     text = value_to_json(value)
-    # A JSON document that is a string stays JSON: so it is told from others.
+    # A JSON document that is a string keeps its quotes, to differ from a number or a literal.
     is_text = text[0] == '"' and not isinstance(value, JsonDocument)
     return csv_cell(json.loads(text) if is_text else text)
 
 
 def csv_cell(text: str | None) -> str:
-    """A text as CSV: NULL is nothing, empty text has quotes."""
+    """Return a text as a CSV cell: nothing for NULL, quotes for the empty text."""
     if text is None:
         return ""
     if text and _QUOTED.isdisjoint(text):

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Which columns the images of an event have, and how their values are passed over.
+"""The columns in the images of an event, and the sizes to skip their values.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -21,20 +21,20 @@ else:
     from replica_client.rows.image import Plan
     from replica_client.rows.sink_ops import NO_STEP, OP_UNKNOWN
 
-# Values whose places are found before they are written.
+# Values that are located before they are written.
 _MAX_OFFSETS = cython.declare(cython.Py_ssize_t, 16384)
 
 
 @cython.final
 @cython.cclass
 class Layout:
-    """The columns in the images of an event, and where their values go.
+    """The columns in the images of an event, and the sinks of their values.
 
     Attributes:
         null_size: bytes of the null bits.
-        null_mask: which of the last eight of them, or of all, are of columns: some servers set those
-            behind.
-        steps: by column how many bytes a value has; negative: how many bytes its length has.
+        null_mask: the bits that belong to columns, of the last eight bytes at most: some servers set the
+            bits after them.
+        steps: by column the size of a value; negative: the size of its length prefix.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Layout:
         self.count = len(sinks)
         bits: int = self.count if self.null_size <= 8 else 64 - (-self.count & 7)
         self.null_mask = (1 << bits) - 1
-        # How many images are looked at together: whole changes, be it one.
+        # Number of images that are located together, at least those of one change.
         self.images = max(_MAX_OFFSETS // max(self.count, 1), 2)
         self._steps = bytearray(8 * max(self.count, 1))
         self.steps: Any = longs(self._steps)

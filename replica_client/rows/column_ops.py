@@ -1,4 +1,4 @@
-"""How each column is read: from its shape to an operation of the row decoder."""
+"""The operation with which the row decoder reads each column, from the column's shape."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class ColumnOp(IntEnum):
     ENUM = 12
     SET = 13
     UTF8 = 14
-    """Text in UTF-8; ``convert`` takes it when it is not."""
+    """Text in UTF-8; ``convert`` decodes invalid bytes."""
     UTF8_CHAR = 15
-    """The same, and trailing spaces go."""
+    """As UTF8, without trailing spaces."""
     BYTES = 16
     BINARY = 17
-    """Bytes, filled with zero bytes to ``length``."""
+    """Bytes, padded with zero bytes to ``length``."""
     CONVERT = 18
-    """``convert`` makes the value of the bytes."""
+    """``convert`` decodes the bytes."""
     NULL = 19
     JSON = 20
-    """A document, whose bytes are kept."""
+    """A document, kept as bytes."""
 
 
 @dataclass(slots=True)
 class ColumnReader:
-    """How a column is read.
+    """The operation and parameters to read a column.
 
     Attributes:
         op: the operation.
@@ -75,10 +75,10 @@ class ColumnReader:
         prefix: bytes of the length before a value of variable size; 0 for fixed sizes.
         precision: of a DECIMAL.
         digits: scale of a DECIMAL, fraction digits of temporal types.
-        length: bytes that a BINARY is filled to.
+        length: bytes to which a BINARY is padded.
         convert: function from bytes to the value; for UNKNOWN the reason.
         enumeration: all values of an ENUM.
-        labels: of a SET.
+        labels: the labels of a SET.
         is_json: whether a partial update can hold differences of it.
         is_temporal: whether values have ``to_python()``.
     """
@@ -152,7 +152,7 @@ _ENUM_SIZES = (1, 2)
 _SET_SIZES = (1, 2, 3, 4, 8)
 
 
-# By what they are made of, which is kept with them, so that nothing else can have its id.
+# Keys are ids of the columns and options, which the entry keeps alive.
 _KNOWN: SizedCache[
     tuple[int, int], tuple[Sequence[ColumnShape], DecodeOptions, tuple[ColumnReader, ...]]
 ] = SizedCache(256)
@@ -162,7 +162,7 @@ _COLUMN_SIZE: Final = 256
 def column_readers(
     columns: tuple[ColumnShape, ...], options: DecodeOptions
 ) -> tuple[ColumnReader, ...]:
-    """How each column is read; tables that look alike share their columns, and these."""
+    """Return the reader of each column; tables with equal columns share them."""
     key = (id(columns), id(options))
     known = _KNOWN.get(key)
     if known is None:
@@ -173,7 +173,7 @@ def column_readers(
 
 
 def column_op(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
-    """How a column is read. A column that cannot be read gets UNKNOWN, with the reason."""
+    """Return the reader of a column: UNKNOWN with the reason if it cannot be read."""
     try:
         return _reader(column, options)
     except (ValueError, UnknownCollationError) as error:
@@ -294,7 +294,7 @@ def _old_temporal(column: ColumnShape) -> ColumnReader:
 
 
 def _length_size(size: int) -> int:
-    """Bytes of the length before a BLOB's value."""
+    """Return the size of the length prefix of a BLOB, if it is valid."""
     if not 1 <= size <= 4:
         raise ValueError(f"a length of {size} bytes")
     return size

@@ -70,7 +70,7 @@ else:
         OP_UNKNOWN,
     )
 
-# Which operations write to which storage themselves.
+# Operations that write directly to each storage; others go through a Python object.
 _NATIVE = {
     FIXED: frozenset(
         (
@@ -92,7 +92,7 @@ _NATIVE = {
     OBJECTS: frozenset(),
 }
 _MAX_DATA = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
-# Beyond that a batch is one of few very long values, and the next one is not like it.
+# A larger batch has few very long values, and the next one will differ.
 _MOST_EXPECTED = cython.declare(cython.Py_ssize_t, 96 << 20)
 _MAX_ENTRIES = 4096
 _COPIES = {1: OP_COPY_1, 2: OP_COPY_2, 4: OP_COPY_4, 8: OP_COPY_8}
@@ -102,7 +102,7 @@ _VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 @cython.cfunc
 def _cut(buffer: Any, size: int) -> Any:
-    """A buffer of a size; memory that is mostly used is not given back, as that costs more than it is worth."""
+    """Shrink a buffer to a size; keep memory that is mostly used, as returning it costs more."""
     room = buffer.size
     if room - size > room >> 3:
         buffer.resize(size)
@@ -122,7 +122,7 @@ class ColumnSink:
         code: ``f`` or ``d`` for numbers that are floating.
         convert: turns a Python value that is neither None nor absent into the number, text, bytes
             or object to store; None for a value that the column cannot hold.
-        allocate: gives a buffer of so many bytes that can be resized.
+        allocate: returns a resizable buffer of a size in bytes.
 
     Attributes:
         entries: DICTIONARY: the texts, by number.
@@ -169,7 +169,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _read_of(self, column: Column) -> cython.int:
-        """Know which column's values come."""
+        """Set the column whose values come, and the operation to read them."""
         self.column = column
         self.size = column.size
         self.prefix = column.prefix
@@ -187,7 +187,7 @@ class ColumnSink:
         return 0
 
     def _reset(self, room: int) -> None:
-        """Have no buffers; remember how many bytes of data there were."""
+        """Drop the buffers; remember the size of the data."""
         self.capacity = self.used = self.nulls = 0
         self._values_buffer = self._bits_buffer = self._offsets_buffer = self._data_buffer = None
         self.room = room
@@ -202,7 +202,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _reserve(self, rows: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many rows."""
+        """Make room for a number of rows."""
         if self.storage == OBJECTS:
             return 0
         old: cython.Py_ssize_t = (self.capacity + 7) >> 3
@@ -239,7 +239,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes of data."""
+        """Make room for more bytes of data."""
         wanted: cython.Py_ssize_t = self.used + size
         if wanted > _MAX_DATA:
             raise LimitExceededError(f"column {self.name}: more than 2 GiB in one batch")
@@ -291,7 +291,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_object(self, row: cython.Py_ssize_t, value: Any) -> cython.bint:
-        """Write a value of the object path; False, and null, for one that the column cannot hold."""
+        """Write a Python value; write null and return False if the column cannot hold it."""
         if value is None or value is ABSENT:
             self._put_null(row)
             return True
@@ -316,7 +316,7 @@ class ColumnSink:
         return True
 
     def _put_decimal(self, row: int, number: int) -> None:
-        """Write a decimal, of which the number without its point is given."""
+        """Write a decimal, given as an integer without its point."""
         data = number.to_bytes(self.width, "little", signed=True)
         view = memoryview(self._values_buffer).cast("B")
         view[row * self.width : (row + 1) * self.width] = data
@@ -324,7 +324,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _entry(self, number: Any, text: Any) -> cython.int:
-        """The number of an entry, new or not; ``number`` is the one that the image has for it."""
+        """Return the index of an entry, added if new; ``number`` is its number in the image."""
         found = self._numbers.get(text)
         if found is None:
             text.encode()
@@ -340,7 +340,7 @@ class ColumnSink:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _abandon(self, row: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
-        """Forget what was written for ``count`` rows from ``row`` on."""
+        """Discard what was written for ``count`` rows from ``row`` on."""
         if self.storage == OBJECTS:
             del self.objects[row:]
             return 0
@@ -356,12 +356,12 @@ class ColumnSink:
         return 0
 
     def take(self, rows: int) -> tuple[int, list[Any]]:
-        """How many of the rows are null, and the buffers, which the sink then has no more.
+        """Return the number of nulls and the buffers, and detach the buffers from the sink.
 
-        Validity (None where nothing is null), then values, or offsets and data.
+        The buffers are validity (None without nulls), then values, or offsets and data.
         """
         nulls, used = self.nulls, self.used
-        # Bits that nobody needs are those of the next batch.
+        # A validity buffer without nulls is reused by the next batch.
         bits = None if nulls else self._bits_buffer
         buffers = [_cut(self._bits_buffer, (rows + 7) >> 3) if nulls else None]
         if self.storage == BYTES:
@@ -377,15 +377,15 @@ class ColumnSink:
 
     @property
     def data_size(self) -> int:
-        """How many bytes of data there are, and some more: what the next batch may need."""
+        """Bytes of data with a reserve, as an estimate for the next batch."""
         return int(self.used + (self.used >> 3)) if self.used <= _MOST_EXPECTED else 0
 
     def expect(self, room: int) -> None:
-        """Have so many bytes of data at first, when there are none yet."""
+        """Set the first size of the data buffer, before there is one."""
         self.room = max(self.room, room)
 
     def forget(self) -> None:
-        """Forget values, and entries where they are many."""
+        """Drop the values, and the entries if they are many."""
         self.objects = []
         if len(self.entries) > _MAX_ENTRIES:
             self._forget_entries()

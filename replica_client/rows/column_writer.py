@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Values from row images into the buffers of columns, a column at a time.
+"""Writing of values from row images into the buffers of columns, a column at a time.
 
 This module is compiled where that is possible and runs as it stands everywhere else. It shares with
 :mod:`replica_client.rows.image` what makes a number of a value's bytes; values that are rare go through
@@ -111,19 +111,19 @@ else:
     )
 
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, -(1 << 62))
-# What is copied of a text that is shorter, where so much is there.
+# A shorter text is copied in a block of this size, if the image has so many bytes.
 _TEXT_ROOM = cython.declare(cython.Py_ssize_t, 32)
 _SPACE = cython.declare(cython.int, 0x20)
 
 
 def lossless_text(value: Any) -> str:
-    """The text of a value that its column cannot hold."""
+    """Return the text of a value that its column cannot hold."""
     return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 @cython.cclass
 class ColumnWriter:
-    """Writes the values whose places in row images are known.
+    """A writer of values whose places in row images are known.
 
     Args:
         decoder: of the row images.
@@ -140,7 +140,7 @@ class ColumnWriter:
         self._data: Any = b""
         self._end = 0
         self._has_absent = False
-        # The value that is being made, for what it may raise.
+        # The value being decoded, to locate an error.
         self._in_value = False
         self._value_offset = 0
         if not cython.compiled:
@@ -149,7 +149,7 @@ class ColumnWriter:
         self._json: JsonTextWriter = JsonTextWriter()
 
     def _forget_texts(self, row: int) -> None:
-        """Forget the lossless texts of a row and of those behind it."""
+        """Drop the lossless texts from a row on."""
         self.lossless = [entry for entry in self.lossless if entry[0] < row]
 
     @cython.final
@@ -158,7 +158,7 @@ class ColumnWriter:
     @cython.inline
     @cython.exceptval(check=False)
     def _value_at(self, sink: ColumnSink, offset: cython.Py_ssize_t) -> cython.void:
-        """What is raised from now on is a fault of this value."""
+        """Set the value to which errors raised from now on belong."""
         self._in_value = True
         self._value_sink = cython.cast(cython.p_void, sink)
         self._value_offset = offset
@@ -170,7 +170,7 @@ class ColumnWriter:
     def _put_images(
         self, layout: Layout, count: cython.Py_ssize_t, row: cython.Py_ssize_t
     ) -> cython.int:
-        """Write the images that were measured into the rows from ``row`` on."""
+        """Write the measured images into the rows from ``row`` on."""
         slots: cython.pp_void = layout.slots
         stride: cython.Py_ssize_t = layout.count
         slot: cython.p_void
@@ -189,7 +189,7 @@ class ColumnWriter:
     def _put_missing(
         self, layout: Layout, count: cython.Py_ssize_t, row: cython.Py_ssize_t
     ) -> cython.int:
-        """Columns that the images left out are null."""
+        """Write null for columns that the images left out."""
         sink: ColumnSink
         i: cython.Py_ssize_t
         for sink in layout.missing:
@@ -214,9 +214,9 @@ class ColumnWriter:
 
         Args:
             sink: takes them.
-            first: where the first one's place is found.
-            stride: how far from one place to the next.
-            count: how many there are.
+            first: index of the first value's offset.
+            stride: distance between two offsets.
+            count: number of values.
             row: of the first one.
         """
         op: cython.int = sink.op
@@ -250,7 +250,7 @@ class ColumnWriter:
         row: cython.Py_ssize_t,
         size: cython.int,
     ) -> cython.int:
-        """Write numbers of ``size`` bytes as they stand in the images."""
+        """Write numbers of ``size`` bytes unchanged."""
         data: cython.p_const_uchar = self._data
         value_offsets: cython.p_longlong = self._value_offsets
         values: cython.p_uchar = sink.values
@@ -283,7 +283,7 @@ class ColumnWriter:
         count: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write texts in UTF-8, those of CHAR without the spaces at their end."""
+        """Write texts in UTF-8, those of CHAR without trailing spaces."""
         data: cython.p_const_uchar = self._data
         value_offsets: cython.p_longlong = self._value_offsets
         prefix: cython.int = sink.prefix
@@ -305,7 +305,7 @@ class ColumnWriter:
             at = value_offsets[first]
             first += stride
             if has_absent:
-                # One that is not there has no bytes.
+                # The length of a null value is read as 0.
                 nulls += clear_bit(bits, i, at)
                 length = cython.cast(cython.Py_ssize_t, load_le_there(data, at, prefix))
             elif prefix == 1:
@@ -360,7 +360,7 @@ class ColumnWriter:
         count: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write the numbers that ENUMs and SETs have among the column's texts."""
+        """Write the indexes of ENUM and SET values among the column's texts."""
         data: cython.p_const_uchar = self._data
         value_offsets: cython.p_longlong = self._value_offsets
         size: cython.int = cython.cast(cython.int, sink.size)
@@ -402,7 +402,7 @@ class ColumnWriter:
         count: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write values that take more than copying."""
+        """Write values that need more than copying."""
         data: cython.p_const_uchar = self._data
         value_offsets: cython.p_longlong = self._value_offsets
         op: cython.int = sink.op
@@ -457,7 +457,7 @@ class ColumnWriter:
         offset: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a decimal of the image."""
+        """Write a decimal from the image."""
         count: cython.int = sink.width >> 2
         if cython.compiled:
             decimal_words(
@@ -488,7 +488,7 @@ class ColumnWriter:
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a number, date or time that is kept in another form than the image's."""
+        """Write a number, date or time whose stored form differs from the image's."""
         op: cython.int = sink.op
         digits: cython.int = sink.digits
         size: cython.int = cython.cast(cython.int, sink.size)
@@ -504,7 +504,7 @@ class ColumnWriter:
         elif op == OP_SIGNED:
             number = load_signed(data, offset, size)
         else:
-            # The year, from 1901 on.
+            # YEAR is stored as the difference to 1900; 0 is the zero year.
             number = data[offset] + 1900 if data[offset] else 0
         if number == _NOT_IN_CALENDAR:
             with cython.gil:
@@ -523,7 +523,7 @@ class ColumnWriter:
         length: cython.Py_ssize_t,
         bits: cython.ulonglong,
     ) -> cython.int:
-        """The number of an ENUM's or SET's text among the entries, where the lookup has none."""
+        """Return the entry index of an ENUM or SET value that the lookup lacks."""
         entry: cython.int = sink._numbers.get(bits, -1)
         if entry < 0:
             value = self._value(sink.column, data, offset, length)
@@ -541,7 +541,7 @@ class ColumnWriter:
         length: cython.Py_ssize_t,
         row: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a value by way of its object."""
+        """Write a value by way of its Python object."""
         column: Column = sink.column
         self._value_at(sink, offset)
         value = self._value(column, data, offset, length)
@@ -560,7 +560,7 @@ class ColumnWriter:
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> object:
-        """A value as an object."""
+        """Return a value as a Python object."""
         if not cython.compiled:
             data, offset = bytes(data[offset : offset + length]), 0
         return self._decoder._value(column, data, offset, length)

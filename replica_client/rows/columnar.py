@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Row images into the buffers of Arrow columns, without an object per value.
+"""Reading of row images into the buffers of Arrow columns, without an object per value.
 
 This module is compiled where that is possible (Cython's pure Python mode; the C types are here and
-in ``columnar.pxd``) and runs as it stands everywhere else. It finds the values of row images as
+in ``columnar.pxd``) and runs as it stands everywhere else. It locates the values of row images as
 :mod:`replica_client.rows.image` does; :mod:`replica_client.rows.column_writer` writes them, and
-:mod:`replica_client.rows.batches` makes arrays of the buffers.
+:mod:`replica_client.rows.batches` builds arrays from the buffers.
 """
 
 # Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
@@ -42,22 +42,22 @@ _MAX_LAYOUTS = 1024
 @cython.final
 @cython.cclass
 class ColumnarRows(ColumnWriter):  # type: ignore[misc]
-    """Rows of one table and shape on their way into a batch.
+    """The rows of one batch under construction, of one table and shape.
 
     Args:
         decoder: of the row images.
         sinks: one for each value of its rows.
-        max_rows: rows that a batch has at most.
+        max_rows: maximum rows of a batch.
         max_size: bytes of row images after which a batch is full.
 
     Attributes:
         decoder: as given.
         sinks: as given.
-        rows: how many there are.
+        rows: number of rows.
         size: bytes of row images taken.
-        appended: changes that the last :meth:`take` gave.
+        appended: changes that the last :meth:`take` added.
         absent_before, absent_after: for the event: number in ``absent_lists``.
-        absent_lists: names of columns that images left out; the first is of those that left out
+        absent_lists: names of columns that images left out; the first is None, for images that left out
             none.
         lossless: row, column and text of values that their columns cannot hold.
     """
@@ -94,18 +94,18 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
 
     @property
     def sizes(self) -> tuple[int, list[int]]:
-        """How many rows there are, and the bytes of data of each sink, with room for a few more."""
+        """The number of rows, and each sink's bytes of data with a reserve."""
         return self.rows, [sink.data_size for sink in self.sinks]
 
     def expect(self, rows: int, data_sizes: list[int]) -> None:
-        """Have room for as much as :attr:`sizes` told of a batch like the first one to come."""
+        """Prepare room for a batch of the given :attr:`sizes`."""
         self._expected = rows
         for sink, size in zip(self.sinks, data_sizes, strict=True):
             sink.expect(size)
 
     @cython.cfunc
     def _layout(self, bitmap: bytes) -> Layout:
-        """The layout of a column bitmap, made once."""
+        """Return the layout of a column bitmap, created once."""
         found: Layout | None = self._layouts.get(bitmap)
         if found is not None:
             return found
@@ -133,7 +133,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
 
     @cython.cfunc
     def _sink_of(self, column: Column) -> ColumnSink:
-        """Where the values of a column go; nowhere, for one that is not taken."""
+        """Return the sink of a column; one that discards its values if the column is not taken."""
         sink: ColumnSink
         if column.target >= 0:
             sink = self.sinks[column.target]
@@ -151,7 +151,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     def begin(
         self, kind: str, columns_before: bytes, columns_after: bytes | None, rows: bytes
     ) -> None:
-        """Have the images of an event before us; arguments as of ``RowImageDecoder.decode_rows``.
+        """Set the images of an event to read; arguments as of ``RowImageDecoder.decode_rows``.
 
         Raises:
             ColumnDecodeError: a bitmap does not fit the table.
@@ -174,7 +174,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.int:
-        """The same with images from ``start`` to ``end`` of a memory that stays until they are read."""
+        """Set images from ``start`` to ``end`` of memory that stays valid until they are read."""
         self._source = b""
         self._offset = self._end = end
         self._before = self._layout(columns_before)
@@ -195,7 +195,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         start: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.int:
-        """Have images of these layouts before us."""
+        """Set images with these layouts to read."""
         self._data = data
         self._base = self._offset = start
         self._end = end
@@ -207,7 +207,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         return 0
 
     def skip(self, changes: int) -> None:
-        """Pass over changes, which are decoded all the same.
+        """Skip changes, decoding them all the same.
 
         Raises:
             ColumnDecodeError: bytes that are not values of their columns.
@@ -222,11 +222,11 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         self._offset = cursor.offset
 
     def take(self) -> bool:
-        """Take changes until the event has no more (True) or the batch is full (False).
+        """Add changes until the event has no more (True) or the batch is full (False).
 
         Raises:
-            ColumnDecodeError: bytes that are not values of their columns; the changes before are
-                in the batch, and :attr:`appended` tells how many.
+            ColumnDecodeError: bytes that are not values of their columns; the changes before are in
+                the batch, and :attr:`appended` is their number.
         """
         try:
             done = bool(self._take() == 1)
@@ -234,7 +234,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
             self._abandon()
             raise
         if done:
-            # A row of hundreds of megabytes is not kept until the next one comes.
+            # Do not keep a row of hundreds of megabytes until the next one comes.
             self._source = b""
             raw: cython.p_const_uchar = self._source
             self._data = raw
@@ -251,7 +251,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 return self._take_images(self._before, self._after)
             except (ValueError, OverflowError, LookupError, BinlogDecodeError) as error:
                 if self._together:
-                    # Which change it is, and what stands before it, is found one by one.
+                    # Read changes one by one to find the faulty one and keep those before it.
                     self._together = False
                     self._forget_written()
                     continue
@@ -265,7 +265,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _take_images(self, before: Layout, after: Layout | None) -> cython.int:
-        """As :meth:`_take`, of images with these layouts."""
+        """Add images with these layouts; return 1 at the event's end, 0 if the batch is full."""
         step: cython.int = 1 if after is None else 2
         start: cython.Py_ssize_t
         while self._offset < self._end:
@@ -291,10 +291,10 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _take_together(self, layout: Layout, step: cython.int) -> cython.bint:
-        """Take as many changes as there is room for, column by column.
+        """Add as many changes as there is room for, column by column.
 
         Returns:
-            whether some were taken; if not, the next one is not whole.
+            Whether some were added; if not, the next change is incomplete.
         """
         start: cython.Py_ssize_t = self._offset
         most: cython.Py_ssize_t = self._capacity
@@ -309,10 +309,10 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         if step == 2:
             changes >>= 1
             if count & 1:
-                # A change of which one image is here.
+                # The after image of the last change is missing: leave the change out.
                 count -= 1
                 end = self._last
-        # Where it goes on when one cannot be read.
+        # Reading resumes here if a value cannot be read.
         self._offset = start
         if not count:
             return False
@@ -330,9 +330,9 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     def _reserve(self) -> cython.int:
         capacity: cython.Py_ssize_t = 4 * self._capacity
         if capacity < _FIRST_CAPACITY:
-            # As many as the batch before had.
+            # As many rows as the previous batch had.
             capacity = max(self._expected, _FIRST_CAPACITY)
-        # One more than the last row needs, for what is written before a change is whole.
+        # Two more rows, for images that are written before their change is complete.
         if capacity > self._max_rows + 2:
             capacity = self._max_rows + 2
         sink: ColumnSink
@@ -344,7 +344,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _abandon(self) -> cython.int:
-        """Forget the change that could not be read."""
+        """Discard the change that could not be read, and the rest of the event."""
         self._forget_written()
         self._offset = self._end
         return 0
@@ -352,7 +352,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _forget_written(self) -> cython.int:
-        """Forget what was written for rows that are not there."""
+        """Discard what was written beyond the last complete row."""
         sink: ColumnSink
         for sink in self.sinks:
             sink._abandon(self.rows, self._written)
@@ -363,7 +363,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _have_offsets(self, count: cython.Py_ssize_t) -> cython.int:
-        """Have room for the places of so many values."""
+        """Allocate room for the offsets of ``count`` values."""
         self._offsets_room = count
         self._offsets_memory = bytearray(8 * count)
         self._value_offsets = longs(self._offsets_memory)
@@ -373,15 +373,16 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _measure(self, layout: Layout, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Find the places of the values of the next images, up to one that is not whole.
+        """Locate the values of the next images, up to an incomplete one.
 
         Returns:
-            how many images are whole, which are passed over; ``_last`` tells where the last begins.
+            The number of complete images, which are skipped; ``_last`` is where the last one
+            begins.
         """
         if most * layout.count > self._offsets_room:
             with cython.gil:
                 self._have_offsets(most * layout.count)
-        # Copies, as what is written to the places could be anything to a compiler.
+        # Local copies: to a compiler, writes through a pointer could change the attributes.
         data: cython.p_const_uchar = self._data
         value_offsets: cython.p_longlong = self._value_offsets
         steps: cython.p_longlong = layout.steps
@@ -405,7 +406,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
             offset += null_size
             if offset > end:
                 break
-            # Sizes that are common are named, as the others take a jump.
+            # Common sizes are handled inline, as the others cost a call.
             if null_size == 1:
                 absent_bits = data[nulls]
             elif null_size <= 8:
@@ -436,8 +437,8 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
             else:
                 self._has_absent = True
                 for i in range(count):
-                    # Which values are not there cannot be foreseen, so that nothing branches upon
-                    # it: the place of such a one is -1, all bits, and it takes no room.
+                    # Nulls are unpredictable, so the code does not branch on them: the offset of a
+                    # null is -1 (all bits), and its size is masked to 0.
                     absent = -cython.cast(cython.longlong, data[nulls + (i >> 3)] >> (i & 7) & 1)
                     value_offsets[at + i] = offset | absent
                     step = steps[i]
@@ -469,7 +470,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
-        """One row image into the row ``row``."""
+        """Read one row image into the row ``row``."""
         if self._measure(layout, 1):
             return self._put_images(layout, 1, row)
         with cython.gil:
@@ -478,7 +479,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _cut_image(self, layout: Layout, row: cython.Py_ssize_t) -> cython.int:
-        """One that is cut off: what stands before that is written, and it is refused."""
+        """Write the values before the cut of an incomplete image, then raise the error."""
         data: cython.p_const_uchar = self._data
         nulls: cython.Py_ssize_t = self._offset
         offset: cython.Py_ssize_t = nulls + layout.null_size
@@ -490,7 +491,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
             raise ColumnDecodeError(
                 f"{self.decoder._table()}: null bits are cut off at offset {nulls - self._base}"
             )
-        # What stands before the value that is cut off may have a fault, too.
+        # An earlier value may be faulty, and its error comes first.
         for i in range(layout.count):
             sink = layout.sinks[i]
             if not data[nulls + (i >> 3)] >> (i & 7) & 1:
@@ -511,7 +512,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         raise self.decoder._cut_off(column, offset - self._base)
 
     def append_values(self, before: Any, after: Any) -> bool:
-        """Append a change by its values; one of the two may be None. False when there is no room.
+        """Append a change by its values; one of them may be None. Return False without room.
 
         Args:
             before: the values of the before image, in the order of the sinks.
@@ -541,7 +542,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         return True
 
     def absent_of(self, values: Any) -> int:
-        """The number of the list of columns that a row of values leaves out."""
+        """Return the index in :attr:`absent_lists` of the columns that a row of values lacks."""
         names = [
             sink.name for sink, value in zip(self.sinks, values, strict=True) if value is ABSENT
         ]

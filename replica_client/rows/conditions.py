@@ -1,4 +1,4 @@
-"""Whether a row change meets a condition of :mod:`replica_client.rows.where`.
+"""Evaluation of conditions of :mod:`replica_client.rows.where` on row changes.
 
 A change is taken when its row after it meets the condition, or its row before it does. As in SQL a test of
 NULL is neither true nor false, and what is not true takes nothing.
@@ -75,7 +75,7 @@ _TIME: Final = re.compile(r"(-?)(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?", 
 
 
 def is_equal(column: str, value: Any, literal: Value) -> bool:
-    """Whether a value of a column is what a literal says; NULL never is.
+    """Return whether a column's value equals a literal; NULL never does.
 
     Raises:
         ConfigError: the literal is of another kind than the column.
@@ -84,10 +84,10 @@ def is_equal(column: str, value: Any, literal: Value) -> bool:
 
 
 class ConditionColumns:
-    """The columns of conditions that no table had which was read so far: mistyped, if none has them at the end.
+    """Columns of conditions that no table read so far has: misspelt, if that stays so to the end.
 
     Args:
-        columns: names that are asked for.
+        columns: names in the conditions.
     """
 
     def __init__(self, columns: Iterable[str]) -> None:
@@ -96,20 +96,20 @@ class ConditionColumns:
         self._names: set[str] = set()
 
     def saw(self, shape: TableShape) -> None:
-        """Note the columns of a table that was read."""
+        """Record the columns of a table that was read."""
         if self._missing:
             self._missing.difference_update(shape.column_names)
             self._names.update(shape.column_names)
 
     def lacks(self, shape: TableShape) -> bool:
-        """Whether a table whose columns have names lacks one that is asked for."""
+        """Return whether a table with known column names lacks a column of the conditions."""
         return shape.names_resolved and not self._asked.issubset(shape.column_names)
 
     def check(self) -> None:
         """Refuse a column that none of the tables had.
 
         Raises:
-            ConfigError: naming it, and the nearest name.
+            ConfigError: the message has the column and the nearest name.
         """
         if self._names:
             for name in sorted(self._missing):
@@ -124,21 +124,23 @@ class _Undecided:
         self.column = column
 
 
-# True, False, None for SQL's unknown, or not decided.
+# True, False, None for SQL's unknown, or undecided.
 _Outcome = bool | None | _Undecided
 
 
 def matches(condition: Condition, change: Change) -> bool:
-    """Whether a change meets a condition.
+    """Return whether a change meets a condition.
 
-    A column that the row's table does not have (yet, or any more) is met by nothing; see :class:`ConditionColumns`.
+    A test of a column that the row's table does not have (yet, or any more) is not met; see
+    :class:`ConditionColumns`.
 
     Raises:
-        ConfigError: the names of its table's columns are not known, or the literal is of another kind than the column.
-        DataLossError: its row images do not tell: they left out a column that decides.
+        ConfigError: the table's column names are unknown, or the literal is of another kind than
+            the column.
+        DataLossError: the row images left out a column that decides.
     """
     undecided: _Undecided | None = None
-    # A change that was made without a table has no shape.
+    # A change built without a table has no shape.
     resolved = change.shape is not None and change.shape.names_resolved
     try:
         for row in (change.after, change.before):
@@ -161,7 +163,9 @@ def matches(condition: Condition, change: Change) -> bool:
 
 
 def row_matches(condition: Condition, row: Row, database: str, table: str) -> bool:
-    """Whether one row meets a condition; a column that it does not have is met by nothing, and logged once.
+    """Return whether one row meets a condition.
+
+    A test of a column that the row does not have is not met, and that is logged once.
 
     Raises:
         ConfigError: the literal is of another kind than the column.
@@ -202,7 +206,7 @@ def _outcome(condition: Condition, row: Row, resolved: bool) -> _Outcome:
         value = row[condition.column]
     except KeyError:
         if resolved:
-            return None  # the row is of before the column, or of after it
+            return None  # the row is older than the column, or the column was dropped
         raise ConfigError(
             f"there is no column {condition.column!r}, only {', '.join(row.columns)};"
             " choose tables that have it"
@@ -211,7 +215,7 @@ def _outcome(condition: Condition, row: Row, resolved: bool) -> _Outcome:
 
 
 def value_outcome(test: Comparison | OneOf | IsNull, value: Any) -> bool | None:
-    """Whether a value of the column passes a test; None where SQL does not know.
+    """Return whether a column's value passes a test; None for SQL's unknown.
 
     Raises:
         ConfigError: a literal is of another kind than the column.
@@ -226,7 +230,7 @@ def value_outcome(test: Comparison | OneOf | IsNull, value: Any) -> bool | None:
 
 
 def _joined(parts: tuple[Condition, ...], row: Row, decisive: bool, resolved: bool) -> _Outcome:
-    """OR, which one true part decides, or AND, which a false one does."""
+    """Evaluate OR, which one true part decides, or AND, which a false one does."""
     found: _Outcome = not decisive
     for part in parts:
         outcome = _outcome(part, row, resolved)
@@ -245,7 +249,7 @@ def _compared(column: str, value: Any, sign: str, literal: Value) -> bool:
 
 
 def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any]:
-    """The value and the literal as what compares."""
+    """Convert the value and the literal to a comparable pair."""
     if isinstance(value, JsonDocument | RawJson):
         if sign in _EQUALITY:
             return _json(value, literal)
@@ -281,7 +285,7 @@ def _alike(column: str, value: Any, sign: str, literal: Value) -> tuple[Any, Any
 
 
 def _json(document: JsonDocument | RawJson, literal: Value) -> tuple[Any, Any]:
-    # Whatever is in an object or an array: no literal is one.
+    # No literal equals an object or an array.
     if isinstance(document, RawJson):
         if document.lstrip()[:1] in ("{", "["):
             return (), literal
@@ -290,7 +294,7 @@ def _json(document: JsonDocument | RawJson, literal: Value) -> tuple[Any, Any]:
         return (), literal
     else:
         value = document.value
-    # Python takes true for 1; JSON does not.
+    # In Python True equals 1; in JSON it does not.
     if isinstance(value, bool) is not isinstance(literal, bool):
         return (), literal
     return (
@@ -301,7 +305,7 @@ def _json(document: JsonDocument | RawJson, literal: Value) -> tuple[Any, Any]:
 
 
 def as_double(literal: int | Decimal) -> float:
-    """A number as a double; one that no double reaches is infinite."""
+    """Return a number as a double; infinite if it exceeds the range."""
     try:
         return float(literal)
     except OverflowError:
@@ -309,7 +313,7 @@ def as_double(literal: int | Decimal) -> float:
 
 
 def temporal_literal(column: str, value: Temporal, text: str) -> Temporal:
-    """What a text means for a column of temporal values.
+    """Parse a text as a value of a temporal column.
 
     Args:
         column: its name.
@@ -317,7 +321,7 @@ def temporal_literal(column: str, value: Temporal, text: str) -> Temporal:
         text: of the literal.
 
     Raises:
-        ConfigError: it is no such value.
+        ConfigError: the text is no such value.
     """
     pattern = _TIME if isinstance(value, Time) else _DATE
     match = pattern.fullmatch(text.strip())

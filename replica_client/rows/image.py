@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""Row images of rows events to tuples of Python values.
+"""Decoding of row images of rows events to tuples of Python values.
 
 This module is compiled where that is possible (Cython's pure Python mode; the C types are here and
 in ``image.pxd``) and runs as it stands everywhere else. What it does not do itself is done by the
@@ -59,7 +59,7 @@ else:
     from replica_client.rows.tuples import empty_row, filled, put_value
 
 RowPair = tuple[Any, Any]
-"""The before and the after image of a row; None for the one that the kind does not have."""
+"""The before and the after image of a row; None for an image that the kind does not have."""
 
 _UNKNOWN = cython.declare(cython.int, int(ColumnOp.UNKNOWN))
 _SIGNED = cython.declare(cython.int, int(ColumnOp.SIGNED))
@@ -91,12 +91,12 @@ _SPACE = cython.declare(cython.int, 0x20)
 
 
 def is_partial(body: Any) -> bool:
-    """Whether a rows event is a PARTIAL_UPDATE_ROWS event."""
+    """Return whether a rows event is a PARTIAL_UPDATE_ROWS event."""
     return type(body).__name__ == "PartialUpdateRowsEvent"
 
 
 def located(error: BinlogDecodeError, event: BinlogEvent) -> BinlogDecodeError:
-    """The error, saying at which event."""
+    """Return the error with the event's place added."""
     header = event.header
     return error.at(
         file=event.file or None,
@@ -109,7 +109,7 @@ def located(error: BinlogDecodeError, event: BinlogEvent) -> BinlogDecodeError:
 @cython.final
 @cython.cclass
 class Column:
-    """How to read one column; the fields of :class:`~.column_ops.ColumnReader` as C values."""
+    """The reader of one column: the fields of :class:`~.column_ops.ColumnReader` as C values."""
 
     def __init__(
         self, name: str, reader: ColumnReader, target: int, json_index: int, as_python: bool
@@ -128,7 +128,7 @@ class Column:
         self.enumeration = reader.enumeration
         self.labels = reader.labels
         self.sets: dict[int, SetValue] = {}
-        # What texts of rows know of it: its name as they have it, and ENUM and SET values by number.
+        # Caches of the text writers: the encoded name, and ENUM and SET values by number.
         self.key: bytes | None = None
         self.key_size = 0
         self.texts: dict[int, bytes] = {}
@@ -139,7 +139,7 @@ class Column:
 @cython.final
 @cython.cclass
 class Plan:
-    """The columns that are in the images of an event, by its column bitmap."""
+    """The columns in the images of an event, by its column bitmap."""
 
     def __init__(self, columns: list[Column], missing: tuple[int, ...]) -> None:
         self.columns = columns
@@ -150,12 +150,12 @@ class Plan:
 @cython.final
 @cython.cclass
 class Cursor:
-    """Where in the images of an event decoding stands.
+    """The position of decoding in the images of an event.
 
     Args:
         data: holds them.
         start: offset of the first one.
-        end: offset behind the last one.
+        end: offset after the last one.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Cursor:
 @cython.final
 @cython.cclass
 class RowImageDecoder:
-    """Decodes the row images of one table.
+    """A decoder of the row images of one table.
 
     A row is a :class:`~replica_client.rows.row.Row` with one value per wanted column: None for NULL,
     :data:`~replica_client.rows.absent.ABSENT` for a column that the image left out, else a value of
@@ -236,16 +236,16 @@ class RowImageDecoder:
         self.column_names = tuple(names)
         self._row_type: Any = row_class(self.column_names)
         self._width = len(names)
-        # What texts of its rows begin with.
+        # The beginnings of text lines of its rows, kept for their writer.
         self.lines: Any = None
 
     def column(self, at: int) -> Column:
-        """How the column of a number is read."""
+        """Return the reader of a column, by its index."""
         column: Column = self._columns[at]
         return column
 
     def _fields(self) -> tuple[Any, ...]:
-        # Without keys: row images are not encrypted, and keys are to stay where they are.
+        # Without keys: row images are not encrypted, and keys must not be copied.
         return self.shape, replace(self.options, keys={}), self.column_names, self._keep_diffs
 
     def __eq__(self, other: object) -> bool:
@@ -269,22 +269,22 @@ class RowImageDecoder:
         rows: bytes,
         partial: bool = False,
     ) -> list[RowPair]:
-        """All rows of an event.
+        """Decode all rows of an event.
 
         Args:
             kind: ``insert``, ``update`` or ``delete``.
             columns_before: bitmap of the columns in the before images; of an insert the only one.
-            columns_after: bitmap of the columns in the after images of an update; None where they
-                have the same.
+            columns_after: bitmap of the columns in the after images of an update; None if it is the
+                same.
             rows: the row images.
             partial: whether it is a PARTIAL_UPDATE_ROWS event.
 
         Returns:
-            pairs (before, after), one per row.
+            Pairs (before, after), one per row.
 
         Raises:
-            ColumnDecodeError: bytes that are not values of their columns; names table, column and
-                offset in ``rows``.
+            ColumnDecodeError: bytes that are not values of their columns; the error has table,
+                column and offset in ``rows``.
         """
         cursor: Cursor = Cursor(rows)
         before, after = self._plans_of(kind, columns_before, columns_after)
@@ -305,7 +305,7 @@ class RowImageDecoder:
         rows: bytes,
         partial: bool = False,
     ) -> Iterator[RowPair]:
-        """The rows of an event, decoded one by one when asked for; see :meth:`decode_rows`."""
+        """Yield the rows of an event, decoded on demand; see :meth:`decode_rows`."""
         cursor: Cursor = Cursor(rows)
         before, after = self._plans_of(kind, columns_before, columns_after)
         first: Plan | None = before
@@ -314,14 +314,15 @@ class RowImageDecoder:
             yield self._row(cursor, first, second, kind == "insert", partial)
 
     def iter_event(self, event: BinlogEvent) -> Iterator[RowPair]:
-        """The rows of a rows event, decoded one by one when asked for.
+        """Yield the rows of a rows event, decoded on demand.
 
         Args:
-            event: with a :class:`~replica_client.binlog.events.rows.RowsEvent` as its body; of this
-                table. MariaDB's compressed rows are decompressed.
+            event: an event of this table with a
+                :class:`~replica_client.binlog.events.rows.RowsEvent` as its body. MariaDB's
+                compressed rows are decompressed.
 
         Raises:
-            BinlogDecodeError: the event does not fit the table; says file and position.
+            BinlogDecodeError: the event does not fit the table; the error has file and position.
         """
         try:
             body = event.body
@@ -333,7 +334,7 @@ class RowImageDecoder:
             raise located(error, event) from error.__cause__
 
     def images_of(self, body: Any) -> bytes:
-        """The row images of a rows event, decompressed and in the form of current versions.
+        """Return the row images of a rows event, decompressed and in the current format.
 
         Raises:
             BinlogDecodeError: the event does not fit the table.
@@ -354,7 +355,7 @@ class RowImageDecoder:
     def _plans_of(
         self, kind: str, columns_before: bytes, columns_after: bytes | None
     ) -> tuple[Plan | None, Plan | None]:
-        """The plans of before and after images."""
+        """Return the plans of before and after images."""
         if kind == "insert":
             return None, self._plan(columns_before)
         if kind == "delete":
@@ -366,7 +367,7 @@ class RowImageDecoder:
 
     @cython.cfunc
     def _plan(self, bitmap: bytes) -> Plan:
-        """The plan of a column bitmap, made once. Bits beyond the last column mean nothing."""
+        """Return the cached plan of a column bitmap; bits beyond the last column are ignored."""
         found: Plan | None = self._plans.get(bitmap)
         if found is not None:
             return found
@@ -401,7 +402,7 @@ class RowImageDecoder:
         insert: cython.bint,
         partial: cython.bint,
     ) -> tuple[Any, Any]:
-        """The next row's images."""
+        """Decode the images of the next row."""
         old: Any = None
         partial_bits: bytes | None = None
         if not insert:
@@ -413,7 +414,7 @@ class RowImageDecoder:
         return (old, self._image(cursor, after, partial_bits, old))
 
     def _partial_bits(self, cursor: Cursor) -> bytes | None:
-        """Value options and partial bits before the after image of a partial update."""
+        """Read value options and partial bits before the after image of a partial update."""
         data, at, end = cursor.data, cursor.offset, cursor.end
         image_offset = at - cursor.start
         if at >= end or data[at] > _PARTIAL_JSON:
@@ -440,7 +441,7 @@ class RowImageDecoder:
         partial_bits: bytes | None,
         before: Any,
     ) -> object:
-        """One row image: null bits, then the values of the columns that are there."""
+        """Decode one row image: null bits, then the values of the columns in it."""
         data: cython.p_const_uchar = cursor.data
         end: cython.Py_ssize_t = cursor.end
         nulls: cython.Py_ssize_t = cursor.offset
@@ -505,7 +506,7 @@ class RowImageDecoder:
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> object:
-        """The value of ``length`` bytes at ``offset``, which are there."""
+        """Decode the value of ``length`` bytes at ``offset``, which must exist."""
         op: cython.int = column.op
         number: cython.ulonglong
         if op == _SIGNED:
@@ -559,7 +560,7 @@ class RowImageDecoder:
 
     @cython.cfunc
     def _set(self, column: Column, bits: Any) -> object:
-        """A SET value; few different ones occur, and they are kept."""
+        """Return a SET value from a cache, as few different ones occur."""
         found = column.sets.get(bits)
         if found is None:
             found = set_value(bits, column.labels)
@@ -576,7 +577,7 @@ class RowImageDecoder:
         partial_bits: bytes,
         before: Any,
     ) -> object:
-        """A JSON value of a partial update: whole, or differences to the before image."""
+        """Decode a JSON value of a partial update: whole, or differences to the before image."""
         value = data[offset : offset + length]
         index = column.json_index
         if not partial_bits[index >> 3] >> (index & 7) & 1:

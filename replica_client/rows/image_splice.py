@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Row images written anew: without some columns, with other values in some, with more columns before and behind.
+"""Rewriting of row images: dropped columns, replaced values, and added columns at both ends.
 
-What stays is copied as bytes and not decoded. This module is compiled where that is possible and runs as it
-stands everywhere else.
+Unchanged values are copied as bytes without decoding. This module is compiled where that is
+possible and runs as it stands everywhere else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_PLANS = 1024
 @cython.final
 @cython.cclass
 class SplicePlan:
-    """What becomes of the columns that are in images with one bitmap."""
+    """The treatment of the columns in images with one bitmap."""
 
     def __init__(
         self, columns: list[Any], sources: list[int], bitmap: bytes, new_count: int
@@ -49,13 +49,14 @@ class SplicePlan:
 @cython.final
 @cython.cclass
 class ImageSplicer:
-    """Writes the row images of one table anew.
+    """A rewriter of the row images of one table.
 
     Args:
         decoder: of the images.
-        sources: for each column of the table: :data:`KEEP`, :data:`DROP`, or the index of its new value.
-        first: values of columns that every new image has before the others, as bytes with their length.
-        last: of columns behind the others.
+        sources: for each column of the table: :data:`KEEP`, :data:`DROP`, or the index of its new
+            value.
+        first: values of columns added before the others, as bytes with their length.
+        last: values of columns added after the others, likewise.
     """
 
     def __init__(
@@ -75,29 +76,29 @@ class ImageSplicer:
         self._used = 0
 
     def bitmap(self, bitmap: bytes) -> bytes:
-        """Which columns the new images have, where the old ones have these."""
+        """Return the column bitmap of the new images, for a bitmap of the old ones."""
         new: bytes = self._plan(bitmap).bitmap
         return new
 
     def keeps_any(self, bitmap: bytes) -> bool:
-        """Whether a column of old images with a bitmap is in the new ones."""
+        """Return whether any column in old images with a bitmap is in the new images."""
         plan: SplicePlan = self._plan(bitmap)
         return bool(plan.keeps_any)
 
     def nulls(self, bitmap: bytes) -> bytes:
-        """A new image in which all is NULL, for a row that is not there."""
+        """Return a new image in which all columns are NULL."""
         plan: SplicePlan = self._plan(bitmap)
         return b"\xff" * int(plan.new_null_size)
 
     def images(
         self, data: bytes, before: bytes | None, after: bytes | None, values: list[Any]
     ) -> bytes:
-        """All images of an event anew, with the same new values in each row.
+        """Return all images of an event rewritten, with the same new values in each row.
 
         Args:
             data: the images.
-            before: which columns those before have; None where there are none.
-            after: likewise of those after.
+            before: column bitmap of before images; None if there are none.
+            after: column bitmap of after images; None if there are none.
             values: see :meth:`image`.
 
         Raises:
@@ -124,15 +125,15 @@ class ImageSplicer:
         values: list[Any],
         out: bytearray,
     ) -> int:
-        """Write the image that begins at ``offset``; returns where it ends.
+        """Rewrite the image that begins at ``offset``; return where it ends.
 
         Args:
-            data: holds it.
+            data: holds the image.
             offset: of its null bits.
-            bitmap: which columns it has.
-            values: the new ones: bytes with their length, or None for NULL. Those of columns that the image left
-                out are not looked at.
-            out: takes the new image.
+            bitmap: its column bitmap.
+            values: new values: bytes with their length, or None for NULL. Values of columns that
+                the image left out are not read.
+            out: receives the new image.
 
         Raises:
             ColumnDecodeError: the image is cut off, or a column cannot be read.
@@ -146,7 +147,7 @@ class ImageSplicer:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many bytes more."""
+        """Make room for more bytes."""
         lacking: cython.Py_ssize_t = self._used + size - len(self._out)
         if lacking > 0:
             self._out += bytes(max(lacking, len(self._out)))
@@ -183,7 +184,7 @@ class ImageSplicer:
         i: cython.Py_ssize_t
         length: cython.Py_ssize_t
         begun: cython.Py_ssize_t
-        # What is copied together.
+        # Start of adjacent values to copy together; -1: none.
         run: cython.Py_ssize_t = -1
         source: cython.Py_ssize_t
         is_null: cython.bint

@@ -1,13 +1,13 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Tests of columns by the bytes that row images have of them.
+"""Tests of columns on the bytes of row images.
 
-A test gives TRUE, FALSE or NULL where :mod:`replica_client.rows.conditions` gives that for the decoded row,
-and UNSURE where only the decoded row tells, be it an error. Numbers, texts and bytes are compared where they
-lie. Of other columns the value is decoded and asked for by the rules themselves, once for all rows that have
-the same bytes.
+A test returns TRUE, FALSE or NULL if :mod:`replica_client.rows.conditions` has that result for the
+decoded row, and UNSURE if only the decoded row decides, or the result is an error. Numbers, texts
+and bytes are compared in place. Values of other columns are decoded and tested by the rules
+themselves, once for all rows with the same bytes.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
-:mod:`replica_client.rows.screens` makes the tests of a condition.
+:mod:`replica_client.rows.screens` builds the tests of a condition.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ else:
 
 FALSE, TRUE, NULL, UNSURE = 0, 1, 2, 3
 SIGNED, UNSIGNED, BIG_ENDIAN, YEAR = 0, 1, 2, 3
-"""How an integer lies in an image."""
+"""Formats of an integer in an image."""
 EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL = 0, 1, 2, 3, 4
 BYTES, UTF8, ASCII = 0, 1, 2
-"""What strings are compared as they lie: all, those in UTF-8, or those in ASCII."""
+"""Strings that are compared in place: all, those valid in UTF-8, or those in ASCII."""
 BIAS = 1 << 63
-"""What is taken off unsigned numbers, so that they compare as signed ones."""
+"""Subtracted from unsigned numbers, so that they compare as signed ones."""
 
 _FALSE = cython.declare(cython.int, FALSE)
 _TRUE = cython.declare(cython.int, TRUE)
@@ -69,7 +69,7 @@ _ASCII = cython.declare(cython.int, ASCII)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 _BIAS = cython.declare(cython.ulonglong, BIAS)
 _SPACE = cython.declare(cython.int, 0x20)
-# Outcomes that are kept, and bytes of a value that has one.
+# Maximum number of cached outcomes, and maximum bytes of a value with one.
 _MAX_KEPT = cython.declare(cython.Py_ssize_t, 1 << 16)
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, 64)
 _FAULTS = (ReplicaClientError, ValueError, OverflowError, LookupError, TypeError, ArithmeticError)
@@ -94,7 +94,7 @@ def _is_ascii(
 
 @cython.cclass
 class ImageTest:
-    """A test of an image; of this class, what only the decoded row tells."""
+    """A test of an image; this base class leaves every decision to the decoded row."""
 
     def __init__(self) -> None:
         pass
@@ -102,14 +102,14 @@ class ImageTest:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _outcome(self, values: ImageValues) -> cython.int:
-        """The outcome for the image whose values these are."""
+        """Return the outcome for the image with these values."""
         return _UNSURE
 
 
 @cython.final
 @cython.cclass
 class JoinedTest(ImageTest):
-    """AND, or OR.
+    """AND or OR of tests.
 
     Args:
         parts: in order.
@@ -128,7 +128,7 @@ class JoinedTest(ImageTest):
         part: ImageTest
         for part in self._parts:
             outcome = part._outcome(values)
-            # Behind what is not sure nothing is looked at: it may be an error.
+            # Stop at an unsure part: it may be an error, which comes before later parts.
             if outcome == self._decisive or outcome == _UNSURE:
                 return outcome
             if outcome == _NULL:
@@ -139,7 +139,7 @@ class JoinedTest(ImageTest):
 @cython.final
 @cython.cclass
 class NotTest(ImageTest):
-    """NOT of a test."""
+    """The negation of a test."""
 
     def __init__(self, part: ImageTest) -> None:
         self._part = part
@@ -153,13 +153,13 @@ class NotTest(ImageTest):
 
 @cython.cclass
 class ValueTest(ImageTest):
-    """A test of one column, which the rules themselves are asked for.
+    """A test of one column, decided by the rules themselves.
 
     Args:
         slot: of the column.
         decoder: of the images.
-        column: which.
-        ask: gives True, False or None for a value.
+        column: the tested column.
+        ask: returns True, False or None for a value.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class ValueTest(ImageTest):
         return NULL if found is None else TRUE if found else FALSE
 
     def _of_bytes(self, raw: bytes) -> int:
-        """The outcome for a value that is not NULL."""
+        """Return the outcome for a value that is not NULL, from its bytes."""
         data: cython.p_const_uchar = raw
         try:
             value = self._decoder._value(self._column, data, 0, len(raw))
@@ -212,7 +212,7 @@ class ValueTest(ImageTest):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _of_value(self, values: ImageValues, at: cython.Py_ssize_t) -> cython.int:
-        """The outcome for a value that is there and not NULL."""
+        """Return the outcome for a value that is present and not NULL."""
         return self._by_value(values)
 
     @cython.cfunc
@@ -227,7 +227,7 @@ class ValueTest(ImageTest):
 @cython.final
 @cython.cclass
 class NullTest(ValueTest):
-    """IS NULL, of a column whose values are never None."""
+    """IS NULL, for a column whose values are never None."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -238,13 +238,13 @@ class NullTest(ValueTest):
 @cython.final
 @cython.cclass
 class NumberTest(ValueTest):
-    """Whether an integer is in one of some ranges.
+    """A test whether an integer is in one of several ranges.
 
     Args:
         slot, decoder, column, ask: as of :class:`ValueTest`.
-        form: how it lies there.
-        ranges: the first and the last number of each; less :data:`BIAS` where they are unsigned.
-        negated: whether it has to be in none.
+        form: format of the integer in the image.
+        ranges: the first and the last number of each; minus :data:`BIAS` if they are unsigned.
+        negated: whether it must be in none.
     """
 
     def __init__(
@@ -294,16 +294,16 @@ class NumberTest(ValueTest):
 @cython.final
 @cython.cclass
 class BytesTest(ValueTest):
-    """Whether bytes, or a text in UTF-8, compare with one of some literals.
+    """A test whether bytes, or a text in UTF-8, compare with one of several literals.
 
     Args:
         slot, decoder, column, ask: as of :class:`ValueTest`.
-        literals: as the column has them.
-        sign: how they are compared.
-        negated: whether none may.
-        checked: BYTES; UTF8 or ASCII: what else the rules are asked for, be it text of another kind or none.
-        trims: whether spaces at its end do not count.
-        length: bytes that it has, if it is not of any length; -1.
+        literals: encoded like the column's values.
+        sign: the comparison.
+        negated: whether none may match.
+        checked: BYTES: compare all values; UTF8 or ASCII: leave other bytes to the rules.
+        trims: whether trailing spaces are ignored.
+        length: fixed length of the values; -1 for any length. Other lengths are left to the rules.
     """
 
     def __init__(

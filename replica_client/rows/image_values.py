@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Where the values of some columns lie in a row image.
+"""Places of the values of some columns in a row image.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -16,7 +16,7 @@ else:
     from replica_client.codec.memory import longs
 
 NULL_OFFSET, ABSENT_OFFSET = -1, -2
-"""What stands for the offset of a value that is NULL, or that the image left out."""
+"""Offsets that mean: the value is NULL, or the image left it out."""
 
 
 @cython.final

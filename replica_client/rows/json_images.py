@@ -1,4 +1,4 @@
-"""The rows of a record batch as JSON, each change with its images before and after it."""
+"""The rows of a record batch as JSON, by change with its before and after images."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _MAX_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class JsonImages:
-    """The changes of a batch.
+    """The changes of a batch as JSON.
 
     Attributes:
         before: JSON object of each changed row before it, null for an insert.
-        after: and after it, null for a delete.
+        after: JSON object of each changed row after it, null for a delete.
         rows: the batch's first row of each change; None: each row is a change.
     """
 
@@ -53,10 +53,10 @@ class JsonImages:
 
 
 def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
-    """The changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder`.
+    """Return the changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder` as JSON.
 
-    The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except where parts of
-    a JSON document stand for it (``_lossless``).
+    The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except for
+    documents of which only parts are known (``_lossless``).
 
     Raises:
         OverflowError: more than 2 GiB of text.
@@ -80,7 +80,7 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
 
 
 def _kinds(types: pa.DictionaryArray) -> bytes:
-    """What each row is: the index of its change type."""
+    """Return the index of each row's change type, one byte per row."""
     indexes = types.indices.buffers()[1]
     return bytes(memoryview(indexes)[: 4 * len(types) : 4]) if len(types) else b""
 
@@ -127,7 +127,7 @@ def _json_column(column: ColumnShape, array: pa.Array) -> JsonColumn:
 
 
 def _entry(text: str, labelled: bool) -> bytes:
-    """A label; a number where labels are not known (an empty set is an empty text even then)."""
+    """Return a label as JSON; a bare number if labels are unknown (an empty set is always a text)."""
     return (value_to_json(text) if labelled or not text else text).encode()
 
 

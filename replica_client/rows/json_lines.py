@@ -1,9 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Row changes as JSON lines, written from row images: the lines of ``changes --json`` and of the sinks.
+"""Row changes as JSON lines, written from row images: for ``changes --json`` and sinks.
 
-They are those of :func:`~replica_client.rows.json_values.change_to_json`.
-
-This module is compiled where that is possible; see :mod:`replica_client.rows.row_lines`.
+The lines equal those of :func:`~replica_client.rows.json_values.change_to_json`. This module is
+compiled where that is possible; see :mod:`replica_client.rows.row_lines`.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _NO_NAMES: list[str] = []
 @cython.final
 @cython.cclass
 class JsonHead(TableHead):  # type: ignore[misc]
-    """What JSON lines of a table have in common: from the kind of change to the first image."""
+    """The common text of a table's JSON lines, from the kind of change to the first image."""
 
 
 @cython.final
 @cython.cclass
 class JsonLines(RowLines):  # type: ignore[misc]
-    """Writes rows events as JSON lines; :meth:`take` gives them."""
+    """A writer of rows events as JSON lines, which :meth:`take` returns."""
 
     def __init__(self) -> None:
         RowLines.__init__(self)
@@ -74,7 +73,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, rows: RowsOfEvent, head: TableHead) -> cython.int:
-        # The text is written where lines are, and kept for the rows that follow.
+        # Build the common text in the output buffer, then cut it out for the rows that follow.
         begun: cython.Py_ssize_t = self.used
         if self._file is not self._file_known:
             self._file_known = self._file
@@ -99,7 +98,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
 
     @cython.cfunc
     def _cut_from(self, begun: cython.Py_ssize_t) -> bytes:
-        """What was written from somewhere on, which is no part of the text any more."""
+        """Remove the text from an offset on, and return it."""
         found: bytes = bytes(self.out[begun : self.used])  # type: ignore[has-type]
         self.used = begun
         return found
@@ -156,7 +155,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
         nulls: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the image at ``nulls``; returns where it ends, 0 where it cannot be."""
+        """Write the image at ``nulls``; return where it ends, or 0 if it is malformed."""
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0

@@ -23,11 +23,11 @@ from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.rows.raw_json import RawJson
 
 _LONGEST = 2
-"""Bytes of the document: its type and the literal. No bytes at all are JSON null, too."""
+"""Bytes of the document: its type and the literal. An empty document is JSON null, too."""
 
 
 def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str) -> list[str]:
-    """The names of a row's columns that hold the document ``null``.
+    """Return the names of a row's columns that hold the document ``null``.
 
     Args:
         names: of the row's columns, in order.
@@ -35,9 +35,9 @@ def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str
         text: the row as JSON, spelt ``"name": value``.
 
     Raises:
-        ColumnDecodeError: the bytes of a document are none.
+        ColumnDecodeError: the bytes of a document are malformed.
     """
-    # Most rows have no null at all, and to look at each value takes longer than this.
+    # Most rows have no null, and this check is faster than one of each value.
     if row is None or ": null" not in text:
         return []
     return [
@@ -49,11 +49,11 @@ def json_null_columns(names: Sequence[str], row: Iterable[Any] | None, text: str
 
 
 def with_json_nulls(text: str, names: Sequence[str]) -> str:
-    """Add to the JSON object of a row which of its columns hold the document ``null``.
+    """Add to a row's JSON object the names of its columns that hold the document ``null``.
 
     Args:
         text: the object; no column of it has an empty name, which MySQL does not allow.
-        names: of these columns, in the table's order; empty: the text is returned as it is.
+        names: of these columns, in the table's order; if empty, the text is returned unchanged.
     """
     if not names:
         return text
@@ -61,11 +61,11 @@ def with_json_nulls(text: str, names: Sequence[str]) -> str:
 
 
 def json_null_member(before: Sequence[str], after: Sequence[str]) -> str:
-    """What follows ``after`` in the object of a change: a comma and the member, or nothing.
+    """Return the text after ``after`` in a change's object: a comma and the member, or nothing.
 
     Args:
-        before: names of the columns of the image before the change that hold the document ``null``.
-        after: and of the one after it.
+        before: names of the columns whose before image holds the document ``null``.
+        after: names of the columns whose after image does.
     """
     if not before and not after:
         return ""

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Rows of Arrow columns as JSON objects, without a Python object per value.
 
-The texts are those of :mod:`replica_client.rows.json_values`. Which column is written how is decided
-in :mod:`replica_client.rows.json_images`.
+The texts are those of :mod:`replica_client.rows.json_values`.
+:mod:`replica_client.rows.json_images` chooses how each column is written.
 
 This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands
 everywhere else.
@@ -35,12 +35,12 @@ else:
     )
 
 SIGNED, UNSIGNED, FLOAT, DOUBLE, DECIMAL, DATE, DATETIME, TIME, TEXT, BINARY, RAW, ENTRY = range(12)
-"""How a column is written: integers of a width; floats; decimals of up to 18 digits; days, and
-microseconds with so many fraction digits; strings; base64; text that is JSON already; numbers of
-entries that are."""
+"""Kinds of columns: integers of a width; floats; decimals of up to 18 digits; days, and
+microseconds with a number of fraction digits; strings; base64; JSON text; indexes of
+entries that are JSON text."""
 
 INSERT, PREIMAGE, DELETE, POSTIMAGE = range(4)
-"""What a row is: the values of ``_change_type``."""
+"""Kinds of rows: the values of ``_change_type``."""
 
 _SIGNED = cython.declare(cython.int, 0)
 _UNSIGNED = cython.declare(cython.int, 1)
@@ -61,7 +61,7 @@ _POSTIMAGE = cython.declare(cython.int, 3)
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
 _FIRST_ROOM = 4096
 _HEX = b"0123456789abcdef"
-# What JSON writes \b, \t, \n, \f and \r for, by code from 8 on.
+# Letters of the escapes \b, \t, \n, \f and \r, by code from 8 on.
 _SHORT = b"btn\0fr"
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _DAY = cython.declare(cython.longlong, 86_400_000_000)
@@ -76,12 +76,12 @@ class JsonColumn:
     """The memory of a column.
 
     Args:
-        key: what stands before its value: its name as a JSON string, a colon and a space.
+        key: the text before a value: the column's name as a JSON string, a colon and a space.
         kind: one of the kinds above.
-        width: bytes of an integer, decimal or number of an entry.
+        width: bytes of an integer, decimal or entry index.
         digits: scale of a decimal, fraction digits of temporal kinds.
-        buffers: validity, values (offsets of 4 bytes for text), data, as Arrow has them, without
-            an offset; None for one that is not there.
+        buffers: validity, values (offsets of 4 bytes for text), data, as Arrow has them, without an
+            offset; None for a missing one.
         entries: the texts of ENTRY.
     """
 
@@ -114,7 +114,7 @@ class JsonColumn:
 
 
 def change_rows(kinds: bytes, allocate: Callable[[int], Any]) -> tuple[int, Any]:
-    """How many changes the rows are, and the first row of each as numbers of 32 bits."""
+    """Return the number of changes, and a buffer with the first row of each as 32-bit numbers."""
     kind: cython.p_const_uchar = kinds
     buffer: Any = allocate(4 * len(kinds) or 4)
     out: cython.p_int = arrow_ints(buffer)
@@ -130,10 +130,10 @@ def change_rows(kinds: bytes, allocate: Callable[[int], Any]) -> tuple[int, Any]
 @cython.final
 @cython.cclass
 class JsonRows:
-    """Writes rows.
+    """A writer of rows as JSON.
 
     Args:
-        allocate: gives a buffer of so many bytes that can be resized.
+        allocate: returns a resizable buffer of a size in bytes.
     """
 
     def __init__(self, allocate: Callable[[int], Any]) -> None:
@@ -149,17 +149,17 @@ class JsonRows:
         absent: Any,
         lossless: Any,
     ) -> tuple[int, list[Any], int]:
-        """The image of each change before or after it.
+        """Write the image of each change before or after it.
 
         Args:
             columns: of the rows.
-            kinds: what each row is.
-            after: which image.
-            absent: for each row a byte by column, not 0 for one that is left out; None: none is.
+            kinds: the kind of each row.
+            after: whether to write the after images.
+            absent: for each row a byte per column, not 0 if it is left out; None: none is.
             lossless: JSON of values that are null in their column, by row and column.
 
         Returns:
-            changes, buffers of a string array, and its nulls.
+            The number of changes, the buffers of a string array, and its number of nulls.
 
         Raises:
             OverflowError: the texts take more than 2 GiB.
@@ -212,7 +212,7 @@ class JsonRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes."""
+        """Make room for more bytes."""
         if self.used + size > self.room:
             self.room = 2 * (self.used + size)
             if not cython.compiled:
@@ -233,7 +233,7 @@ class JsonRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
-        """Write a number, filled up with zeros to ``width`` digits."""
+        """Write a number, padded with zeros to ``width`` digits."""
         self._reserve(21)
         count: cython.int = 1
         rest: cython.ulonglong = number
@@ -257,7 +257,7 @@ class JsonRows:
         self._reserve(1)
         self.out[self.used] = 45
         self.used += 1
-        # Without the sign the least number fits unsigned only.
+        # The magnitude of the least number fits only an unsigned integer.
         return self._put_number(cython.cast(cython.ulonglong, -(number + 1)) + 1, 1)
 
     @cython.cfunc
@@ -265,7 +265,7 @@ class JsonRows:
     def _put_quoted(
         self, data: cython.p_const_uchar, at: cython.Py_ssize_t, stop: cython.Py_ssize_t
     ) -> cython.int:
-        """Write UTF-8 as a string."""
+        """Write UTF-8 as a JSON string."""
         begin: cython.Py_ssize_t = at
         byte: cython.uchar
         self._reserve(stop - at + 2)
@@ -335,8 +335,8 @@ class JsonRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_date(self, days: cython.longlong) -> cython.int:
-        """Write the date of a day since 1970, from the year 1 on."""
-        # In years that begin with March leap days come last: Hinnant, "Low-level date algorithms".
+        """Write the date of a day since 1970, from year 1 on."""
+        # Years begin in March, so that leap days come last: Hinnant, "Low-level date algorithms".
         z: cython.longlong = days + 719468
         era: cython.longlong = z // 146097
         day: cython.longlong = z - era * 146097
@@ -357,7 +357,7 @@ class JsonRows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_clock(self, microseconds: cython.longlong, digits: cython.int) -> cython.int:
-        """Write hours, minutes and seconds, with ``digits`` of their fraction."""
+        """Write hours, minutes and seconds, with ``digits`` fraction digits."""
         fraction: cython.longlong = microseconds % _SECOND
         self._put_number(cython.cast(cython.ulonglong, microseconds // _HOUR), 2)
         self._put(b":")
@@ -422,7 +422,7 @@ class JsonRows:
         if kind == _DATETIME:
             number = load_signed(column.values, row * 8, 8)
             days = number // _DAY
-            # C rounds to zero, Python down.
+            # Compiled division rounds towards zero, Python's rounds down.
             if days * _DAY > number:
                 days -= 1
             self._put(b'"')
@@ -448,7 +448,7 @@ class JsonRows:
         has_absent: cython.bint,
         lossless: Any,
     ) -> cython.int:
-        """Write a row."""
+        """Write a row as a JSON object."""
         column: JsonColumn
         i: cython.Py_ssize_t
         first: cython.bint = True

@@ -1,4 +1,4 @@
-"""Values as JSON, the same in the command line, in sinks and in Spark.
+"""Values as JSON, in the same form in the command line, sinks and Spark.
 
 ============================  ==========================================================
 value                         JSON
@@ -41,7 +41,7 @@ from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 
 quote: Callable[[str], str] = encode_basestring
-"""JSON text of a string; characters outside of ASCII stay as they are."""
+"""Return the JSON text of a string; characters outside ASCII are not escaped."""
 
 
 def _text(value: Any) -> str:
@@ -102,7 +102,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 
 
 def value_to_json(value: Any) -> str:
-    """JSON text of one column value.
+    """Return the JSON text of one column value.
 
     Raises:
         TypeError: a type that no column delivers.
@@ -119,17 +119,17 @@ def value_to_json(value: Any) -> str:
 
 
 def row_to_json(row: Row | None) -> str:
-    """JSON object of a row, ``null`` for None; columns that the image left out are left out."""
+    """Return the JSON object of a row without absent columns; ``null`` for None."""
     return "null" if row is None else cells_to_json(row.as_dict())
 
 
 def cells_to_json(cells: Mapping[str, Any]) -> str:
-    """JSON object of values by column name."""
+    """Return the JSON object of values by column name."""
     return "{" + ", ".join(f"{quote(name)}: {value_to_json(v)}" for name, v in cells.items()) + "}"
 
 
 def change_to_json(change: Change) -> str:
-    """One line of ``replica-client changes --json``, without the line end."""
+    """Return one line of ``replica-client changes --json``, without the line end."""
     before, after = row_to_json(change.before), row_to_json(change.after)
     return (
         f'{{"file": {quote(change.file)}, "position": {change.offset}, '

@@ -1,4 +1,4 @@
-"""ENUM and SET columns of which some labels are not known: values that need one are refused."""
+"""ENUM and SET columns with unknown labels: values that need such a label are refused."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from replica_client.errors import ColumnDecodeError
 def known_enum(
     name: str, values: Sequence[EnumValue], unknown: Container[int], index: int
 ) -> EnumValue:
-    """The value of an index, given all values of the column: they are made once, not for each row.
+    """Return the ENUM value of an index.
+
+    Args:
+        name: of the column.
+        values: all values of the column, built once and not for each row.
+        unknown: indexes of unknown labels.
+        index: of the value.
 
     Raises:
-        ColumnDecodeError: its label is not known.
+        ColumnDecodeError: its label is unknown.
         ValueError: the index is beyond the labels.
     """
     if index in unknown:
@@ -28,10 +34,10 @@ def known_enum(
 
 
 def known_set(name: str, labels: Sequence[str], unknown: Iterable[int], bits: int) -> SetValue:
-    """The value of a bitmap.
+    """Return the SET value of a bitmap.
 
     Raises:
-        ColumnDecodeError: one of its labels is not known.
+        ColumnDecodeError: one of its labels is unknown.
         ValueError: a bit is beyond the labels.
     """
     for index in unknown:

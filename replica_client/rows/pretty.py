@@ -1,4 +1,4 @@
-"""How IPython and Jupyter show what the iterators give: one field per line where a line is too short."""
+"""Display in IPython and Jupyter: one field per line if a line is too short."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def pretty_call(printer: Any, name: str, fields: Mapping[str, Any]) -> None:
     Args:
         printer: IPython's ``RepresentationPrinter``.
         name: of the class.
-        fields: what to show.
+        fields: names and values to show.
     """
     with printer.group(len(name) + 1, f"{name}(", ")"):
         for number, (field, value) in enumerate(fields.items()):

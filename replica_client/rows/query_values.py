@@ -1,4 +1,4 @@
-"""Values of query results, in the texts that values have elsewhere; see :mod:`replica_client.rows.json_values`."""
+"""Values of query results as texts, in the forms of :mod:`replica_client.rows.json_values`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.rows.json_values import quote, value_to_json
 
 
 def json_text(value: Any) -> str:
-    """JSON text of a value: numbers, texts and times as ``changes --json`` has them.
+    """Return the JSON text of a value, as ``changes --json`` writes numbers, texts and times.
 
     Lists are arrays; maps and structs are objects.
     """
@@ -19,7 +19,7 @@ def json_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         pairs = isinstance(value, list) and value and all(isinstance(one, tuple) for one in value)
         if pairs:
-            return json_text(dict(value))  # what PyArrow makes of a map
+            return json_text(dict(value))  # PyArrow's form of a map
         return "[" + ", ".join(map(json_text, value)) + "]"
     if isinstance(value, dict):
         return (
@@ -32,7 +32,7 @@ def json_text(value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Text of a value that is not None: DATE, TIME and DATETIME as MySQL writes them, in UTC."""
+    """Return the text of a value that is not None; DATE, TIME and DATETIME in MySQL's form, in UTC."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -52,7 +52,7 @@ def plain_text(value: Any) -> str:
 
 
 def _early(moment: datetime) -> str:
-    # The platform's %Y writes a year before 1000 as it likes.
+    # The platform's %Y may not pad a year before 1000.
     return f"{moment.year:04d}{moment:-%m-%d %H:%M:%S.%f}"
 
 

@@ -1,14 +1,14 @@
-"""Text that is JSON already."""
+"""Text that is already JSON."""
 
 from __future__ import annotations
 
 
 class RawJson(str):
-    """Text that is JSON already and is written as it stands."""
+    """Text that is already JSON and is written unchanged."""
 
     __slots__ = ()
 
     @property
     def text(self) -> str:
-        """The document, as of one that comes from the binlog."""
+        """The document's text, as of a document from the binlog."""
         return str(self)

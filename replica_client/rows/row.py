@@ -43,12 +43,12 @@ class RowLayout:
         self.names = names
         self.index = {name: at for at, name in enumerate(names)}
         self.row_type: Any = None
-        # Copied and overwritten, a dict need not grow.
+        # A copy of this dict has its final size and need not grow.
         self._blank: dict[str, Any] = dict.fromkeys(names)
 
     @cython.cfunc
     def as_dict(self, row: Any, plain_json: cython.bint) -> dict[str, Any]:
-        """Values by column name, without the columns that the image left out."""
+        """Return values by column name, without the columns that the image left out."""
         names: tuple[str, ...] = self.names
         if len(row) != len(names):
             raise ValueError(f"{len(row)} values for {len(names)} columns")
@@ -67,7 +67,7 @@ class RowLayout:
         return found
 
 
-# Rows of one table come after each other; to look an attribute up takes longer than this.
+# Rows of one table come in sequence; this cache is faster than an attribute lookup.
 _last = cython.declare(list, [RowLayout(())])
 
 
@@ -122,15 +122,15 @@ class Row(tuple[Any, ...]):
         return at is not None and tuple.__getitem__(self, at) is not ABSENT
 
     def keys(self) -> KeysView[str]:
-        """The names of the columns that the image has, in order."""
+        """Return the names of the columns in the image, in order."""
         return self.as_dict().keys()
 
     def values(self) -> ValuesView[Any]:
-        """Their values, in order."""
+        """Return the values of the columns in the image, in order."""
         return self.as_dict().values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and values, in order."""
+        """Return names and values of the columns in the image, in order."""
         return self.as_dict().items()
 
     @property
@@ -140,20 +140,20 @@ class Row(tuple[Any, ...]):
         return names
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a column; ``default`` when there is no such column or it is absent."""
+        """Return the value of a column; ``default`` if there is no such column or it is absent."""
         at = self._layout.index.get(name)
         value = ABSENT if at is None else tuple.__getitem__(self, at)
         return default if value is ABSENT else value
 
     def as_dict(self, plain_json: bool = False) -> dict[str, Any]:
-        """Values by column name, without the columns that the image left out.
+        """Return values by column name, without the columns that the image left out.
 
         Args:
-            plain_json: give the values of JSON columns as Python objects
+            plain_json: convert JSON columns to Python objects
                 (:attr:`~replica_client.binlog.values.json_binary.JsonDocument.value`).
 
         Raises:
-            ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
+            ColumnDecodeError: with ``plain_json``: the bytes of a document are malformed.
         """
         layout: RowLayout = _last[0]
         if layout.row_type is not type(self):
@@ -165,20 +165,20 @@ class Row(tuple[Any, ...]):
         return f"Row({', '.join(f'{n}={v!r}' for n, v in self.as_dict().items())})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """How IPython shows it."""
+        """Print the row in IPython."""
         pretty_call(printer, "Row", self.as_dict())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._layout.names, tuple(self))
 
 
-# Of each there is one while rows or decoders have it. A class takes kilobytes, and every ALTER asks for another.
+# Classes live as long as rows or decoders use them: each takes kilobytes, and every ALTER needs a new one.
 _classes: WeakValueDictionary[tuple[str, ...], type[Row]] = WeakValueDictionary()
 
 
 @lru_cache(maxsize=_KEPT_CLASSES)
 def row_class(columns: tuple[str, ...]) -> type[Row]:
-    """The :class:`Row` subclass for these column names."""
+    """Return the :class:`Row` subclass for these column names."""
     known: type[Row] | None = _classes.get(columns)
     return _classes.setdefault(columns, _new_class(columns)) if known is None else known
 

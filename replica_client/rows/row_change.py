@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""One row change, and what the changes of a rows event have in common.
+"""A row change, and the common attributes of a rows event's changes.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -35,19 +35,19 @@ _JSON_FIELDS = (
 
 
 class ChangeTransaction(Protocol):
-    """The members of a transaction that its changes need: where it stands, and when it was committed."""
+    """The members of a transaction that its changes use."""
 
     @property
     def start(self) -> Position:
-        """Where it begins."""
+        """The position where the transaction begins."""
 
     @property
     def position(self) -> Position:
-        """The resume point after it."""
+        """The resume point after the transaction."""
 
     @property
     def commit_time(self) -> datetime.datetime:
-        """When it was committed, in UTC."""
+        """The commit time, in UTC."""
 
 
 @cython.final
@@ -55,7 +55,7 @@ class ChangeTransaction(Protocol):
 @cython.freelist(8)
 @cython.cclass
 class ChangeOrigin:
-    """What the changes of one rows event have in common.
+    """The common attributes of one rows event's changes.
 
     Args:
         gtid: the transaction's GTID, without its number where that is not 0.
@@ -87,14 +87,14 @@ class ChangeOrigin:
         self._gtid = gtid
         self._gtid_number = gtid_number
         self.timestamp = timestamp
-        # A transaction without its rows, so that a change keeps no event in memory, and the one before it, or the
-        # position before it; None for a change that was made without a transaction.
+        # The transaction without its rows, so that a change keeps no event in memory; and the one before it, or the
+        # position before it. None for a change without a transaction.
         self._transaction: ChangeTransaction | None = None
         self._before: Any = None
 
     @cython.cfunc
     def gtid(self) -> str:
-        """The transaction's GTID as text, made when first asked for."""
+        """Return the transaction's GTID as text, built on first use."""
         if self._gtid_number:
             self._gtid = f"{self._gtid}{self._gtid_number}"
             self._gtid_number = 0
@@ -198,7 +198,7 @@ class Change:
 
     @property
     def position(self) -> Position:
-        """The resume point after this change; acknowledge it when the change is done.
+        """The resume point after this change; acknowledge it once the change is processed.
 
         It lies inside the transaction, by event and row index. After the last change of a transaction nothing of it
         is delivered again.
@@ -217,9 +217,10 @@ class Change:
 
     @property
     def commit_time(self) -> datetime.datetime:
-        """When the transaction was committed, in UTC.
+        """The commit time of the transaction, in UTC.
 
-        In microseconds where the source writes them (MySQL 8.0 and newer), else the second of its last event.
+        In microseconds if the source logs them (MySQL 8.0 and later), else the second of its last
+        event.
 
         Raises:
             PositionError: as of :attr:`position`.
@@ -237,9 +238,10 @@ class Change:
 
     @property
     def key(self) -> tuple[Any, ...] | None:
-        """The values of the primary key, after the change, or before a delete; None for a table without one.
+        """The primary key after the change, or before a delete; None for a table without one.
 
-        A column that the row image after an update left out did not change: its value is that of the image before.
+        A key column that the after image of an update left out did not change: its value is taken
+        from the before image.
         """
         columns = self._origin.shape.primary_key
         if not columns:
@@ -316,14 +318,14 @@ class Change:
         return _change_of, (self._fields(), before, origin._transaction)
 
     def as_dict(self, plain_json: bool = False) -> dict[str, Any]:
-        """All fields but the shape, as :meth:`to_json` has them, with the rows as dicts of Python values.
+        """Return the fields of :meth:`to_json`, with rows as dicts of Python values.
 
         Args:
-            plain_json: as in :meth:`~replica_client.rows.row.Row.as_dict`; the JSON document ``null`` is
-                None then, as SQL NULL is.
+            plain_json: as in :meth:`~replica_client.rows.row.Row.as_dict`; the JSON document
+                ``null`` becomes None then, like SQL NULL.
 
         Raises:
-            ColumnDecodeError: with ``plain_json``: the bytes of a document are none.
+            ColumnDecodeError: with ``plain_json``: the bytes of a document are malformed.
         """
         found: dict[str, Any] = dict(zip(_FIELDS, self._fields(), strict=False))
         found["position"] = found["offset"]
@@ -333,28 +335,28 @@ class Change:
         return {name: found[name] for name in _JSON_FIELDS}
 
     def to_json(self) -> str:
-        """The change as JSON: the line that ``replica-client changes --json`` prints.
+        """Return the change as JSON: the line that ``replica-client changes --json`` prints.
 
-        Values are written as :mod:`replica_client.rows.json_values` says; columns that an image left out
+        :mod:`replica_client.rows.json_values` describes the values. Columns that an image left out
         are left out; ``json_null`` names the columns that hold the JSON document ``null``
         (:mod:`replica_client.rows.json_nulls`).
 
         Raises:
-            ColumnDecodeError: the bytes of a JSON document are none.
+            ColumnDecodeError: the bytes of a JSON document are malformed.
         """
         from replica_client.rows.json_values import change_to_json  # it writes changes
 
         return change_to_json(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """How IPython shows it."""
+        """Print the change in IPython."""
         pretty_call(printer, "Change", dict(zip(_FIELDS, self._fields()[:-1], strict=True)))
 
 
 def _change_of(
     fields: tuple[Any, ...], before: Position | None, transaction: ChangeTransaction
 ) -> Change:
-    """Return a change of a transaction, as it is pickled."""
+    """Rebuild a pickled change with its transaction."""
     change: Change = Change(*fields)
     change._origin._before = before
     change._origin._transaction = transaction

@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Rows events as lines of text: what the JSON form and the form for people have in common.
+"""Rows events as lines of text: the common part of the JSON form and the form for people.
 
-Lines are written by compiled code straight from the row images. Whatever is unusual (a partial update,
-an image that is not what its table map says, names that occur twice) makes the whole event be written
-by the general functions, which know everything and raise the errors.
+Compiled code writes lines directly from the row images. Anything unusual (a partial update, an
+image that does not match its table map, duplicate names) sends the whole event to the general
+functions, which handle everything and raise the errors.
 
-This module is compiled where that is possible. As plain Python it takes the general functions.
+This module is compiled where that is possible. As plain Python it calls the general functions.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _DELETE = cython.declare(cython.int, 2)
 
 @cython.cclass
 class TableHead:
-    """What lines of a table have in common, made once per row decoder.
+    """The common parts of a table's lines, created once per row decoder.
 
     Attributes:
         shape: of the table.
-        works: whether compiled code writes its rows.
+        works: whether compiled code can write its rows.
         texts: by kind of change.
     """
 
@@ -52,7 +52,7 @@ class TableHead:
 
 @cython.cclass
 class RowLines(ValueText):  # type: ignore[misc]
-    """Writes the rows of rows events, one line each."""
+    """A writer of the rows of rows events, one line each."""
 
     def rows(self, rows: RowsOfEvent) -> None:
         """Write a line for each row of an event.
@@ -66,7 +66,7 @@ class RowLines(ValueText):  # type: ignore[misc]
                 if self._event(rows):
                     return
             except (ValueError, OverflowError, LookupError, BinlogDecodeError):
-                # It comes again, with the place where it is.
+                # The general functions raise the error again, with its place.
                 pass
             except BaseException:
                 self.used = begun
@@ -76,11 +76,11 @@ class RowLines(ValueText):  # type: ignore[misc]
             self.put(self._general(change).encode("utf-8", "backslashreplace"))
 
     def _general(self, change: Change) -> str:
-        """The line of a change, with its end."""
+        """Return the line of a change, with its end."""
         raise NotImplementedError
 
     def _new_head(self, rows: RowsOfEvent) -> TableHead:
-        """What lines of this table have in common."""
+        """Return the common parts of this table's lines."""
         raise NotImplementedError
 
     @cython.cfunc
@@ -101,7 +101,7 @@ class RowLines(ValueText):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _event(self, rows: RowsOfEvent) -> cython.bint:
-        """Write the rows of an event; False when it is for the general functions."""
+        """Write the rows of an event; return False if the general functions must do it."""
         decoder: RowImageDecoder = rows._decoder
         head: TableHead = self._head_of(rows)
         if not head.works:
@@ -153,7 +153,7 @@ class RowLines(ValueText):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, rows: RowsOfEvent, head: TableHead) -> cython.int:
-        """Have ready what the lines of an event have in common."""
+        """Prepare the common text of an event's lines."""
         raise NotImplementedError
 
     @cython.cfunc
@@ -168,7 +168,7 @@ class RowLines(ValueText):  # type: ignore[misc]
         end: cython.Py_ssize_t,
         index: cython.longlong,
     ) -> cython.Py_ssize_t:
-        """Write a row whose images begin at ``at``; returns where they end, 0 where they cannot be."""
+        """Write a row whose images begin at ``at``; return where they end, or 0 if malformed."""
         raise NotImplementedError
 
     @cython.cfunc
@@ -181,7 +181,7 @@ class RowLines(ValueText):  # type: ignore[misc]
         offset: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Bytes of a value, which begins behind its length; negative where that cannot be."""
+        """Return the size of a value after its length prefix; negative if it is malformed."""
         length: cython.Py_ssize_t = column.size
         left: cython.Py_ssize_t = end - offset
         if column.prefix:

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Passes over the changes of rows events that surely do not meet conditions, without decoding their rows.
+"""Skipping of changes that certainly do not meet conditions, without decoding their rows.
 
-Of an image the values are found by their lengths, and only those of the conditions' columns are looked at.
-A change that may meet the conditions, or whose bytes are not whole, is left to who decodes.
+Values of an image are located by their lengths, and only those of the conditions' columns are read.
+A change that may meet the conditions, or is incomplete, is left to the decoder.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -28,7 +28,7 @@ from replica_client.rows.column_ops import ColumnOp
 from replica_client.rows.image_values import ABSENT_OFFSET, NULL_OFFSET
 
 EITHER, BEFORE, AFTER = 0, 1, 2
-"""Which image of a change has to pass a test."""
+"""The image of a change that must pass a test."""
 
 _EITHER = cython.declare(cython.int, EITHER)
 _BEFORE = cython.declare(cython.int, BEFORE)
@@ -44,11 +44,11 @@ _UNKNOWN = int(ColumnOp.UNKNOWN)
 @cython.final
 @cython.cclass
 class Walk:
-    """How the values of images are found that have the same columns.
+    """The location of values in images with the same columns.
 
     Args:
-        plan: of them.
-        slots: of the columns that are looked at, by number of the column.
+        plan: of the images.
+        slots: of the tested columns, by column index.
         decoder: of the images.
     """
 
@@ -80,7 +80,7 @@ class Walk:
         end: cython.Py_ssize_t,
         values: ImageValues,
     ) -> cython.Py_ssize_t:
-        """Find the values of the image at an offset; where it ends, or -1 for one that is not whole."""
+        """Locate the values of the image at an offset; return its end, or -1 if it is incomplete."""
         offsets: cython.p_longlong = values.offsets
         sizes: cython.p_longlong = values.sizes
         nulls: cython.Py_ssize_t = at
@@ -121,12 +121,12 @@ class Walk:
 @cython.final
 @cython.cclass
 class RowScreen:
-    """What the images of one table's changes have to pass.
+    """Tests that the images of one table's changes must pass.
 
     Args:
         decoder: of the images.
-        slots: of the columns that the tests look at, by number of the column.
-        tests: all of which a change has to pass, each with the image that has to.
+        slots: of the tested columns, by column index.
+        tests: all of which a change must pass, each with the image to test.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class RowScreen:
         before: Walk | None,
         after: Walk | None,
     ) -> cython.Py_ssize_t:
-        """Move a cursor over the changes that surely do not pass; how many these are."""
+        """Move a cursor over changes that certainly do not pass; return their number."""
         data: cython.p_const_uchar = cursor.data
         start: cython.Py_ssize_t = cursor.offset
         end: cython.Py_ssize_t = cursor.end
@@ -188,7 +188,7 @@ class RowScreen:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _may_pass(self, has_before: cython.bint, has_after: cython.bint) -> cython.bint:
-        """Whether a change may pass all tests."""
+        """Return whether a change may pass all tests."""
         test: ImageTest
         image: cython.int
         outcome: cython.int
@@ -202,7 +202,7 @@ class RowScreen:
             if has_before and image != _AFTER and outcome != _TRUE and outcome != _UNSURE:
                 outcome = test._outcome(self._old)
             if outcome == _UNSURE:
-                # It may be an error, which comes before what the next test says.
+                # It may be an error, which takes precedence over the next test.
                 return True
             if outcome != _TRUE:
                 return False

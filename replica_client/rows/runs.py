@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The change columns of a batch, kept by event and written out by row when the batch is done.
+"""The change columns of a batch, kept by event and written by row when the batch is finished.
 
-All rows of an event have the same file, offset, transaction and so on. A run is what one event gave
-to the batch: one record of integers, however many rows it stands for. Texts are kept once, and a
-text that ends in a number (a GTID, a commit version) is a common text and that number.
+All rows of an event have the same file, offset, transaction and so on. A run is the part of one
+event in the batch: one record of integers for any number of rows. Texts are kept once; a text with
+a number in it (a GTID, a commit version) is kept as a common text and that number.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
 """
@@ -36,7 +36,7 @@ _SIZE = cython.declare(cython.int, 13)
 FILE, VERSION, GTID = 6, 7, 9
 
 CHANGE_TYPES = ("insert", "update_preimage", "delete", "update_postimage")
-"""What a row is: by kind of change, and behind them an update's second row."""
+"""Row types: by kind of change, followed by an update's second row."""
 _AFTER_UPDATE = cython.declare(cython.int, 3)
 _NO_NUMBER = cython.declare(cython.longlong, -1)
 _SEVERAL = cython.declare(cython.longlong, -(1 << 62))
@@ -45,7 +45,7 @@ _MAX_TEXTS = cython.declare(cython.int, 1024)
 
 @cython.cfunc
 def _longs(buffer: Any, at: cython.Py_ssize_t) -> cython.p_longlong:
-    """The memory of a buffer of 64-bit numbers from a byte on."""
+    """Return a buffer's memory as 64-bit numbers, from a byte offset on."""
     if cython.compiled:
         return cython.cast(cython.p_longlong, cython.cast(cython.size_t, buffer.address) + at)
     return memoryview(buffer).cast("B")[at:].cast("q")
@@ -53,7 +53,7 @@ def _longs(buffer: Any, at: cython.Py_ssize_t) -> cython.p_longlong:
 
 @cython.cfunc
 def _ints(buffer: Any, at: cython.Py_ssize_t) -> cython.p_int:
-    """The memory of a buffer of 32-bit numbers from a byte on."""
+    """Return a buffer's memory as 32-bit numbers, from a byte offset on."""
     if cython.compiled:
         return cython.cast(cython.p_int, cython.cast(cython.size_t, buffer.address) + at)
     return memoryview(buffer).cast("B")[at:].cast("i")
@@ -61,7 +61,7 @@ def _ints(buffer: Any, at: cython.Py_ssize_t) -> cython.p_int:
 
 @cython.cfunc
 def _bytes(buffer: Any, at: cython.Py_ssize_t) -> cython.p_uchar:
-    """The memory of a buffer from a byte on."""
+    """Return a buffer's memory, from a byte offset on."""
     if cython.compiled:
         return cython.cast(cython.p_uchar, cython.cast(cython.size_t, buffer.address) + at)
     return memoryview(buffer).cast("B")[at:]
@@ -71,7 +71,7 @@ def _bytes(buffer: Any, at: cython.Py_ssize_t) -> cython.p_uchar:
 @cython.inline
 @cython.exceptval(check=False)
 def _digit_count(number: cython.longlong, width: cython.int) -> cython.int:
-    """Digits of a number that is filled up with zeros to ``width``."""
+    """Return the digits of a number that is padded with zeros to ``width``."""
     count: cython.int = 1
     while number >= 10:
         number //= 10
@@ -85,10 +85,10 @@ class EventRuns:
     """The runs of a batch.
 
     Args:
-        allocate: gives a buffer of so many bytes that can be resized.
+        allocate: returns a resizable buffer of a size in bytes.
 
     Attributes:
-        era: changes when texts lose their numbers.
+        era: changes when texts lose their indexes.
     """
 
     def __init__(self, allocate: Callable[[int], Any]) -> None:
@@ -108,7 +108,7 @@ class EventRuns:
         return int(self._count)
 
     def text(self, prefix: str, width: int = 0, suffix: str = "") -> int:
-        """The number of a text; with ``width``, of one around a number of so many digits."""
+        """Return the index of a text; with ``width``, of a text around a number of so many digits."""
         return int(self._text(prefix.encode("utf-8", "surrogateescape"), width, suffix.encode()))
 
     @cython.cfunc
@@ -143,18 +143,18 @@ class EventRuns:
 
         Args:
             kind: index in :data:`KINDS`.
-            changes: how many; an update has two rows.
+            changes: number of changes; an update has two rows.
             row_index: of the first one in its event.
             timestamp_us: of the commit.
             offset: of the event.
             event_index: in its transaction.
-            file: text of its name.
-            version: text of the commit version.
+            file: text index of its name.
+            version: text index of the commit version.
             version_number: the number in that text, -1 for none.
-            gtid: text of the GTID.
+            gtid: text index of the GTID.
             gtid_number: likewise.
-            absent_before: number of the list of columns that before images (of inserts: the only
-                ones) leave out; 0: none.
+            absent_before: index of the list of columns that before images (of inserts: the only
+                ones) lack; 0: none.
             absent_after: of after images.
         """
         self._add(
@@ -225,7 +225,7 @@ class EventRuns:
         self._capacity = capacity
 
     def clear(self) -> None:
-        """Forget all runs; the texts stay while they are few."""
+        """Remove all runs; drop the texts if they are many."""
         self._count = 0
         if len(self._prefixes) > _MAX_TEXTS:
             self._ids = {}
@@ -233,12 +233,12 @@ class EventRuns:
             self._prefixes, self._widths, self._suffixes = [], [], []
 
     def common_kind(self) -> int | None:
-        """What all changes are (index in :data:`KINDS`); None when they are not the same."""
+        """Return the kind of all changes as index in :data:`KINDS`; None if they differ."""
         kind: cython.longlong = self._common(_KIND)
         return None if kind == _SEVERAL else int(kind)
 
     def common_text(self, field: cython.int) -> bytes | None:
-        """The text of all runs; None when they have several, or a number in it."""
+        """Return the text of all runs; None if they differ, or the text has a number."""
         text: cython.longlong = self._common(field)
         if text == _SEVERAL or (field != 6 and self._common(field + 1) != _NO_NUMBER):
             return None
@@ -248,7 +248,7 @@ class EventRuns:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _common(self, field: cython.int) -> cython.longlong:
-        """The number that all runs have there."""
+        """Return the number that all runs have in a field; ``_SEVERAL`` if they differ."""
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         if not self._count:
@@ -268,17 +268,17 @@ class EventRuns:
         events_at: int,
         rows_at: int,
     ) -> None:
-        """Write the numbers of each row: times, offsets and event indexes of its run, and its index in the event.
+        """Write times, offsets, event indexes and row indexes for each row.
 
-        Nobody else is kept from working meanwhile.
+        Other threads may work meanwhile.
 
         Args:
-            buffer: takes all of them.
-            turn: this thread has it, and gives it meanwhile; None: no other thread decodes.
-            stamps_at: the byte where times begin.
-            offsets_at: offsets.
-            events_at: indexes of events in their transaction.
-            rows_at: indexes of rows in their event.
+            buffer: receives all of them.
+            turn: held by this thread, and released meanwhile; None: no other thread decodes.
+            stamps_at: byte offset of the times.
+            offsets_at: byte offset of the events' offsets.
+            events_at: byte offset of the indexes of events in their transaction.
+            rows_at: byte offset of the indexes of rows in their event.
         """
         stamps: cython.p_longlong = _longs(buffer, stamps_at)
         offsets: cython.p_longlong = _longs(buffer, offsets_at)
@@ -298,7 +298,7 @@ class EventRuns:
     @cython.nogil
     @cython.exceptval(check=False)
     def _fill_numbers(self, out: cython.p_longlong, field: cython.int) -> cython.void:
-        """Write a number of each run for each of its rows."""
+        """Write a field of each run for each of its rows."""
         fields: cython.p_longlong = self._fields
         row: cython.Py_ssize_t = 0
         run: cython.Py_ssize_t
@@ -338,7 +338,7 @@ class EventRuns:
                 row += changes
 
     def leaves_out(self) -> bool:
-        """Whether images leave columns out."""
+        """Return whether any image lacks columns."""
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         found: cython.longlong = 0
@@ -347,7 +347,7 @@ class EventRuns:
         return bool(found)
 
     def fill_absent(self, buffer: Any) -> None:
-        """Write for each row which columns are absent."""
+        """Write for each row the index of its list of absent columns."""
         fields: cython.p_longlong = self._fields
         run: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
@@ -381,7 +381,7 @@ class EventRuns:
                     row += 1
 
     def change_together(self, field: cython.int, other: cython.int) -> bool:
-        """Whether two texts repeat the ones before for the same runs."""
+        """Return whether two text fields change at the same runs."""
         run: cython.Py_ssize_t
         differ: cython.bint = False
         for run in range(self._count):
@@ -389,7 +389,7 @@ class EventRuns:
         return not differ
 
     def text_size(self, field: cython.int) -> int:
-        """Bytes that the texts of all runs take, those that repeat the one before left out."""
+        """Return the bytes of the texts of all runs, without immediate repetitions."""
         run: cython.Py_ssize_t
         total: cython.longlong = 0
         for run in range(self._count):
@@ -401,7 +401,7 @@ class EventRuns:
     @cython.inline
     @cython.exceptval(check=False)
     def _repeats(self, run: cython.Py_ssize_t, field: cython.int) -> cython.bint:
-        """Whether a run has the text of the one before."""
+        """Return whether a run has the text of the previous run."""
         at: cython.Py_ssize_t = run * _SIZE + field
         fields: cython.p_longlong = self._fields
         if run == 0 or fields[at] != fields[at - _SIZE]:
@@ -411,7 +411,7 @@ class EventRuns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _size_of(self, run: cython.Py_ssize_t, field: cython.int) -> cython.Py_ssize_t:
-        """Bytes of the text of a run."""
+        """Return the bytes of a run's text."""
         text: cython.Py_ssize_t = self._fields[run * _SIZE + field]
         size: cython.Py_ssize_t = len(cython.cast(bytes, self._prefixes[text]))
         number: cython.longlong = _NO_NUMBER
@@ -428,14 +428,14 @@ class EventRuns:
         """Write the texts of the runs, and for each row the index of its text.
 
         Args:
-            buffer: takes all of them.
-            indexes_at: the byte where a number of 32 bits for each row goes; -1: they are not wanted.
-            offsets_at: where texts begin; one more than there are runs has room.
-            data_at: the texts, :meth:`text_size` bytes.
-            field: which text.
+            buffer: receives all of them.
+            indexes_at: byte offset of a 32-bit index for each row; -1: do not write them.
+            offsets_at: byte offset of the texts' offsets, one more than there are runs.
+            data_at: byte offset of the texts, :meth:`text_size` bytes.
+            field: the text field.
 
         Returns:
-            how many texts there are.
+            The number of texts.
         """
         wanted: cython.bint = indexes_at >= 0
         offsets: cython.p_int = _ints(buffer, offsets_at)
@@ -473,7 +473,7 @@ class EventRuns:
         data: cython.p_uchar,
         at: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the text of a run; returns its bytes."""
+        """Write the text of a run; return its size."""
         text: cython.Py_ssize_t = self._fields[run * _SIZE + field]
         prefix: bytes = self._prefixes[text]
         size: cython.Py_ssize_t = len(prefix)

@@ -1,8 +1,8 @@
-"""Conditions as tests of row images, so that the changes that do not meet them are not decoded.
+"""Conditions as tests of row images, so that changes that do not meet them are not decoded.
 
-The rules stand in :mod:`replica_client.rows.conditions`: a change that a screen lets pass is decoded and asked
-for by them; one that it keeps back surely does not meet the condition. Values of other columns are not looked at
-in changes that are kept back.
+:mod:`replica_client.rows.conditions` has the rules. A change that passes a screen is decoded and
+tested by the rules; a rejected one certainly does not meet the condition. In rejected changes,
+values of other columns are not read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from replica_client.rows.where import (
 from replica_client.schema.shape import TableShape
 
 Wanted: TypeAlias = tuple[Condition, int]
-"""A condition, and which image has to meet it: one of those of :mod:`~replica_client.rows.row_screen`."""
+"""A condition, and the image that must meet it: a constant of :mod:`~replica_client.rows.row_screen`."""
 
 _MAX_SCREENS = 4096
 _FORMS = {
@@ -95,32 +95,34 @@ _PERHAPS_NONE = (ColumnOp.UNKNOWN, ColumnOp.CONVERT, ColumnOp.NULL)
 
 
 class Screens:
-    """The screens of one question, by table.
+    """The screens of one query, by table.
 
     Args:
-        wanted: gives what the changes of a table have to meet, in the order in which it is asked for; None where
-            each has to be decoded.
+        wanted: returns the conditions for changes of a table, in the order of their evaluation;
+            None if every change must be decoded.
     """
 
     def __init__(self, wanted: Callable[[TableShape], Sequence[Wanted] | None]) -> None:
         self._wanted = wanted
-        # Decoders are kept alive, so that their ids stay their own.
+        # Keep decoders alive, so that their ids are not reused.
         self._screens: dict[tuple[int, int], RowScreen | None] = {}
         self._decoders: list[RowImageDecoder] = []
 
     def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
-        """The changes of an event that may meet what is wanted, decoded one by one.
+        """Return the changes of an event that may meet the conditions, decoded one by one.
 
         Raises:
-            BinlogDecodeError: the event does not fit the table, as of the rows themselves.
+            BinlogDecodeError: the event does not fit the table, as for the rows themselves.
         """
         return passing_changes(rows, self._screen(rows, rows.decoder))
 
     def changes_by(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> Iterator[Change]:
-        """The same changes as another decoder of the table's images gives them, and perhaps others.
+        """Return the changes that may meet the conditions, as another decoder decodes them.
+
+        There may be others than in :meth:`changes`.
 
         Raises:
-            BinlogDecodeError: as above.
+            BinlogDecodeError: as of :meth:`changes`.
         """
         other = RowsOfEvent(
             rows.event, rows.shape, decoder, rows.event_index, rows.first_row, rows.gtid
@@ -128,7 +130,7 @@ class Screens:
         return passing_changes(other, self._screen(rows, decoder))
 
     def _screen(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> RowScreen | None:
-        """What images have to pass that a decoder is to give; values are asked for as the rows' own has them."""
+        """Return the screen for a decoder's images, with values as the rows' own decodes them."""
         numbers = id(rows.decoder), id(decoder)
         if numbers not in self._screens:
             if len(self._screens) >= _MAX_SCREENS:
@@ -150,11 +152,11 @@ class Screens:
 
 
 def condition_screens(condition: Condition, columns: ConditionColumns | None = None) -> Screens:
-    """Return the screens of a condition that one of a change's rows has to meet.
+    """Return the screens of a condition that the before or after row of a change must meet.
 
     Args:
-        condition: asked.
-        columns: notes the columns of the tables that come.
+        condition: the condition.
+        columns: records the columns of the tables.
     """
 
     def wanted(shape: TableShape) -> list[Wanted]:
@@ -166,10 +168,10 @@ def condition_screens(condition: Condition, columns: ConditionColumns | None = N
 
 
 class _TestMaker:
-    """Makes tests of the images of one decoder.
+    """A builder of tests of one decoder's images.
 
     Attributes:
-        slots: of the columns that they look at, by number of the column.
+        slots: of the tested columns, by column index.
     """
 
     def __init__(self, decoder: RowImageDecoder) -> None:
@@ -177,7 +179,7 @@ class _TestMaker:
         self.slots: dict[int, int] = {}
 
     def test(self, condition: Condition) -> ImageTest:
-        """The test of a condition."""
+        """Return the test of a condition."""
         if isinstance(condition, (And, Or)):
             parts = [self.test(part) for part in condition.parts]
             return JoinedTest(parts, FALSE if isinstance(condition, And) else TRUE)
@@ -249,18 +251,18 @@ class _TestMaker:
 
 
 def _checked(reader: ColumnReader) -> int | None:
-    """Which strings of a column are compared as they lie; None: none."""
+    """Return the strings of a column that are compared in place; None: none."""
     if reader.op in (ColumnOp.BYTES, ColumnOp.BINARY):
         return BYTES
     if reader.op in (ColumnOp.UTF8, ColumnOp.UTF8_CHAR):
         return UTF8
-    # Of another character set those whose characters are their bytes, where it has ASCII.
+    # Another character set that contains ASCII: values in ASCII are compared in place.
     is_ascii = reader.op == ColumnOp.CONVERT and _text_of(reader, _ALL_ASCII) == _ALL_ASCII.decode()
     return ASCII if is_ascii and reader.prefix else None
 
 
 def _text_of(reader: ColumnReader, data: bytes) -> str | None:
-    """What a column's function makes of bytes; None where that is no text."""
+    """Decode bytes by the column's function; return None if they are no text."""
     try:
         found = reader.convert(data) if callable(reader.convert) else None
     except (ReplicaClientError, ValueError, OverflowError, LookupError):
@@ -273,7 +275,7 @@ def _is_exact(literal: Value) -> bool:
 
 
 def _range(literal: Value, sign: Operator, form: int) -> Iterable[tuple[int, int]]:
-    """The integers that compare with a number, as :class:`NumberTest` takes them; none, or one range."""
+    """Yield the range of integers that compare with a number, for :class:`NumberTest`, if any."""
     assert isinstance(literal, (int, Decimal))
     bias = BIAS if form in (UNSIGNED, BIG_ENDIAN) else 0
     first, last = -BIAS + bias, BIAS - 1 + bias
@@ -283,7 +285,7 @@ def _range(literal: Value, sign: Operator, form: int) -> Iterable[tuple[int, int
 
 
 def _encoded(literals: Sequence[Value], *, is_text: bool) -> list[bytes] | None:
-    """Literals as a string column has them; None where only the rules know."""
+    """Encode literals like a string column's values; return None if only the rules decide."""
     found = []
     for one in literals:
         if isinstance(one, bytes) and not is_text:

@@ -16,26 +16,26 @@ _PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 _KEPT: Final = 100_000
 
 SERVERS_OWN: Final = ("mysql", "sys")
-"""Databases of the server itself, of which nobody follows a change without naming them."""
+"""System databases, which are left out unless a pattern names them."""
 
 
 class Pattern:
-    """One pattern ``database.table``.
+    """A pattern ``database.table``.
 
-    ``*`` stands for any characters and ``?`` for one; what is in backquotes stands for itself. A name with a
-    dot or a comma needs them: ``` `my.db`.orders ```.
+    ``*`` stands for any characters and ``?`` for one; text in backquotes stands for itself. A name
+    with a dot or a comma needs them: ``` `my.db`.orders ```.
 
     Args:
         text: the pattern.
-        option: whose it is, for the error.
+        option: name of its option, for the error.
 
     Raises:
-        ConfigError: it has no dot, or a backquote is not closed.
+        ConfigError: the pattern has no dot, or a backquote is not closed.
     """
 
     def __init__(self, text: str, option: str) -> None:
         self.text = text
-        # Literal expressions with "*" between them, of the database and the table.
+        # Pieces of the expressions of database and table, separated by "*".
         parts: list[list[str]] = [[""]]
         at = 0
         while at < len(text):
@@ -65,14 +65,14 @@ class Pattern:
         self.database, self.table = (re.compile(one, re.DOTALL) for one in self._parts)
 
     def matches(self, database: str, table: str) -> bool:
-        """Whether a table's name matches the pattern."""
+        """Return whether a table's name matches the pattern."""
         return (
             self.database.fullmatch(database) is not None
             and self.table.fullmatch(table) is not None
         )
 
     def casefolded(self) -> Pattern:
-        """The same for names in lower case."""
+        """Return the pattern for names in lower case."""
         other = Pattern(self.text, "")
         lowered = casefold_name(self._parts[0])
         other.own_database = next((own for own in SERVERS_OWN if lowered == own), None)
@@ -83,7 +83,7 @@ class Pattern:
 
 
 def _expression(pieces: list[str]) -> str:
-    """Join literal pieces so that each ``*`` between them is tried once: matching takes no more than linear time."""
+    """Join literal pieces so that each ``*`` between them is tried once, for linear time."""
     first, *others = pieces
     if not others:
         return first
@@ -92,12 +92,12 @@ def _expression(pieces: list[str]) -> str:
 
 
 class Selection:
-    """Tables by pattern, minus others; columns by table.
+    """A selection of tables by patterns, and of columns by table.
 
     A pattern is ``database.table`` with ``*`` and ``?``, matched with case, as servers on Linux do; see
     :class:`Pattern`. The server's own databases, ``mysql`` and ``sys``, are left out unless a pattern names
-    them (``mysql.*``). Where a server takes names in another letter case for the same
-    (``lower_case_table_names``), :meth:`casefolded` is used.
+    them (``mysql.*``). For a server on which names are equal in any letter case
+    (``lower_case_table_names``), use :meth:`casefolded`.
 
     Args:
         tables: patterns of wanted tables; None takes all.
@@ -139,7 +139,7 @@ class Selection:
         self._cache: dict[tuple[str, str], bool] = {}
 
     def casefolded(self) -> Self:
-        """The same for a server that takes names in another letter case for the same."""
+        """Return the selection for a server on which names are equal in any letter case."""
         if self._casefolded is not None:
             return self._casefolded
         other = type(self)()
@@ -153,7 +153,7 @@ class Selection:
         return other
 
     def including(self, database: str, table: str) -> Self:
-        """The same, and all columns of a table that it may not want."""
+        """Return the selection extended by all columns of one table."""
         other = type(self)()
         other._wanted, other._unwanted, other._columns = self._wanted, self._unwanted, self._columns
         other._matched = self._matched
@@ -161,16 +161,16 @@ class Selection:
         return other
 
     def for_server(self, casefolds_names: bool | None) -> Self:
-        """The selection for the names of a server: :meth:`casefolded` where it casefolds them.
+        """Return the selection for the names of a server: casefolded if the server casefolds them.
 
         Args:
-            casefolds_names: whether names in another letter case are the same there; None: not known.
+            casefolds_names: whether names are equal in any letter case there; None: unknown.
         """
         return self.casefolded() if casefolds_names else self
 
     @property
     def selects_all(self) -> bool:
-        """Return whether no pattern chooses tables; those of the server's own databases are left out."""
+        """Whether no pattern selects tables; system databases are left out nevertheless."""
         return self._wanted is None and self._unwanted is None
 
     @property
@@ -179,7 +179,7 @@ class Selection:
         return bool(self._columns)
 
     def wants(self, database: str, table: str) -> bool:
-        """Whether the table is wanted; remembered per table."""
+        """Return whether the table is wanted; cached per table."""
         key = (database, table)
         found = self._cache.get(key)
         if found is None:
@@ -190,7 +190,7 @@ class Selection:
         return found
 
     def _leaves_out(self, database: str) -> bool:
-        """Return whether a database is the server's own, and no pattern names it without a wildcard."""
+        """Return whether a database is a system database that no pattern names without a wildcard."""
         if database not in SERVERS_OWN or (self._also is not None and self._also[0] == database):
             return False
         return all(one.own_database != database for one in self._wanted or ())
@@ -207,7 +207,7 @@ class Selection:
         return also or not any(one.matches(database, table) for one in self._unwanted or ())
 
     def wants_database(self, database: str) -> bool:
-        """Whether tables of a database may be wanted."""
+        """Return whether tables of a database may be wanted."""
         (database,) = self._as_compared(database)
         if self._also is not None and database == self._also[0]:
             return True
@@ -218,7 +218,7 @@ class Selection:
         return self._wanted is None or any(one.database.fullmatch(database) for one in self._wanted)
 
     def wants_whole_database(self, database: str) -> bool:
-        """Whether all tables of a database are wanted."""
+        """Return whether all tables of a database are wanted."""
         (database,) = self._as_compared(database)
         if self._leaves_out(database):
             return False
@@ -229,18 +229,21 @@ class Selection:
         )
 
     def like_patterns(self) -> list[tuple[str, str]]:
-        """Patterns of SQL's LIKE for database and table; wanted tables match one of them, and perhaps others."""
+        """Return patterns of SQL's LIKE for database and table.
+
+        Every wanted table matches one of them; other tables may match, too.
+        """
         if self._wanted is None:
             return [("%", "%")]
         also = [] if self._also is None else [_like(exact_pattern(*self._also))]
         return [one.like for one in self._wanted] + also
 
     def unmatched(self) -> list[str]:
-        """The patterns of wanted tables that matched none of those that were asked for so far."""
+        """Return the patterns of wanted tables that have matched no table so far."""
         return [one.text for one in self._wanted or () if one.text not in self._matched]
 
     def unmatched_of(self, history: SchemaHistory) -> list[str]:
-        """Those of :meth:`unmatched` that match no table of a history either."""
+        """Return the patterns that have matched no table so far, nor any of a history."""
         selection = self.for_server(history.lower_case_names)
         for name in history.known_tables():
             selection.wants(*name)
@@ -249,15 +252,15 @@ class Selection:
     def check_matched(
         self, history: SchemaHistory, others: Iterable[tuple[str, str]] = (), hint: str = ""
     ) -> None:
-        """Refuse a pattern of wanted tables that matched none of those that were asked for so far, or are known.
+        """Refuse a pattern of wanted tables that has matched no table so far, nor any known table.
 
         Args:
-            history: what is known of tables.
-            others: names of more tables that are there.
-            hint: for the end of the message.
+            history: knows tables.
+            others: names of more existing tables.
+            hint: end of the message.
 
         Raises:
-            ConfigError: naming the pattern, and the nearest table.
+            ConfigError: the message has the pattern and the nearest table.
         """
         own = self.for_server(history.lower_case_names)
         known = {*history.known_tables(), *others}
@@ -269,7 +272,7 @@ class Selection:
             raise ConfigError(f"no table {pattern} was read{near and '; '}{near}{hint}")
 
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
-        """Names of the wanted columns of a table; None means all."""
+        """Return the names of a table's wanted columns; None means all."""
         database, table = self._as_compared(database, table)
         if (database, table) == self._also:
             return None
@@ -283,7 +286,7 @@ class Selection:
 
 
 def _like(text: str) -> tuple[str, str]:
-    """A pattern for LIKE, with ``|`` before characters that stand for themselves."""
+    """Return a pattern for LIKE, with ``|`` as its escape character."""
     parts = [""]
     for quoted, plain, mark in _PART.findall(text):
         if mark == "." and len(parts) == 1:
@@ -303,16 +306,16 @@ def _compile(patterns: Sequence[str] | str | None, option: str) -> list[Pattern]
 
 
 def exact_pattern(database: str, table: str) -> str:
-    """The pattern of one table only."""
+    """Return the pattern that matches only one table."""
     return f"{quoted_name(database)}.{quoted_name(table)}"
 
 
 def quoted_name(name: str) -> str:
-    """A name in backquotes: in a pattern it stands for itself."""
+    """Return a name in backquotes, which stands for itself in a pattern."""
     return f"`{name.replace('`', '``')}`"
 
 
 def split_patterns(text: str) -> list[str]:
-    """The patterns of a text that commas outside backquotes separate."""
+    """Split a text into patterns at commas outside backquotes."""
     found = re.findall(r"(?:`(?:[^`]|``)*`|[^,`]|`)+", text)
     return [part.strip() for part in found if part.strip()]

@@ -1,6 +1,6 @@
-"""What is done with a value on its way into a column, and how columns are stored.
+"""The operations that write a value into a column, and the kinds of column storage.
 
-Compiled modules take these numbers from ``sink_ops.pxd``; the two are the same.
+Compiled modules take these numbers from ``sink_ops.pxd``, which must equal this file.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ OP_UTF8 = int(ColumnOp.UTF8)
 OP_UTF8_CHAR = int(ColumnOp.UTF8_CHAR)
 OP_BYTES = int(ColumnOp.BYTES)
 
-# Little-endian numbers that stand in the image as in the column.
+# Little-endian numbers with the same bytes in image and column.
 OP_COPY_1 = 100
 OP_COPY_2 = 101
 OP_COPY_4 = 102
 OP_COPY_8 = 103
 OP_JSON = 104
-# By way of a Python object.
+# Through a Python object.
 OP_OBJECT = 105
-# Not taken.
+# Discarded.
 OP_PASS = 106
 
-# How a column is stored: numbers of a width; offsets and data; numbers of entries; decimals of a width;
+# Column storage: numbers of a width; offsets and data; indexes of entries; decimals of a width;
 # Python values.
 FIXED = 0
 BYTES = 1
@@ -44,8 +44,8 @@ DICTIONARY = 2
 DECIMAL = 3
 OBJECTS = 4
 
-# Numbers of ENUMs and SETs below it are looked up in an array of so many.
+# ENUM and SET numbers below this are looked up in an array of this size.
 LOOKUP_SIZE = 256
 
-# Stands where a column's values have a size, for those that nobody can pass over.
+# The step of columns whose values cannot be skipped.
 NO_STEP = -127

@@ -1,4 +1,4 @@
-"""The stored values that compare with a literal: ranges of DECIMAL and temporal columns, numbers, texts of JSON."""
+"""Stored values that compare with a literal, for DECIMAL, temporal, float and JSON columns."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from replica_client.rows.stored_tests import DATE, DATETIME, TIME, TIMESTAMP
 from replica_client.rows.where import Operator, Value
 
 _MAX_EXPONENT: Final = 200
-"""Literals of more digits are not made numbers of."""
+"""Longer literals are not converted to numbers."""
 KINDS: Final = {
     ColumnOp.DATE: DATE,
     ColumnOp.TIME: TIME,
     ColumnOp.DATETIME: DATETIME,
     ColumnOp.TIMESTAMP: TIMESTAMP,
 }
-"""Of temporal columns."""
+"""Kinds of temporal columns."""
 _SAMPLES: Final[dict[ColumnOp, Temporal]] = {
     ColumnOp.DATE: Date(0, 0, 0),
     ColumnOp.TIME: Time(False, 0, 0, 0),
@@ -43,17 +43,17 @@ _SAMPLES: Final[dict[ColumnOp, Temporal]] = {
 def numbers_between(
     low: int, high: int, sign: Operator, first: int, last: int
 ) -> tuple[int, int] | None:
-    """The whole numbers that compare with one that lies between two.
+    """Return the range of integers that compare with a number.
 
     Args:
-        low: the greatest that is not greater.
-        high: the least that is not less: the same, if it is whole.
-        sign: how they compare; ``!=`` gives those that are equal.
-        first: of all.
-        last: of all.
+        low: the greatest integer that is not above the number.
+        high: the least integer that is not below it; equal to ``low`` if the number is an integer.
+        sign: the comparison; ``!=`` gives the equal ones.
+        first: the least integer allowed.
+        last: the greatest integer allowed.
 
     Returns:
-        the first and the last; None where there are none.
+        The first and the last; None if there are none.
     """
     if sign in ("=", "!="):
         first, last = max(first, high), min(last, low)
@@ -67,7 +67,7 @@ def numbers_between(
 def decimal_ranges(
     reader: ColumnReader, literals: tuple[Value, ...], sign: Operator
 ) -> list[tuple[bytes, bytes]] | None:
-    """The numbers of a DECIMAL column that compare with one of some literals; None where only the rules know."""
+    """Return ranges of a DECIMAL's bytes that match a literal; None if only the rules decide."""
     found = []
     most = 10**reader.precision - 1
     for one in literals:
@@ -85,7 +85,7 @@ def decimal_ranges(
 
 
 def negative_zero(reader: ColumnReader) -> bytes:
-    """The bytes of a DECIMAL column that are a zero with a sign."""
+    """Return the bytes of a negative zero in a DECIMAL column."""
     return bytes(byte ^ 0xFF for byte in _decimal(reader, 0))
 
 
@@ -96,7 +96,7 @@ def _decimal(reader: ColumnReader, number: int) -> bytes:
 
 
 def float_literals(reader: ColumnReader, literals: tuple[Value, ...]) -> list[float] | None:
-    """Literals as numbers of a FLOAT or DOUBLE column; None where only the rules know."""
+    """Return literals as numbers of a FLOAT or DOUBLE column; None if only the rules decide."""
     found = []
     for one in literals:
         if isinstance(one, (str, bytes)):
@@ -107,7 +107,7 @@ def float_literals(reader: ColumnReader, literals: tuple[Value, ...]) -> list[fl
 
 
 def _single(number: float) -> float:
-    """A number rounded to 4 bytes."""
+    """Round a number to a 4-byte float."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
@@ -115,18 +115,18 @@ def _single(number: float) -> float:
 
 
 def json_texts(literals: tuple[Value, ...], sign: Operator) -> list[bytes] | None:
-    """Those of the literals that are texts of JSON documents; None where only the rules know."""
+    """Return the literals that are JSON texts, in UTF-8; None if only the rules decide."""
     if sign not in ("=", "!=") or any(isinstance(one, bytes) for one in literals):
         return None
     texts = [one for one in literals if isinstance(one, str)]
-    # No document has half of a surrogate pair.
+    # No document contains a lone surrogate.
     return [one.encode() for one in texts if not any("\ud800" <= part <= "\udfff" for part in one)]
 
 
 def temporal_ranges(
     column: str, reader: ColumnReader, literals: tuple[Value, ...], sign: Operator
 ) -> list[tuple[int, int]] | None:
-    """The numbers of a temporal column's bytes that compare with one of some literals; None as above."""
+    """Return ranges of a temporal column's numbers that match a literal; None as above."""
     found = []
     last = (1 << 8 * reader.size) - 1
     for one in literals:
@@ -144,10 +144,10 @@ def temporal_ranges(
 
 
 def _numbers(value: Temporal, digits: int) -> tuple[int, int]:
-    """The numbers of a column's bytes beside a value: below it or the same, above it or the same.
+    """Return the nearest numbers of a column's bytes at or below, and at or above a value.
 
     Raises:
-        EncodeError: there are no such bytes.
+        EncodeError: the column cannot hold such a value.
     """
     if isinstance(value, Date):
         if value.month > 12 or value.day > 31:
@@ -159,7 +159,7 @@ def _numbers(value: Temporal, digits: int) -> tuple[int, int]:
     if isinstance(value, Time):
         whole = Time(False, value.hours, value.minutes, value.seconds)
         zero = 1 << (23 + 8 * size)
-        # The first digits of its fraction; the magnitude is cut.
+        # Truncate the magnitude's fraction to the column's digits.
         distance = int.from_bytes(encode_time2(whole, 0), "big") - (1 << 23) << (8 * size)
         distance += value.microseconds // unit
         more = int(value.microseconds % unit > 0)
@@ -183,6 +183,6 @@ def _numbers(value: Temporal, digits: int) -> tuple[int, int]:
             return 0, 0
         raw, micros = encode_timestamp2(Timestamp(value.seconds), 0), value.microseconds
     low = (int.from_bytes(raw, "big") << (8 * size)) + micros // unit
-    # All zero is the zero timestamp, which is before 1970.
+    # All-zero bytes are the zero timestamp, which sorts before 1970.
     is_first = isinstance(value, Timestamp) and not low
     return low, low + int(micros % unit > 0 or is_first)

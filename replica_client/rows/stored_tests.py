@@ -1,12 +1,13 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Tests of DECIMAL, temporal, ENUM, FLOAT, DOUBLE and JSON columns by the bytes that row images have of them.
+"""Tests of DECIMAL, temporal, ENUM, FLOAT, DOUBLE and JSON columns on the bytes of row images.
 
-DATE, TIME, DATETIME, TIMESTAMP and DECIMAL are stored so that bytes sort as values do: a comparison is one with
-the bytes of the literal. Bytes that are no value, and a negative zero, are left to the rules. So is a FLOAT that is
-the literal rounded to 4 bytes, of which only the shortest decimal tells, and a JSON document that is a number.
+DATE, TIME, DATETIME, TIMESTAMP and DECIMAL are stored so that bytes sort as values do, so they are
+compared with the bytes of the literal. Invalid bytes and a negative zero are left to the rules. So
+are a FLOAT that equals the literal rounded to 4 bytes, where only the shortest decimal decides, and
+a JSON document that is a number.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
-:mod:`replica_client.rows.stored_ranges` makes the ranges.
+:mod:`replica_client.rows.stored_ranges` computes the ranges.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ _DOUBLE_STRUCT = struct.Struct("<d")
 @cython.final
 @cython.cclass
 class TemporalTest(ValueTest):  # type: ignore[misc]
-    """Whether a temporal value is in one of some ranges.
+    """A test whether a temporal value is in one of several ranges.
 
     Args:
         slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
-        kind: which type.
+        kind: the column's type.
         digits: of its fraction.
-        ranges: the first and the last value of each, as the bytes' unsigned number less ``BIAS``.
-        negated: whether it has to be in none.
+        ranges: the first and the last value of each, as the bytes' unsigned number minus ``BIAS``.
+        negated: whether it must be in none.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class TemporalTest(ValueTest):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(check=False)
     def _is_valid(self, raw: cython.ulonglong) -> cython.bint:
-        """Whether the number of the bytes is a value of the type."""
+        """Return whether the number of the bytes is a value of the type."""
         if self._kind == _DATE:
             return (raw >> 5) & 15 <= 12 and raw >> 9 <= 9999
         whole: cython.ulonglong = raw
@@ -162,7 +163,7 @@ def _order(
     other: cython.p_const_uchar,
     size: cython.Py_ssize_t,
 ) -> cython.int:
-    """Whether bytes are less than others, the same, or greater."""
+    """Compare bytes: return -1 if they are less than others, 0 if equal, 1 if greater."""
     i: cython.Py_ssize_t
     for i in range(size):
         if data[at + i] != other[i]:
@@ -173,14 +174,14 @@ def _order(
 @cython.final
 @cython.cclass
 class DecimalTest(ValueTest):  # type: ignore[misc]
-    """Whether a DECIMAL is in one of some ranges.
+    """A test whether a DECIMAL is in one of several ranges.
 
     Args:
         slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
         precision, scale: of the column.
-        ranges: the first and the last number of each, as the column has them.
-        negative_zero: the bytes of a number that is equal to another one.
-        negated: whether it has to be in none.
+        ranges: the first and the last number of each, in the column's encoding.
+        negative_zero: the bytes of a negative zero, which equals zero.
+        negated: whether it must be in none.
     """
 
     def __init__(
@@ -226,7 +227,7 @@ class DecimalTest(ValueTest):  # type: ignore[misc]
 @cython.final
 @cython.cclass
 class TableTest(ValueTest):  # type: ignore[misc]
-    """A test of a column whose values have one or two bytes: the rules are asked once for each value.
+    """A test of a column with values of one or two bytes: the rules are asked once for each value.
 
     Args:
         slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
@@ -266,7 +267,7 @@ class TableTest(ValueTest):  # type: ignore[misc]
 def _number_at(
     data: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.double:
-    """The FLOAT of 4 bytes or the DOUBLE of 8, as it is."""
+    """Read the FLOAT of 4 bytes or the DOUBLE of 8, unrounded."""
     if cython.compiled:
         bits: cython.ulonglong = load_le(data, at, cython.cast(cython.int, size))
         single: cython.float = 0
@@ -284,15 +285,15 @@ def _number_at(
 @cython.final
 @cython.cclass
 class FloatTest(ValueTest):  # type: ignore[misc]
-    """Whether a FLOAT or a DOUBLE compares with one of some literals.
+    """A test whether a FLOAT or a DOUBLE compares with one of several literals.
 
     Args:
         slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
         literals: as numbers of the column's size.
-        sign: how they are compared, of :mod:`~replica_client.rows.image_tests`.
-        negated: whether none may.
-        is_single: whether it is a FLOAT: its value is the shortest decimal, which is beside another number as the
-            FLOAT is beside that one rounded; of the same FLOAT the rules are asked.
+        sign: the comparison, of :mod:`~replica_client.rows.image_tests`.
+        negated: whether none may match.
+        is_single: whether it is a FLOAT. Its value is the shortest decimal, which compares with the
+            literal like the FLOAT with the rounded literal; if these are equal, the rules decide.
     """
 
     def __init__(
@@ -342,12 +343,12 @@ class FloatTest(ValueTest):  # type: ignore[misc]
 @cython.final
 @cython.cclass
 class JsonTest(ValueTest):  # type: ignore[misc]
-    """Whether a JSON document is a text, or true or false, of some; of numbers the rules are asked.
+    """A test whether a JSON document is one of several texts; numbers are left to the rules.
 
     Args:
         slot, decoder, column, ask: as of :class:`~replica_client.rows.image_tests.ValueTest`.
         texts: in UTF-8.
-        negated: whether it has to be none.
+        negated: whether it must be none of them.
     """
 
     def __init__(
@@ -372,7 +373,7 @@ class JsonTest(ValueTest):  # type: ignore[misc]
         found: cython.bint = False
         text: bytes
         if size and data[at] >= _LITERAL:
-            # A longer text has a length of several bytes.
+            # A longer text has a length prefix of several bytes.
             if data[at] != _STRING or size < 2 or data[at + 1] >= 0x80:
                 return self._by_value(values)
             length = data[at + 1]

@@ -1,9 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Row changes as lines of a table for people, written from row images.
 
-What a line is says the function that this is given; compiled code writes the same.
-
-This module is compiled where that is possible; see :mod:`replica_client.rows.row_lines`.
+A given function defines the form of a line; compiled code writes the same. This module is compiled
+where that is possible; see :mod:`replica_client.rows.row_lines`.
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ _CONVERT = cython.declare(cython.int, int(ColumnOp.CONVERT))
 _NULL = cython.declare(cython.int, int(ColumnOp.NULL))
 _KINDS = ("insert", "update", "delete")
 _ARROW = "→".encode()
-# By column of an update: where the value before and the one after begin, and their lengths; -1 for NULL.
+# By column of an update: offset and length of the values before and after; length -1 for NULL.
 _FIELDS = 4
 
 
 @cython.final
 @cython.cclass
 class PlainHead(TableHead):  # type: ignore[misc]
-    """What lines of a table have in common: the cells of kind and table."""
+    """The common cells of a table's lines: kind and table."""
 
 
 @cython.final
 @cython.cclass
 class TableLines(RowLines):  # type: ignore[misc]
-    """Writes rows events as lines of a table; :meth:`take` gives them.
+    """A writer of rows events as lines of a table, which :meth:`take` returns.
 
     Args:
-        general: the line of a change, without its end.
-        clock: the cell of a time in seconds since 1970.
+        general: returns the line of a change, without its end.
+        clock: returns the cell of a time in seconds since 1970.
         widths: of the cells before the row: position, time, kind and table.
     """
 
@@ -155,7 +154,7 @@ class TableLines(RowLines):  # type: ignore[misc]
     def _put_key(
         self, column: Column, length: cython.Py_ssize_t, comma: cython.Py_ssize_t
     ) -> cython.int:
-        """Write the name of a column, and have room for its value."""
+        """Write a column's name, and make room for its value."""
         if column.plain_key is None:
             name = f", {column.name}="
             column.plain_key = name.encode("utf-8", "backslashreplace")
@@ -177,7 +176,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a value, NULL for a negative length, and look whether it is plain ASCII."""
+        """Write a value, NULL for a negative length, and record whether it is plain ASCII."""
         if length < 0:
             self.used = put_literal(self.out, self.used, 0)
             return 0
@@ -186,7 +185,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         out: cython.p_uchar = self.out
         odd: cython.int = 0
         i: cython.Py_ssize_t
-        # Strings of JSON have no control characters but DEL.
+        # DEL is the only control character that JSON strings leave unescaped.
         for i in range(at, self.used):
             odd |= out[i] + 1
         if odd & 0x80:
@@ -203,7 +202,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         nulls: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the row of an insert or delete; returns where its image ends, 0 where it cannot be."""
+        """Write the row of an insert or delete; return its image's end, or 0 if malformed."""
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0
@@ -239,7 +238,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         bounds: cython.p_longlong,
         field: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Where the values of an image are; returns where it ends, 0 where it cannot be."""
+        """Locate the values of an image; return its end, or 0 if it is malformed."""
         offset: cython.Py_ssize_t = nulls + plan.null_size
         if offset > end:
             return 0
@@ -271,7 +270,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         at: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the row of an update; returns where its images end, 0 where they cannot be."""
+        """Write the row of an update; return the end of its images, or 0 if malformed."""
         columns: list[Any] = plan.columns
         if len(self._bounds_memory) < 8 * _FIELDS * len(columns):
             self._bounds_memory = bytearray(8 * _FIELDS * len(columns))
@@ -323,7 +322,7 @@ class TableLines(RowLines):  # type: ignore[misc]
         now: cython.Py_ssize_t,
         new: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Whether two values are equal, as Python objects are."""
+        """Return whether two values are equal as Python objects."""
         op: cython.int = column.op
         if old < 0 or new < 0:
             return old == new or op == _NULL

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """The rows of a text result set as columns of bytes, without a Python object per value.
 
-What the bytes of a column mean is left to others. This module is compiled where that is possible (Cython's pure
-Python mode) and runs as it stands everywhere else.
+Callers interpret the bytes. This module is compiled where that is possible (Cython's pure Python
+mode) and runs as it stands everywhere else.
 
 Spec: MySQL "Text Resultset Row".
 """
@@ -38,8 +38,8 @@ class TextColumn:
     """The values of one column.
 
     Args:
-        rows: for how many there is room.
-        allocate: gives a buffer of so many bytes that can be resized.
+        rows: maximum number of rows.
+        allocate: returns a resizable buffer of a size in bytes.
     """
 
     def __init__(self, rows: int, allocate: Callable[[int], Any]) -> None:
@@ -55,7 +55,7 @@ class TextColumn:
         fill_bytes(self.bits, 0, 0xFF, (rows + 7) // 8)
 
     def buffers(self) -> tuple[list[Any], int]:
-        """Validity, offsets and data, as Arrow has those of binary columns, and how many are null."""
+        """Return validity, offsets and data of an Arrow binary column, and the number of nulls."""
         if not cython.compiled:
             self.data = None
         self._data_buffer.resize(self.used)
@@ -78,16 +78,16 @@ class TextColumn:
 @cython.final
 @cython.cclass
 class TextColumns:
-    """Collects rows.
+    """A collector of rows.
 
     Args:
-        columns: how many each row has.
-        rows: how many are taken at most.
-        size: bytes of payloads behind which no more rows are taken.
-        allocate: gives a buffer of so many bytes that can be resized.
+        columns: number of columns in each row.
+        rows: maximum number of rows.
+        size: bytes of payloads after which no more rows are added.
+        allocate: returns a resizable buffer of a size in bytes.
 
     Attributes:
-        count: rows that were taken.
+        count: number of rows added.
     """
 
     def __init__(self, columns: int, rows: int, size: int, allocate: Callable[[int], Any]) -> None:
@@ -98,18 +98,18 @@ class TextColumns:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more rows."""
+        """Whether no more rows can be added."""
         return bool(self.count == self._rows or self._left <= 0)
 
     def add(self, payloads: list[bytes], start: int) -> int:
-        """Take rows.
+        """Add rows.
 
         Args:
-            payloads: of the packets that carry them.
-            start: index of the first one that counts.
+            payloads: of the packets with the rows.
+            start: index of the first payload to add.
 
         Returns:
-            the index of the first one that was not taken.
+            The index of the first payload that was not added.
 
         Raises:
             MalformedPacketError: a payload is not a row of so many columns.

@@ -1,7 +1,7 @@
-"""Rows as they are filled: the tuple of a row class, made before its values are there.
+"""Rows under construction: the tuple of a row class, created before its values exist.
 
-Compiled modules inline ``tuples.pxd`` instead of this file, and fill the very tuple; here a list
-stands for it. Each place must be set once before :func:`filled`.
+Compiled modules inline ``tuples.pxd`` instead of this file, and fill the tuple itself; here a list
+takes its place. Each item must be set once before :func:`filled`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Any
 
 
 def empty_row(row_type: Any, count: int) -> Any:
-    """A row of ``count`` places."""
+    """Return a row with room for ``count`` values."""
     return [None] * count
 
 
 def put_value(row: Any, at: int, value: Any) -> None:
-    """Put a value in its place."""
+    """Set a value of the row."""
     row[at] = value
 
 
 def filled(row: Any, row_type: Any) -> Any:
-    """The row, all of whose places were set."""
+    """Return the finished row, all of whose values were set."""
     return row_type(row)
 
 
 def value_at(row: Any, at: int) -> Any:
-    """The value in a place of a row or another tuple."""
+    """Return a value of a row or another tuple."""
     return tuple.__getitem__(row, at)

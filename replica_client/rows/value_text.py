@@ -1,11 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Column values of row images as JSON text, without a Python object per value.
 
-The texts are those of :mod:`replica_client.rows.json_values`, which is asked for every value that is
-not written here.
+The texts are those of :mod:`replica_client.rows.json_values`, which writes every value that this
+module does not.
 
-This module is compiled where that is possible. As plain Python it works, but what uses it takes the
-general functions then, which are quicker.
+This module is compiled where that is possible. As plain Python it works, but its users call the
+general functions then, which are faster.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ _BINARY = cython.declare(cython.int, int(ColumnOp.BINARY))
 _JSON = cython.declare(cython.int, int(ColumnOp.JSON))
 
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 64 << 10)
-# Room behind the room: a number, a date or a DECIMAL with what stands before and behind it goes without
-# another look.
+# Extra room: a number, a date or a DECIMAL with its quotes can be written without
+# another check.
 _SLACK = cython.declare(cython.Py_ssize_t, 256)
 _SPACE = cython.declare(cython.int, 0x20)
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -95,13 +95,13 @@ _LONGEST_NULL = cython.declare(cython.Py_ssize_t, 2)
 
 
 def quoted(text: str) -> bytes:
-    """A string of JSON in UTF-8; what is no character is written as an escape."""
+    """Return a JSON string in UTF-8; lone surrogates are escaped."""
     return encode_basestring(text).encode("utf-8", "backslashreplace")
 
 
 @cython.cclass
 class ValueText:
-    """A growing text, and how values are written into it.
+    """A growing text, with methods to append values.
 
     Attributes:
         used: bytes of the text.
@@ -116,16 +116,16 @@ class ValueText:
         self.is_null_document = False
 
     def line(self, text: str) -> None:
-        """Write a line that is a text already."""
+        """Write a line that is already a text."""
         self.put(text.encode("utf-8", "backslashreplace") + b"\n")
 
     def take(self) -> bytes | bytearray:
-        """The text, which is empty then."""
+        """Return the text and clear it."""
         size: cython.Py_ssize_t = self.used
         self.used = 0
         if size <= 4 * _FIRST_ROOM:
             return bytes(memoryview(self._memory)[:size])
-        # A large one is given away, so that it is not there twice.
+        # Return a large buffer itself, to avoid a copy.
         memory: bytearray = self._memory
         self._memory = bytearray(_FIRST_ROOM + _SLACK)
         self.out = self._memory
@@ -137,14 +137,14 @@ class ValueText:
     @cython.inline
     @cython.exceptval(-1, check=False)
     def reserve(self, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many more bytes, and the slack."""
+        """Make room for more bytes, and the slack."""
         return self._grow(size) if self.used + size > self.room else 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _grow(self, size: cython.Py_ssize_t) -> cython.int:
         room: cython.Py_ssize_t = self.used + size
-        # What is very long is not doubled: a row of hundreds of megabytes would be there four times.
+        # Do not double a large buffer: a row of hundreds of megabytes would take four times its size.
         room += room if room < (16 << 20) else room >> 4
         if not cython.compiled:
             self.out = None
@@ -158,7 +158,7 @@ class ValueText:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put(self, text: bytes) -> cython.int:
-        """Write bytes as they are."""
+        """Write bytes unchanged."""
         raw: cython.p_const_uchar = text
         self.reserve(len(text))
         copy_bytes(self.out, self.used, raw, 0, len(text))
@@ -169,7 +169,7 @@ class ValueText:
     @cython.inline
     @cython.exceptval(-1, check=False)
     def put_number(self, number: cython.longlong) -> cython.int:
-        """Write a number, for which there is room."""
+        """Write a number; the room must be reserved."""
         self.used = put_signed(self.out, self.used, number)
         return 0
 
@@ -178,7 +178,7 @@ class ValueText:
     def _put_escaped(
         self, data: cython.p_const_uchar, at: cython.Py_ssize_t, stop: cython.Py_ssize_t
     ) -> cython.int:
-        """Write UTF-8 and the end of a string."""
+        """Write escaped UTF-8 and the closing quote of a string."""
         begin: cython.Py_ssize_t = at
         byte: cython.uchar
         while at < stop:
@@ -261,7 +261,7 @@ class ValueText:
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write a value as the general function does."""
+        """Write a value with the general function."""
         value: Any = decoder._value(column, data, offset, length)
         return self.put(value_to_json(value).encode("utf-8", "backslashreplace"))
 
@@ -275,9 +275,9 @@ class ValueText:
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> cython.int:
-        """Write the value of ``length`` bytes at ``offset``, which are there.
+        """Write the value of ``length`` bytes at ``offset``.
 
-        There is room for ``length`` bytes.
+        Room for ``length`` bytes must be reserved.
         """
         op: cython.int = column.op
         used: cython.Py_ssize_t = self.used

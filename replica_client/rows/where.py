@@ -30,9 +30,9 @@ Value: TypeAlias = int | Decimal | str | bool | bytes
 """A literal."""
 
 MAX_DEPTH: Final = 100
-"""Parentheses and NOTs inside each other."""
+"""Maximum nesting of parentheses and NOTs."""
 MAX_SIZE: Final = 1 << 16
-"""Characters of a condition."""
+"""Maximum characters of a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def parse_where(text: str) -> Condition:
     """Parse the text of a condition.
 
     Raises:
-        ConfigError: the text is no condition; the message says at which character, and what was expected there.
+        ConfigError: the text is no condition; the message has the character's number and what was expected.
     """
     if len(text) > MAX_SIZE:
         raise ConfigError(f"where: {len(text)} characters, more than {MAX_SIZE}")
@@ -123,7 +123,7 @@ def parse_where(text: str) -> Condition:
 
 
 def columns_of(condition: Condition) -> Iterator[str]:
-    """The names of the columns that a condition asks for."""
+    """Yield the names of the columns in a condition."""
     if isinstance(condition, (And, Or)):
         for part in condition.parts:
             yield from columns_of(part)
@@ -134,7 +134,7 @@ def columns_of(condition: Condition) -> Iterator[str]:
 
 
 def where_text(condition: Condition) -> str:
-    """The text of a condition; :func:`parse_where` gives the same condition for it."""
+    """Return the text of a condition, which :func:`parse_where` converts back to it."""
     if isinstance(condition, Or):
         return " OR ".join(_inner(part, Or) for part in condition.parts)
     if isinstance(condition, And):
@@ -159,14 +159,14 @@ def _literal_text(value: Value) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, Decimal):
-        # What has neither point nor exponent is an integer.
+        # Without point and exponent it would be parsed as an integer.
         text = str(value)
         return text if "." in text or "E" in text else f"{text}."
     return str(value)
 
 
 class _Parser:
-    """Reads one condition from left to right."""
+    """A parser of one condition, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -199,7 +199,7 @@ class _Parser:
         yield _Token("end", "", len(text))
 
     def _shown(self, start: int, end: int) -> str:
-        """Return a part of the text for an error; it may be a part of a URL that was given by mistake."""
+        """Return a part of the text for an error, unless it overlaps a secret in a URL."""
         hidden = any(begin < end and stop > start for begin, stop in secret_ranges(self._text))
         return HIDDEN if hidden else self._text[start:end]
 
@@ -207,7 +207,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _takes(self, kind: str, *texts: str) -> bool:
-        """Pass over a token if it comes next."""
+        """Skip the next token if it is one of these; return whether it was."""
         token = self._token()
         if token.kind != kind or token.text not in texts:
             return False
