@@ -1,1 +1,4 @@
-"""What ``replica-client pipeline`` runs: a change log by a streaming query, and the lake's tables behind it."""
+"""The programs of ``replica-client pipeline``.
+
+A streaming query writes a change log, and merges bring it into the lake's tables.
+"""

@@ -44,7 +44,7 @@ class ChangeLogSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return FORMAT
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ChangeLogWriter:

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 def on_executors(
     spark: SparkSession, function: Callable[[Task], Result], tasks: Sequence[Task]
 ) -> list[Result]:
-    """What a function gives for each task, in their order.
+    """Run a function on Spark's executors for each task and return the results in order.
 
     Args:
         spark: a session, of Spark Connect too.
@@ -57,7 +57,9 @@ def _by_rdd(
 def by_data_frame(
     spark: SparkSession, run: Callable[[bytes], bytes], tasks: Sequence[bytes]
 ) -> list[bytes]:
-    """What a function gives for each task, in their order, by means that Spark Connect has, too.
+    """Run a function for each task through a data frame and return the results in order.
+
+    Spark Connect supports this, too.
 
     Raises:
         PySparkException: the function failed; its error's line is in the text.

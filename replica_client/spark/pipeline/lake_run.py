@@ -69,8 +69,9 @@ class _Unread:
 
     Attributes:
         copy: its id.
-        end: a position behind every statement that can be why.
-        reason: why the table is left out when no statement before tells; ``""``: it is looked at again.
+        end: a position after every statement that can be the reason.
+        reason: why the table is left out when no statement before ``end`` gives a reason; ``""``:
+            the table is looked up again.
     """
 
     copy: str
@@ -80,7 +81,7 @@ class _Unread:
 
 @dataclass
 class Copied:
-    """What was copied by a run."""
+    """The tables and rows that a run copied."""
 
     tables: int = 0
     rows: int = 0
@@ -256,16 +257,16 @@ class LakeRun:
         return copies_directory(self._config.output) / copy
 
     def log_copies(self, reached: Position | None) -> bool:
-        """Let copies that the stream has passed be part of the change log.
+        """Add the copies that the stream has passed to the change log.
 
-        Tables that the source did not show are left out or looked at again, when the stream has passed what it
-        did not say.
+        Tables that the source did not show are left out or looked up again once the stream has
+        passed the place that can explain it.
 
         Args:
-            reached: how far the change log has the stream's changes, all of them taken into the tables.
+            reached: how far the change log has the stream's changes, all of them merged into the tables.
 
         Returns:
-            whether there is something new in the change log.
+            whether the change log has something new.
         """
         self._settle(reached)
         due: list[tuple[TableName, CountedFiles]] = []

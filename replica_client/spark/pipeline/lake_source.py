@@ -1,4 +1,4 @@
-"""What a lake wants of its source before it is copied: which tables, from where on, and whole row images."""
+"""The needs of a lake before its first copy: the tables, the start, and whole row images."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def _look(
 
 
 def selection_of(options: SourceOptions) -> Selection:
-    """The tables that a pipeline wants."""
+    """Return the selection of tables of a pipeline."""
     return Selection(options.tables, options.exclude)
 
 
@@ -97,7 +97,7 @@ def check_image(config: PipelineConfig) -> None:
 
 
 async def _row_image(options: SourceOptions) -> str:
-    """The setting of a MariaDB; ``""`` of MySQL."""
+    """Return ``binlog_row_image`` of a MariaDB source in capitals, or ``""`` for MySQL."""
     assert options.connect is not None
     async with await SourceConnection.open(options.connect) as connection:
         if connection.server.flavor != ServerFlavor.MARIADB:

@@ -1,4 +1,4 @@
-"""What a running pipeline tells on the terminal."""
+"""The terminal output of a running pipeline."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ _BRIEF: Final = 1.0
 
 
 class Progress:
-    """Follows a query's micro-batches, and tells what is done meanwhile.
+    """Follows the micro-batches of a query, and shows other work between them.
 
-    On a terminal a line shows the state. Elsewhere lines are printed: what is done when it takes long, and the state
-    of the stream when it has moved. A thread prints them, because the run waits for Spark, or merges.
+    On a terminal one line shows the state. Elsewhere lines are printed: the other work when it
+    takes long, and the state of the stream when it has moved. A thread prints them, because the run
+    waits for Spark or merges.
 
     Args:
         console: on standard error.
         every: least seconds between two lines where there is no terminal.
-        again: seconds after which what is still done is told again.
+        again: seconds after which work that still goes on is printed again.
 
     Attributes:
-        doing: what is done beside the stream; ``""`` for nothing.
+        doing: the work besides the stream; ``""`` for none.
         batches: micro-batches that had changes.
         rows: their changes.
         position: that the stream reached, as text.
@@ -65,7 +66,7 @@ class Progress:
             self._teller.start()
 
     def say(self, text: str) -> None:
-        """Tell what is done beside the stream; ``""``: nothing any more."""
+        """Show the work that is done besides the stream; ``""`` clears the text."""
         with self._lock:
             self.doing, self._begun = text, time.monotonic()
         if self._status is not None:
@@ -114,7 +115,7 @@ class Progress:
         self._console.print(printable(line), highlight=False, soft_wrap=True, markup=False)
 
     def line(self) -> str:
-        """The state on one line."""
+        """Return the state on one line."""
         seconds = max(time.monotonic() - self._started, 0.001)
         if not self.batches:
             return f"waiting for changes{f' at {self.position}' if self.position else ''}"
@@ -125,7 +126,7 @@ class Progress:
         )
 
     def stop(self, *, tell: bool = True) -> None:
-        """Take the line away, and leave the last state, or nothing."""
+        """Remove the line from the terminal and print the last state if ``tell`` is set."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -143,7 +144,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def position_of(report: Any) -> str:
-    """The position that a micro-batch reached, as text."""
+    """Return the position that a micro-batch reached, as text; ``""`` if its report has none."""
     sources = report["sources"]
     end = sources[0]["endOffset"] if sources else None
     if isinstance(end, str):

@@ -1,4 +1,4 @@
-"""What went wrong in a query, cut down to our own error's line."""
+"""The failures of a query, cut down to the line of this package's error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SERVER_GOES = re.compile(r"\b(1053|1317|1927|2006|2013|3169)\b")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a query failed because the source went away, or a worker, and may be there again soon."""
+    """Return whether a query failed because of a lost connection or worker, so that a retry may succeed."""
     if isinstance(error, TransportError):
         return not isinstance(error, TlsError)
     ours = _OURS.findall(str(error))

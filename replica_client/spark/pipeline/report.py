@@ -98,7 +98,7 @@ def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistor
 
 
 def plot(title: str, unit: str, points: Points, across: str = " s") -> str:
-    """A plot over seconds, or what else, as an SVG element; a sentence when there is nothing to see."""
+    """Return a plot over seconds (or another axis) as SVG, or a sentence when there are no points."""
     head = f"<h2>{escape(title)}</h2>"
     if not points:
         return f"{head}<p>Nothing in this run."

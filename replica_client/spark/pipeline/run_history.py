@@ -1,4 +1,4 @@
-"""What happened in a run, for its report: batches, merges, lag."""
+"""The batches, merges and lags of a run, for its report."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def rows_of(report: Any) -> int:
 
 
 def lag_of(report: Any) -> float | None:
-    """Seconds from the commit of a micro-batch's last change to the batch's end; None without one."""
+    """Return the seconds from the commit of a micro-batch's last change to the batch's end, or None."""
     metrics = report["observedMetrics"].get(OBSERVED)
     # Over Spark Connect a metric without a value is left out.
     last = None if metrics is None or LAST_COMMIT not in metrics else metrics[LAST_COMMIT]
@@ -140,5 +140,5 @@ class RunHistory:
 
     @property
     def lag(self) -> float | None:
-        """Of the last merge that had changes of the stream."""
+        """The lag of the last merge that had changes of the stream."""
         return next((one.lag for one in reversed(self.merges) if one.lag is not None), None)

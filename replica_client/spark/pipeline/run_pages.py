@@ -1,4 +1,4 @@
-"""What a running pipeline shows over HTTP: metrics, health, and its state as JSON."""
+"""The pages of a running pipeline: metrics, health, and its state as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATUSES: Final = ("current", "copying", "left_out")
 
 @dataclass
 class RunState:
-    """A run, as its pages show it.
+    """The state of a run that its pages show.
 
     Attributes:
         origin: the source, without secrets.
@@ -35,7 +35,7 @@ class RunState:
         history: batches and merges.
         lake: the current tables; None before they are known, and where there are none.
         streams: whether the stream runs.
-        retries: times that the source went away.
+        retries: how often the source became unavailable.
         error: why the stream does not run; ``""`` while it does.
         started: when the run began, in seconds since 1970.
     """
@@ -61,7 +61,7 @@ class RunState:
 
 
 def pages_of(run: RunState) -> Mapping[str, Callable[[], Page]]:
-    """The pages by path."""
+    """Return the pages by path."""
     return {
         "/metrics": metrics_page(lambda: pipeline_metrics(run)),
         "/healthz": alive,
@@ -71,7 +71,7 @@ def pages_of(run: RunState) -> Mapping[str, Callable[[], Page]]:
 
 
 def _ready(run: RunState) -> Page:
-    """Whether changes flow and all tables are current."""
+    """Return the readiness page: status 200 when changes flow and all tables are current."""
     wrong = run.not_current
     ready = run.streams and not wrong
     stated = {"ready": ready, "streams": run.streams, "error": run.error, "not_current": wrong}
@@ -110,7 +110,7 @@ def _status(run: RunState) -> dict[str, Any]:
 
 
 def pipeline_metrics(run: RunState) -> Iterator[Metric]:
-    """What a run counts, without what the process and Python do."""
+    """Yield the metrics of a run, without those of the process and of Python."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     progress, history, lake = run.progress, run.history, run.lake

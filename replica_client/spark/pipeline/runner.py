@@ -66,7 +66,7 @@ _ROUNDS = 20
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         rows: changes written by this run.
@@ -254,7 +254,7 @@ class _Run:
         self.ended = False
 
     def moved(self) -> bool:
-        """Whether the stream has come further since this was asked last."""
+        """Return whether the stream has moved since the last call."""
         before, self._position = self._position, self._progress.position
         return before != self._position
 
@@ -306,7 +306,7 @@ class _Run:
 
 
 class _Patience:
-    """Waits for a source that went away."""
+    """Pauses of a run whose source is unavailable."""
 
     def __init__(self, progress: Progress, passes_gaps: bool) -> None:
         self._progress = progress
@@ -335,7 +335,7 @@ def _apply(lake: LakeRun, view: RunState) -> bool:
 
 
 def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
-    """How far the change log has the stream, at least."""
+    """Return the last position that the change log has at least, or None when it cannot be read."""
     numbers = _numbers(config.checkpoint / "commits")
     try:
         if not numbers:
@@ -347,9 +347,10 @@ def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
 
 
 def _nothing_new(config: PipelineConfig, state: PipelineState) -> bool:
-    """Whether a run to the end of the source would be one without a change.
+    """Return whether a run to the end of the source would have no change.
 
-    The offset is the one that Spark's checkpoint has committed; a batch that was only planned is Spark's to make.
+    The start is the offset that Spark's checkpoint has committed. A batch that was only planned is
+    left to Spark.
     """
     if config.trigger != "available-now":
         return False
@@ -371,14 +372,14 @@ def _nothing_new(config: PipelineConfig, state: PipelineState) -> bool:
 
 
 def _numbers(directory: Path) -> list[int]:
-    """The batches that a directory of Spark's checkpoint has files of."""
+    """Return the numbers of the batches that a directory of Spark's checkpoint has files of."""
     if not directory.is_dir():
         return []
     return [int(path.name) for path in directory.iterdir() if path.name.isdecimal()]
 
 
 def _source_options(config: PipelineConfig, state: PipelineState) -> dict[str, str]:
-    """The options of the stream."""
+    """Return the options of the stream's data source."""
     options = {**config.source, "startingPosition": state.start}
     schema = kept_schema(config.checkpoint)
     if schema is not None:
@@ -466,7 +467,7 @@ def _has_commits(checkpoint: Path) -> bool:
 
 
 def _first_start(config: PipelineConfig) -> str:
-    """The start as it is kept: ``latest`` of a live source becomes the place where that is now."""
+    """Return the first start as it is saved: ``latest`` of a live source becomes its current position."""
     if config.lake.copies:
         start = prepare_lake(config)
         catalog = LakeCatalog.load(config.output)
@@ -488,7 +489,7 @@ def _first_start(config: PipelineConfig) -> str:
 
 
 def _checkpoint_position(config: PipelineConfig) -> str:
-    """The position in the checkpoint's last offset file."""
+    """Return the position in the last offset file of the checkpoint, or ``""``."""
     offsets = config.checkpoint / "offsets"
     names = [p for p in offsets.glob("*") if p.name.isdigit()] if offsets.is_dir() else []
     if not names:

@@ -1,8 +1,9 @@
 """A SPARK_HOME whose Python workers load PySpark as byte code.
 
-Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` in front of its workers' PYTHONPATH. The archive of PyPI's PySpark
-has no byte code, so each new kind of worker compiles PySpark, for a second of CPU time, and a run has ten of them.
-Here that name is a directory with the package that is installed, which has its byte code beside it.
+Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` first on the PYTHONPATH of its workers. The
+archive of PyPI's PySpark has no byte code, so each new kind of worker compiles PySpark, which takes
+a second of CPU time, and a run has ten of them. Here that name is a directory with the installed
+package, which has its byte code.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _ARCHIVES: Final = Path("python", "lib")
 
 @contextmanager
 def quick_workers() -> Iterator[None]:
-    """Let Spark, if it starts in the block on this machine, have such a home; a SPARK_HOME that is set stays.
+    """Set such a SPARK_HOME for a Spark that starts in the block on this machine.
 
-    Where it cannot be made, Spark has its own.
+    A SPARK_HOME that is set stays. Where the directory cannot be made, Spark uses its own.
     """
     home = None if _VARIABLE in os.environ or os.name != "posix" else _home()
     if home is None:

@@ -36,7 +36,7 @@ def make_session(
     settings: Mapping[str, str] | None = None,
     verbose: bool = False,
 ) -> SparkSession:
-    """A session that is quiet, reckons in UTC, and whose workers run this Python.
+    """Return a session that is quiet, works in UTC, and whose workers run this Python.
 
     Args:
         name: of the application.
@@ -99,7 +99,7 @@ def make_session(
 
 
 def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session of a Spark Connect server, which has this package installed."""
+    """Return a session of a Spark Connect server, which has this package installed."""
     try:
         session = SparkSession.builder.remote(remote).getOrCreate()
         for key, value in {**_SESSION, **settings}.items():
@@ -114,7 +114,7 @@ def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let interrupts wait: one in the midst of the launch would leave Java behind without us."""
+    """Delay interrupts until the end of the block: one during the launch would leave Java running."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

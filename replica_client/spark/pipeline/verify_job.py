@@ -1,4 +1,4 @@
-"""What the command line runs."""
+"""The Spark job that the command line runs to verify a lake."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def write_range(source: SourceOptions, part: BinlogRange, log: Location) -> list
 
 
 def described(files: Sequence[ChangeFile]) -> pa.RecordBatch:
-    """The rows of :data:`FILES_SCHEMA` of files."""
+    """Return change files as a batch of :data:`FILES_SCHEMA`."""
     schema = to_arrow_schema(FILES_SCHEMA, timezone="UTC")
     committed = pa.array([file.committed for file in files], pa.int64())
     return pa.RecordBatch.from_arrays(
@@ -171,7 +171,7 @@ class ChangeFileReader(BinlogStreamReader):
         self._log = log
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The files of a range."""
+        """Write the change files of a range and yield one batch that describes them."""
         assert isinstance(partition, BinlogRange)
         files = write_range(self._options, partition, self._log)
         if files:
@@ -201,7 +201,7 @@ class ChangeFileSource(BinlogDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:

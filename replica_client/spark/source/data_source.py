@@ -45,7 +45,7 @@ class BinlogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The envelope, or the columns of the one table that was named, changed or as it was."""
+        """Return the schema: the envelope, or the columns of the table that was named, changed or at a moment."""
         state = self._as_of()
         if state is not None:
             return state.columns
@@ -55,7 +55,7 @@ class BinlogDataSource(DataSource):
         return VARIANT_ENVELOPE_SCHEMA if self._source.variant else ENVELOPE_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         self._check(schema)
         state = self._as_of()
         if state is not None:
@@ -68,7 +68,7 @@ class BinlogDataSource(DataSource):
         return reader(self._source, self._typed())
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
-        """For ``spark.readStream``."""
+        """Return the reader for ``spark.readStream``."""
         if self._source.as_of is not None:
             raise ConfigError("asOf is for batches (spark.read); a stream has changes")
         self._check(schema)

@@ -85,7 +85,7 @@ class BatchColumns:
         return len(self.values[0])
 
     def finish(self) -> pa.RecordBatch:
-        """The batch; empty afterwards."""
+        """Return the collected rows as a batch and start an empty one."""
         arrays = [
             _array(values, field.type)
             for values, field in zip(self.values, self.arrow_schema, strict=True)
@@ -106,7 +106,7 @@ _VARIANT_ARROW_SCHEMA = to_arrow_schema(VARIANT_ENVELOPE_SCHEMA, timezone="UTC")
 
 
 def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of the envelope with ``before`` and ``after`` as VARIANT."""
+    """Return a batch of the envelope with ``before`` and ``after`` as VARIANT."""
     arrays = [
         variant_array(array, field.type) if field.name in ("before", "after") else array
         for array, field in zip(batch.columns, _VARIANT_ARROW_SCHEMA, strict=True)
@@ -115,7 +115,7 @@ def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[Any, ...]]:
-    """The rows of the envelope of a rows event, each value by itself: for what is rare."""
+    """Yield the envelope rows of a rows event one value at a time, for rare events."""
     timestamp = transaction.commit_us
     for change in rows:
         yield (
@@ -135,7 +135,7 @@ def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[A
 
 
 def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
-    """A statement's row of the envelope; ``index`` counts those of one statement."""
+    """Return the envelope row of a statement; ``index`` counts the rows of one statement."""
     return (
         transaction.commit_version,
         transaction.commit_us,

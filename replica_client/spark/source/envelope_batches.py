@@ -49,12 +49,12 @@ class EnvelopeBuilder(BatchBuilder):
     has_user_names: ClassVar[bool] = False
 
     def finish(self) -> pa.RecordBatch:
-        """The changes as a batch of the envelope."""
+        """Return the changes as a batch of the envelope."""
         return envelope_batch(super().finish(), self.shape)
 
 
 def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
-    """The changes of a table's batch in the envelope."""
+    """Convert the changes of a table's batch to the envelope."""
     images = json_images(batch, shape)
     kept = batch.select([batch.schema.names.index(n) for n in ("_change_type", *_POSITION)])
     if images.rows is not None:
@@ -78,7 +78,7 @@ def envelope_batch(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """A column without its dictionary, which Spark would not take."""
+    """Return a column without its dictionary, which Spark would not accept."""
     return array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
 
 
@@ -158,10 +158,10 @@ class EnvelopeChanges:
 
 
 def _in_order(batches: list[pa.RecordBatch], *, by_offset: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of batches, each in order, all in order.
+    """Merge batches that are each in order, and yield all rows in order.
 
     Args:
-        batches: them.
+        batches: the batches.
         by_offset: whether the offsets of events of one file ascend; those of XA transactions do not.
     """
     table = pa.Table.from_batches(batches)

@@ -11,7 +11,7 @@ from replica_client.spark.source.index_store import IndexStore
 
 
 class FileCatalog:
-    """Knows the files; what was indexed once is not read again.
+    """The catalogue of the binlog files; a file that was indexed is not read again.
 
     Args:
         options: of the query.
@@ -36,7 +36,7 @@ class FileCatalog:
         self._frozen = list_files(self._options.locations)
 
     def files(self, may_be_empty: bool = True) -> list[ListedFile]:
-        """The files there are."""
+        """Return the files of the source."""
         if self._frozen is not None:
             return self._frozen
         return list_files(self._options.locations, may_be_empty=may_be_empty)
@@ -50,7 +50,7 @@ class FileCatalog:
                 self._indexes.setdefault(path, index)
 
     def index(self, file: ListedFile) -> FileIndex:
-        """The index of a file as it was listed.
+        """Return the index of a file as it was listed.
 
         Raises:
             BinlogDecodeError: a fault in the file.

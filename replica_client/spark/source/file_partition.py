@@ -68,7 +68,7 @@ class RowSteps(FileSteps):
         self._changes = changes
 
     def read(self, source: EventSource, file: str, first: int) -> Iterator[list[pa.RecordBatch]]:
-        """The batches that became full."""
+        """Read a file and yield the batches that became full."""
         for found in super().read(source, file, first):
             ready: list[pa.RecordBatch] = []
             for one in found:
@@ -83,7 +83,7 @@ class RowSteps(FileSteps):
 
 
 class KeepingAssembler(TransactionAssembler):
-    """Puts transactions together, and shows each to what makes batches of them."""
+    """An assembler that shows each transaction to the builder of the batches."""
 
     def __init__(
         self,
@@ -107,9 +107,10 @@ class KeepingAssembler(TransactionAssembler):
     def _perhaps(
         self, event: BinlogEvent, layout: BinlogFormat, index: int
     ) -> Iterator[SchemaChange]:
-        """What a statement may have done, who did not read the binlog before cannot tell.
+        """Yield what a statement may have done that a reader who starts here cannot know.
 
-        CREATE TABLE IF NOT EXISTS is one: the change log's reader knows whether the table was there.
+        CREATE TABLE IF NOT EXISTS is one: the reader of the change log knows whether the table
+        existed.
         """
         statement = ReadStatement.of(event, layout)
         history = self.schema.history
@@ -129,7 +130,7 @@ class KeepingAssembler(TransactionAssembler):
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterator[Transaction]:
-        """As of :class:`~replica_client.readers.assembler.TransactionAssembler`."""
+        """Yield the transactions, as :class:`~replica_client.readers.assembler.TransactionAssembler` does."""
         for transaction in super().feed(located, decoder, tracker):
             yield self._changes.keep_back(transaction)
 
@@ -163,19 +164,19 @@ def file_batches(
     *,
     by_transaction: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of the transactions from one point between transactions to another.
+    """Yield the batches of the transactions between two positions, both between transactions.
 
     Args:
-        files: those that it touches.
+        files: the files of the range.
         start: of the first transaction.
         stop: the first transaction that begins there or later is not read; None: all are.
         assembly: which tables and columns.
         decode: how values are decoded.
-        history: what tables look like at the start.
+        history: the table definitions at the start.
         changes: makes the batches.
-        paths: of all files, where the rows of an XA transaction are looked for that is committed in the
-            range and was prepared before it.
-        by_transaction: ``changes`` is shown all transactions, and not only those that are no ordinary rows.
+        paths: of all files. The rows of an XA transaction that is committed in the range and was
+            prepared before it are looked for there.
+        by_transaction: show ``changes`` all transactions, not only those with unusual events.
 
     Raises:
         BinlogDecodeError: the first fault.

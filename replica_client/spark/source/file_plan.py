@@ -40,7 +40,7 @@ _LOG = logging.getLogger("replica_client")
 
 
 class FilePlanner:
-    """Plans queries over files; keeps what it has scanned.
+    """The planner of queries over files; it keeps what it has scanned.
 
     Args:
         options: of the query.
@@ -58,10 +58,10 @@ class FilePlanner:
         self.newest: Position | None = None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: the planner holds nothing open."""
 
     def filters(self) -> Filters:
-        """What is passed over inside the ranges."""
+        """Return the filters that apply inside the ranges."""
         return Filters.of(self._options)
 
     def freeze(self) -> None:
@@ -71,11 +71,11 @@ class FilePlanner:
     # Where.
 
     def start(self, *, stream: bool = False) -> Position:
-        """Where the query starts; file ``""``: with the first file that comes.
+        """Return where the query starts; file ``""`` means the first file that appears.
 
         Raises:
             ConfigError: no such place.
-            DataLossError: the files begin behind a GTID position.
+            DataLossError: the files begin after the GTID position.
         """
         starting = self._options.starting or "earliest"
         files = self._catalog.files(may_be_empty=stream)
@@ -100,7 +100,10 @@ class FilePlanner:
         return Position(files[0].name, FIRST_EVENT)
 
     def _start_of_gtids(self, files: list[ListedFile], starting: Position) -> Position:
-        """The last file before which everything is in a set; what it has inside is passed over."""
+        """Return the start of the last file before which a GTID set covers everything.
+
+        A filter skips the rest of the set.
+        """
         done = starting.gtid_set
         assert done is not None
         self._catalog.load(files)
@@ -141,15 +144,15 @@ class FilePlanner:
         return Position(files[-1].name, self._catalog.index(files[-1]).reached)
 
     def resume(self, saved: Mapping[str, Any]) -> Position:
-        """The position of an offset."""
+        """Return the position of an offset."""
         return Position.from_json(saved)
 
     def offset(self, position: Position) -> dict[str, Any]:
-        """A position as an offset."""
+        """Return a position as an offset."""
         return position.to_json()
 
     def stop(self) -> Position | None:
-        """Where a batch stops; None: at the end of the files."""
+        """Return where a batch stops; None means the end of the files."""
         starting = self._options.starting or "earliest"
         ending = None if self._options.ending is None else stop_of(starting, self._options.ending)
         files = self._catalog.files()
@@ -182,7 +185,7 @@ class FilePlanner:
         max_rows: int | None = None,
         wait: float = 0.0,
     ) -> Position:
-        """How far the next micro-batch goes: whole transactions, at least one where there is one.
+        """Return the end of the next micro-batch: whole transactions, at least one if there is one.
 
         Args:
             start: of the batch.
@@ -264,7 +267,7 @@ class FilePlanner:
             )
 
     def _cut(self, file: ListedFile, index: FileIndex, first: int, room: int) -> Position | None:
-        """The end of as many transactions as fit, None if the first one does not."""
+        """Return the end of the transactions that fit into ``room``, or None if the first does not fit."""
         end = max((cut for cut in index.cuts[::2] if first < cut <= first + room), default=first)
         transaction_ranges = FileTransactionRanges(Position(file.name, end), self._options.decode)
         for transaction_range in transaction_ranges.scan(file):
@@ -274,7 +277,7 @@ class FilePlanner:
         return Position(file.name, end) if end > first else None
 
     def _one(self, file: ListedFile, index: FileIndex, first: int) -> Position:
-        """The end of the first transaction."""
+        """Return the end of the first transaction."""
         transaction_ranges = FileTransactionRanges(
             Position(file.name, first), self._options.decode
         ).scan(file)
@@ -286,7 +289,7 @@ class FilePlanner:
     def _latest_of_relay_logs(
         self, files: list[ListedFile], start: Position, max_bytes: int | None
     ) -> Position:
-        """In relay logs a transaction may go on in the next file."""
+        """Return the end of a micro-batch of relay logs, where a transaction may continue in the next file."""
         transaction_ranges = FileTransactionRanges(start, self._options.decode)
         total, reached = 0, start
         for file, following in zip(files, [*files[1:], None], strict=True):
@@ -305,7 +308,7 @@ class FilePlanner:
     # Cutting.
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
-        """The partitions of a range: cut at file starts, and inside large files; small files are packed."""
+        """Return the partitions of a range. Large files are cut, and small files are packed together."""
         everything = self._catalog.files()
         files = _touched(everything, start, stop)
         if not files:
@@ -345,7 +348,7 @@ class FilePlanner:
     def _inner_cuts(
         self, file: ListedFile, index: FileIndex | None, first: int, last: int
     ) -> list[int]:
-        """Where a part of a file is cut so that pieces have about the wanted size."""
+        """Return the offsets at which to cut a part of a file into pieces of about the wanted size."""
         size = self._options.partition_size
         if last - first <= size:
             return []
@@ -373,7 +376,7 @@ class FilePlanner:
     # Typed queries.
 
     def typed(self, database: str, table: str) -> TypedTable:
-        """The plan of a typed query, by the table's first table map, to evolve by its last.
+        """Return the plan of a typed query from the table's first table map, or its last one to evolve.
 
         Raises:
             UnknownTableError: the files do not have the table.
@@ -400,7 +403,7 @@ class FilePlanner:
 
 
 def _covers(done: GtidSet | MariadbGtidSet, wanted: GtidSet | MariadbGtidSet) -> bool:
-    """Whether all of a set is in another one; those of another kind are not."""
+    """Return whether a set has all GTIDs of another; sets of different kinds only cover an empty set."""
     if isinstance(done, GtidSet) and isinstance(wanted, GtidSet):
         return not wanted - done
     if isinstance(done, MariadbGtidSet) and isinstance(wanted, MariadbGtidSet):
@@ -409,7 +412,7 @@ def _covers(done: GtidSet | MariadbGtidSet, wanted: GtidSet | MariadbGtidSet) ->
 
 
 def _touched(files: list[ListedFile], start: Position, stop: Position | None) -> list[ListedFile]:
-    """The files that a range has parts of."""
+    """Return the files that a range has parts of."""
     if start.file:
         files = from_position(files, start)
     if stop is not None:

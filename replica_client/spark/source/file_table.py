@@ -1,4 +1,4 @@
-"""What one table looks like by the table maps in files."""
+"""The definition of one table by the table maps in files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WANTED = (
 def table_maps(
     file: ListedFile, database: str, table: str, options: DecodeOptions
 ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
-    """The table maps of a table in a file, with the decoder of their file.
+    """Yield the table maps of a table in a file, with the decoder of their file.
 
     Raises:
         BinlogDecodeError: a fault in the file.
@@ -58,6 +58,6 @@ def _inside(event: BinlogEvent, decoder: BinlogDecoder) -> Iterator[BinlogEvent]
 
 
 def _name_bytes(database: str, table: str) -> bytes:
-    """How a table map names a table."""
+    """Return the bytes by which a table map names a table."""
     names = [name.encode("utf-8", "surrogateescape") for name in (database, table)]
     return b"".join(bytes((len(name),)) + name + b"\0" for name in names)

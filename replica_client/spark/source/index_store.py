@@ -1,7 +1,7 @@
-"""Where the indexes of binlog files are kept between queries.
+"""The store of the indexes of binlog files between queries.
 
-One SQLite database in a directory. It is a cache: what cannot be read or written, or does not fit its
-file any more, is made again by a scan.
+It is one SQLite database in a directory, and only a cache. An entry that cannot be read or written,
+or does not match its file any more, is made again by a scan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class IndexStore:
         )
 
     def load(self, paths: Iterable[str]) -> dict[str, FileIndex]:
-        """The indexes of files that are there, by path."""
+        """Return the stored indexes of files by path."""
         wanted = list(paths)
         found: dict[str, FileIndex] = {}
         if not (self._directory / _NAME).exists():
@@ -77,10 +77,10 @@ class IndexStore:
             _LOG.info("the cache of binlog indexes is not writable: %s", error)
 
     def history_before(self, path: str) -> tuple[str, str] | None:
-        """The newest schema history that is kept of this file or one before it.
+        """Return the newest stored schema history of this file or an earlier one.
 
         Returns:
-            path of the file at whose start it was so, and the history's state.
+            path of the file at whose start the history holds, and the history's state.
         """
         if not (self._directory / _NAME).exists():
             return None
@@ -121,7 +121,7 @@ class IndexStore:
 
 
 def default_directory() -> Path:
-    """As ``REPLICA_CLIENT_CACHE`` says, else in the user's cache directory."""
+    """Return the directory of ``REPLICA_CLIENT_CACHE``, else one in the user's cache directory."""
     chosen = os.environ.get("REPLICA_CLIENT_CACHE")
     if chosen:
         return Path(chosen)

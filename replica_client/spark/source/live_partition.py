@@ -1,7 +1,7 @@
-"""A range of a live source's binlog, read by an executor as a replica of its own.
+"""A range of a live source's binlog that an executor reads as a replica of its own.
 
-The connection that read the end of the binlog stays in the worker's process: the next micro-batch
-begins where it stands, or a little behind when another worker had a turn.
+The connection that read the end of the binlog stays in the worker's process. The next micro-batch
+begins at its position, or a little later when another worker had a turn.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class RangeStream(SourceStream):
         return KeepingAssembler(self.changed, assembly, decode, self.history, self.prepared)
 
     def _shown(self, transaction: Transaction) -> Transaction:
-        """The assembler has shown it to what makes the batches, which does the transforms."""
+        """Return the transaction unchanged: the assembler has already shown it to the transforms."""
         return transaction
 
     async def read(self, until: Position, changes: Changes) -> AsyncGenerator[pa.RecordBatch, None]:
-        """The batches up to a position."""
+        """Yield the batches up to a position."""
         self.changed = changes
         at = self.reached.offset
         async for ready in self.fill(changes.batches, until):
@@ -109,7 +109,7 @@ class _Kept:
             self.runner.close()
 
     def is_near(self, start: Position) -> bool:
-        """Whether reading can go on to a start, and soon will be there."""
+        """Return whether a start is in the same file and close enough to read on to it."""
         at = self.stream.reached
         return at.file == start.file and 0 <= start.offset - at.offset <= _MAX_SKIP
 
@@ -126,9 +126,9 @@ def live_batches(
     keeps: bool = False,
     history: SchemaHistory | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of transactions from ``start`` on that begin before ``stop``.
+    """Yield the batches of the transactions from ``start`` on that begin before ``stop``.
 
-    A connection that is lost is opened again; no transaction is given twice.
+    A lost connection is opened again, and no transaction is delivered twice.
 
     Args:
         source: where to read.
@@ -136,8 +136,8 @@ def live_batches(
         stop: likewise.
         number: of the partition; it gets a server id of its own.
         changes: makes the batches.
-        keeps: whether the connection of the range before goes on here, and stays for the next one.
-        history: what tables look like at the start; None: that is found out.
+        keeps: reuse the connection of the range before, and keep it for the next one.
+        history: the table definitions at the start; None: they are determined from the source.
 
     Raises:
         DataLossError: the source's binlog ends before ``stop``.
@@ -170,7 +170,7 @@ def live_batches(
 
 
 def _taken(source: SourceOptions, start: Position) -> _Kept | None:
-    """A connection of before that can go on at a start; one that cannot is closed."""
+    """Take the kept connection of a source if it can continue at a start; close one that cannot."""
     for at, kept in enumerate(_KEPT):
         if kept.source == source:
             del _KEPT[at]
@@ -213,7 +213,7 @@ def _read(kept: _Kept, stop: Position, changes: Changes) -> Iterator[pa.RecordBa
 async def _next(
     kept: _Kept, batches: AsyncGenerator[pa.RecordBatch, None], stop: Position
 ) -> pa.RecordBatch:
-    """The next batch; a source that sends nothing is asked whether it still has so much."""
+    """Return the next batch. While the source sends nothing, check that its binlog still reaches ``stop``."""
     task = asyncio.ensure_future(anext(batches))
     try:
         while not (await asyncio.wait((task,), timeout=_STALLED))[0]:

@@ -26,7 +26,7 @@ _MANY_FILES = 8
 
 
 def _sizes(start: Position, stop: Position, files: list[tuple[str, int]]) -> list[int]:
-    """Bytes that a range has of each file of the source."""
+    """Return the bytes that a range has of each file of the source."""
     first, last = Position(start.file, 0), Position(stop.file, 0)
     return [
         (stop.offset if name == stop.file else size)
@@ -63,7 +63,7 @@ class LivePlanner:
         self._source.close()
 
     def filters(self) -> Filters:
-        """What is passed over inside the ranges."""
+        """Return the filters that apply inside the ranges."""
         return Filters.of(self._options)
 
     def freeze(self) -> None:
@@ -71,7 +71,7 @@ class LivePlanner:
         self._frozen = self._source.end()
 
     def start(self, *, stream: bool = False) -> Position:
-        """Where the query starts."""
+        """Return where the query starts."""
         starting = self._options.starting or ("latest" if stream else "earliest")
         if isinstance(starting, Position) and starting.inside_transaction:
             raise ConfigError(f"startingPosition {starting}: give a place between transactions")
@@ -81,14 +81,14 @@ class LivePlanner:
         return Position(position.file, position.offset)
 
     def resume(self, saved: Mapping[str, Any]) -> Position:
-        """The position of an offset; what was known of the tables there is known again."""
+        """Return the position of an offset, and remember the table definitions that were saved with it."""
         start = Position.from_json(saved)
         schema = saved.get(SCHEMA_KEY)
         self._saved = start, None if schema is None else str(schema)
         return start
 
     def offset(self, position: Position) -> dict[str, Any]:
-        """A position as an offset, with what the tables look like there."""
+        """Return a position as an offset, with the table definitions there."""
         self._begin(position)
         schema = self._timeline.state_at(position)
         return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
@@ -98,7 +98,7 @@ class LivePlanner:
         self._timeline.begin(*(self._saved or (start, None)))
 
     def stop(self) -> Position:
-        """Where a batch stops."""
+        """Return where a batch stops."""
         starting = self._options.starting or "earliest"
         ending = None if self._options.ending is None else stop_of(starting, self._options.ending)
         if isinstance(ending, datetime.datetime):
@@ -119,7 +119,7 @@ class LivePlanner:
         max_rows: int | None = None,
         wait: float = 0.0,
     ) -> Position:
-        """How far the next micro-batch goes: whole transactions, at least one where there is one.
+        """Return the end of the next micro-batch: whole transactions, at least one if there is one.
 
         Args:
             start: of the batch.
@@ -161,7 +161,7 @@ class LivePlanner:
         return end
 
     def _pass_gap(self, end: Position) -> Position:
-        """Where changes go on behind what was purged."""
+        """Return where changes continue after a purged range."""
         oldest, _ = self._source.files()[0]
         end = max(end, Position(oldest, FIRST_EVENT))
         self._timeline.begin_anew(end)
@@ -175,10 +175,9 @@ class LivePlanner:
         return self._timeline.begin_anew(end)
 
     def ranges(self, start: Position, stop: Position | None) -> list[BinlogRange]:
-        """The partitions of a range: a binlog file each; a part of one, where the files are few and large.
+        """Return the partitions of a range: one for each binlog file.
 
-        Raises:
-            BinlogPurgedError: the source purged what is to be read.
+        Where the files are few and large, a partition is a part of a file.
         """
         return self._ranges(start, stop, cut=True)
 
@@ -222,7 +221,7 @@ class LivePlanner:
     def _cuts_between(
         self, start: Position, stop: Position, files: list[tuple[str, int]]
     ) -> list[Position]:
-        """Where to cut a range, besides at the beginnings of files."""
+        """Return where to cut a range in addition to the starts of files."""
         if (
             self._known_cuts is not None
             and self._known_cuts[0] == start
@@ -235,7 +234,7 @@ class LivePlanner:
         return self._source.cut_positions(start, stop, step)[:-1]
 
     def typed(self, database: str, table: str) -> TypedTable:
-        """The plan of a typed query: by information_schema, else by the table's first table map.
+        """Return the plan of a typed query by information_schema, else by the table's first table map.
 
         Raises:
             UnknownTableError: neither knows the table.

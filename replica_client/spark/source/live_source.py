@@ -1,4 +1,4 @@
-"""The driver's connection to a live source: where its binlog ends, what it has, where to cut."""
+"""The driver's connection to a live source, for the end, the files and the cuts of its binlog."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class LiveSource:
     # What is asked.
 
     def end(self) -> Position:
-        """Where the binlog ends now; between two transactions.
+        """Return the current end of the binlog, which is between two transactions.
 
         Raises:
             BinlogDisabledError: there is none.
@@ -106,11 +106,11 @@ class LiveSource:
         return Position(status.file, status.position)
 
     def files(self) -> list[tuple[str, int]]:
-        """Names and sizes of the binlog files, oldest first."""
+        """Return the names and sizes of the binlog files, oldest first."""
         return self.run(self._asked(lambda connection: connection.binary_logs()))
 
     def start(self, start: Start) -> Position:
-        """The file and offset that a start means; with the GTID set that it was given by."""
+        """Return the file and offset that a start means, with the GTID set if it was given by one."""
         return self.run(self._resolve(start))
 
     async def _resolve(self, start: Start) -> Position:
@@ -123,7 +123,7 @@ class LiveSource:
         return await self._asked(question)
 
     async def _by_gtid(self, position: Position) -> Position:
-        """Where the first transaction is that is not in a GTID set."""
+        """Return the position of the first transaction that is not in a GTID set."""
         assert self._options.connect is not None
         connection = await SourceConnection.open(self._options.connect)
         try:
@@ -175,19 +175,20 @@ class LiveSource:
         )
 
     def wait(self, end: Position, timeout: float) -> bool:
-        """Wait until the binlog goes on behind ``end``, at most some seconds; whether it does."""
+        """Wait at most ``timeout`` seconds for events after ``end``, and return whether there are any."""
         return self.run(self._watch.wait(end, timeout))
 
     def cut_positions(
         self, start: Position, end: Position, step: int, max_bytes: int | None = None
     ) -> list[Position]:
-        """Positions between transactions behind a start, so that about as many bytes lie between each two.
+        """Return positions between transactions after a start, with about as many bytes between each two.
 
         Args:
             start: of the first transaction.
             end: where reading ends at the latest.
             step: bytes between two positions, about.
-            max_bytes: of whole transactions, at least one, behind which the last one lies; None: it is the end.
+            max_bytes: limit of whole transactions, at least one, after which the last position lies;
+                None: the last position is the end.
         """
         return self.run(self._cut_positions(start, end, step, max_bytes))
 
@@ -237,7 +238,7 @@ class LiveSource:
         return found
 
     def first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
-        """The shape of a table by its first table map from ``start`` on; None without one."""
+        """Return the shape of a table by its first table map from ``start`` on, or None without one."""
         return self.run(self._first_shape(start, database, table))
 
     async def _first_shape(self, start: Position, database: str, table: str) -> TableShape | None:
@@ -254,7 +255,7 @@ class LiveSource:
         return None
 
     def query(self, sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Rows of a statement."""
+        """Return the rows of a statement."""
         return self.run(self._asked(lambda connection: connection.query(sql, args)))
 
     @property
@@ -263,7 +264,7 @@ class LiveSource:
         return self._connection is not None and self._connection.server.is_mariadb
 
     async def dump(self, start: Position) -> DumpStream:
-        """A dump of its own connection from a position to the end of the binlog."""
+        """Open a dump on a connection of its own, from a position to the end of the binlog."""
         assert self._options.connect is not None
         return await open_dump(
             self._options.connect,

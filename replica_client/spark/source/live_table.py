@@ -13,18 +13,18 @@ from replica_client.schema.shape import TableShape
 
 
 class Queryable(Protocol):
-    """What answers SQL."""
+    """A source that runs SQL queries."""
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is MariaDB."""
+        """Whether the source is MariaDB."""
 
     def query(self, sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Rows of a statement."""
+        """Return the rows of a statement."""
 
 
 def shape_of_table(source: Queryable, database: str, table: str) -> TableShape | None:
-    """The table's shape now; None when the source does not show it to us.
+    """Return the current shape of a table, or None when the source does not show the table.
 
     Raises:
         ServerError: the source does not answer such queries.

@@ -1,8 +1,8 @@
-"""What tables of a live source look like at any position of its binlog, by the statements in it.
+"""The table definitions of a live source at any position, by the statements in its binlog.
 
-Where the binlog itself tells everything (``binlog_row_metadata=FULL``) nobody needs that. Elsewhere the
-driver knows it before it plans: executors read ranges behind which tables may have changed again, so
-that ``information_schema`` cannot tell them any more.
+With ``binlog_row_metadata=FULL`` the binlog has all definitions, and this is not needed. Otherwise
+the driver determines them before it plans: tables may have changed again after the range that an
+executor reads, so ``information_schema`` no longer shows their definition in it.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ class LiveSchemaTimeline:
         self._states: dict[int, str] = {}
 
     def begin(self, start: Position, saved: str | None = None) -> None:
-        """Know the tables at a position; only the first call does anything.
+        """Determine the table definitions at a position; later calls do nothing.
 
         Args:
             start: the position, between two transactions.
-            saved: what :meth:`state_at` gave for it; None: the option ``schemaFile``, else the source
+            saved: the result of :meth:`state_at` for it; None: the option ``schemaFile``, else the source
                 and its binlog are asked.
 
         Raises:
-            SchemaError: what was saved is damaged.
-            ServerError: the source went away, or does not have the position any more.
+            SchemaError: the saved history is damaged.
+            ServerError: the source refuses, or does not have the position any more.
         """
         if self._begun:
             return
@@ -96,10 +96,10 @@ class LiveSchemaTimeline:
         self._begun = True
 
     def begin_anew(self, position: Position) -> str | None:
-        """Go on behind what was purged, from what can be found out.
+        """Continue after a purged range with the definitions that the source shows.
 
         Returns:
-            the history there; None when the source does not tell.
+            the history there; None when the source does not give it.
         """
         self._history, self._positions, self._states = SchemaHistory(), [], {}
         stated = self._source.run(self._find_out(position))
@@ -107,7 +107,7 @@ class LiveSchemaTimeline:
         return self._slice(position, position).to_state() if stated else None
 
     def state_at(self, position: Position) -> str | None:
-        """The history at a position, to be saved with it; None when nothing is known."""
+        """Return the history at a position, to be saved with it; None when nothing is known."""
         if not self._works:
             return None
         self._extend(position)
@@ -119,7 +119,10 @@ class LiveSchemaTimeline:
         return self._states[count]
 
     def between(self, start: Position, end: Position) -> str | None:
-        """The history of a range, with what happens in it: readers forget what is behind their start."""
+        """Return the history at ``start`` with the changes up to ``end``.
+
+        Readers ignore what is after their start.
+        """
         if not self._works:
             return None
         self._extend(end)
@@ -189,7 +192,7 @@ class LiveSchemaTimeline:
         return True
 
     async def _statements(self, start: Position, end: Position) -> AsyncIterator[_Statement]:
-        """The statements that may change tables from a position between transactions to another."""
+        """Yield the statements between two positions that may change tables."""
         if start >= end:
             return
         found: list[_Statement] = []
@@ -212,11 +215,11 @@ class LiveSchemaTimeline:
 
 
 def read_schema_file(path: str) -> SchemaHistory:
-    """The schema history in a file.
+    """Read the schema history from a file.
 
     Raises:
-        ConfigError: it cannot be read.
-        SchemaError: it is none.
+        ConfigError: the file cannot be read.
+        SchemaError: the file is not a schema history.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -229,7 +232,7 @@ def read_schema_file(path: str) -> SchemaHistory:
 
 
 class _Touches:
-    """What statements may have changed, by the tables that are there now."""
+    """The tables and databases that statements may have changed, among those that exist now."""
 
     def __init__(self, now: SchemaHistory, statements: list[_Statement]) -> None:
         self.last: dict[TableName, int] = {}
@@ -250,7 +253,7 @@ class _Touches:
 
 
 def _at_start(now: SchemaHistory, start: Position, touches: _Touches) -> SchemaHistory:
-    """What is known before the first statement: what none of them touches."""
+    """Return the history before the first statement: the definitions that no statement touches."""
     history = SchemaHistory(lower_case_names=now.lower_case_names)
     history.position = LogPosition.of(start.file, max(start.offset, FIRST_EVENT) - 1)
     for name in now.databases():

@@ -44,10 +44,10 @@ class LiveWatch:
             await dump.close()
 
     async def wait(self, end: Position, seconds: float) -> bool:
-        """Wait until there is an event behind ``end``.
+        """Wait until there is an event after ``end``.
 
         Returns:
-            whether there is one, or the dump was lost; False when the time is over.
+            True when there is one, or the dump was lost; False when the time is over.
         """
         try:
             if self._dump is None or not self._is_near(end):

@@ -1,4 +1,4 @@
-"""Changes that could not be delivered, as rows: what was lost stands in its place among the others."""
+"""Changes that could not be delivered, as rows in the place of the lost changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAP: Final = "gtid_gap"
 
 
 def loss_json(loss: Loss) -> str:
-    """A loss as JSON: ``{"kind": …, "count": …, "reason": …, "gtid": …}``.
+    """Return a loss as JSON: ``{"kind": …, "count": …, "reason": …, "gtid": …}``.
 
     Kinds are :data:`~replica_client.position.losses.LossKind`.
     """
@@ -28,7 +28,7 @@ def loss_json(loss: Loss) -> str:
 
 
 def loss_row(transaction: Transaction, loss: Loss, index: int) -> tuple[Any, ...]:
-    """A loss's row of the envelope; ``index`` counts what is told of one event."""
+    """Return the envelope row of a loss; ``index`` counts the losses of one event."""
     return (
         transaction.commit_version,
         transaction.commit_us,
@@ -48,12 +48,12 @@ def loss_row(transaction: Transaction, loss: Loss, index: int) -> tuple[Any, ...
 def lost_batch(
     start: Position, end: Position, schema: str | None, table: TypedTable | None
 ) -> pa.RecordBatch:
-    """The row of a range that the source purged.
+    """Return the row that stands for a range that the source purged.
 
     Args:
         start: of the first change that is lost.
-        end: where the changes go on.
-        schema: what the tables look like there, as ``SchemaHistory.to_state`` gives it.
+        end: where the changes continue.
+        schema: the table definitions there, as ``SchemaHistory.to_state`` returns them.
         table: of a typed query, or None.
     """
     stated = {

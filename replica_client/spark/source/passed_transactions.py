@@ -1,4 +1,4 @@
-"""Where the transactions of a dump begin and end, ordinary ones many at a time."""
+"""The starts and ends of the transactions of a dump, ordinary ones many at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class PassedTransactions:
     """Passes over the transactions of a dump.
 
     Args:
-        dump: that begins between two transactions.
-        start: where.
-        options: how events are decoded that tell where transactions end.
-        on_event: is told each event that is not of an ordinary transaction, and is not one of rows.
+        dump: a dump that begins between two transactions.
+        start: where it begins.
+        options: how events are decoded that show where transactions end.
+        on_event: called with each event that does not belong to an ordinary transaction, except
+            rows events.
     """
 
     def __init__(
@@ -43,13 +44,13 @@ class PassedTransactions:
         return self._ranges.position
 
     async def next(self, limit: int = NO_LIMIT) -> TransactionRange | None:
-        """The next transaction; several that follow each other, have GTIDs and no statement, as one.
+        """Return the next transaction; several adjacent ones with GTIDs and no statement come as one.
 
         Args:
             limit: bytes of several together.
 
         Returns:
-            where they are, with the time 0 where they are several; None at the end of the dump.
+            their range, with the time 0 where they are several; None at the end of the dump.
         """
         dump, scan, tracker = self._dump, self._scan, self._ranges.tracker
         while len(dump.events) or await dump.more():

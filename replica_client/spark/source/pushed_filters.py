@@ -56,11 +56,12 @@ class PushedFilters:
 
     @classmethod
     def of(cls, filters: Iterable[Filter], *, typed: bool) -> PushedFilters:
-        """Those of Spark that are understood.
+        """Return the filters of Spark that can be applied.
 
         Args:
             filters: of the query.
-            typed: whether it is one of a table's own columns, of which some may be called ``database`` or ``table``.
+            typed: whether the query reads a table's own columns, of which some may be called
+                ``database`` or ``table``.
         """
         known = _NAMES[2:] if typed else _NAMES
         names: dict[str, frozenset[str]] = {}
@@ -83,7 +84,7 @@ class PushedFilters:
         return bool(self.names or self.times)
 
     def narrowed(self, source: SourceOptions) -> SourceOptions:
-        """The options, with tables that are not wanted left out before their rows are decoded."""
+        """Return the options with unwanted tables left out, so that their rows are not decoded."""
         wanted = dict(self.names)
         if source.tables is not None or source.table is not None:
             return (
@@ -103,9 +104,10 @@ class PushedFilters:
         return replace(source, tables=patterns)
 
     def may_have(self, part: BinlogRange) -> bool:
-        """Whether a range may have wanted rows.
+        """Return whether a range may have wanted rows.
 
-        Rows lie in the files of their range, or before it: those of an XA transaction, which its commit gives.
+        Rows lie in the files of their range, or before it: the commit of an XA transaction delivers
+        earlier rows.
         """
         files = dict(self.names).get("_file")
         if files is None or not part.files:
@@ -114,7 +116,7 @@ class PushedFilters:
         return any(Position(file, 0) <= last for file in files)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are wanted."""
+        """Return the rows of a batch that pass the filters."""
         for name, values in self.names:
             column = batch.column(name)
             if pa.types.is_dictionary(column.type):

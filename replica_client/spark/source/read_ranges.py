@@ -1,4 +1,4 @@
-"""Ranges of the binlog between two transactions: what a partition reads."""
+"""Ranges of the binlog between two transactions; a partition reads one."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ GtidSets = GtidSet | MariadbGtidSet
 
 @dataclass(frozen=True)
 class Filters:
-    """Which transactions inside the ranges are given, by GTID; those without one always are.
+    """Filters by GTID inside the ranges; transactions without a GTID always pass.
 
     Attributes:
-        done: not those of this set.
-        wanted: only those of this set.
+        done: transactions of this set do not pass.
+        wanted: only transactions of this set pass.
     """
 
     done: GtidSets | None = None
@@ -44,7 +44,7 @@ class Filters:
 
     @classmethod
     def of(cls, options: SourceOptions) -> Filters:
-        """Those of a query."""
+        """Return the filters of a query."""
         starting, ending = options.starting, options.ending
         return cls(
             starting.gtid_set if isinstance(starting, Position) and not starting.file else None,
@@ -52,7 +52,7 @@ class Filters:
         )
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that are given."""
+        """Return the rows of a batch that pass."""
         if self.done is None and self.wanted is None:
             return batch
         # A column of the user's that is called so stands after ours.
@@ -85,14 +85,14 @@ class BinlogRange(InputPartition):
     Args:
         start: of the first transaction.
         stop: the first transaction that begins there or later is not read; None: all are.
-        files: those that it touches, with the sizes that they had; empty for a live source.
+        files: the files of the range, with the sizes that they had; empty for a live source.
         number: of the partition.
-        schema: the schema history, as ``SchemaHistory.to_state`` gives it; what it has of places
-            behind the start does not count.
-        filters: which transactions are given.
-        is_lost: whether the source purged it: there is one row that says so.
-        stays: whether the connection stays, as the next range of a stream goes on there; no other is read at the same
-            time, so that no server id is used twice.
+        schema: the schema history, as ``SchemaHistory.to_state`` returns it; entries after the start
+            are ignored.
+        filters: which transactions pass.
+        is_lost: whether the source purged the range: one row says so.
+        stays: whether the connection stays for the next range of a stream; no other range is read at
+            the same time, so that no server id is used twice.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ def _history(state: str) -> SchemaHistory:
 def batches(
     source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches of a range.
+    """Yield the record batches of a range.
 
     Args:
         source: what is read.
@@ -163,10 +163,10 @@ def _batches(
 def range_batches(
     source: SourceOptions, part: BinlogRange, schema: str | None, changes: Changes
 ) -> Iterator[pa.RecordBatch]:
-    """What ``changes`` makes of the transactions of a range.
+    """Yield the batches that ``changes`` makes of the transactions of a range.
 
     Args:
-        source: what is read.
+        source: the options of the query.
         part: the range, which the source still has.
         schema: the schema history, when the range does not carry it.
         changes: takes the transactions.
@@ -208,7 +208,7 @@ def range_batches(
 
 
 def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> Position | None:
-    """The start of the transaction with which there are too many rows; None if there never are.
+    """Return the start of the transaction that exceeds ``max_rows``, or None if none does.
 
     A transaction that has too many rows on its own comes alone.
     """
@@ -231,7 +231,7 @@ def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> 
 
 
 def _position_of(version: str, files: list[str]) -> Position | None:
-    """The position that a ``_commit_version`` was made of; None if it is in none of the files.
+    """Return the position that a ``_commit_version`` was made of, or None if no given file has it.
 
     Rows of an XA transaction may be in another file than their commit.
     """

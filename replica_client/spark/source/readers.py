@@ -36,7 +36,7 @@ Planner = FilePlanner | LivePlanner
 
 
 def make_planner(options: SourceOptions, *, stream: bool = False) -> Planner:
-    """The planner for the kind of source."""
+    """Return the planner for the kind of source."""
     return LivePlanner(options, stream=stream) if options.live else FilePlanner(options)
 
 
@@ -72,7 +72,7 @@ class BinlogBatchReader(DataSourceReader):
         return {**self.__dict__, "_parts": None, "_fault": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The ranges, cut between transactions."""
+        """Return the partitions, cut between transactions."""
         if self._fault is not None:
             raise self._fault
         return self._plan()
@@ -97,7 +97,7 @@ class BinlogBatchReader(DataSourceReader):
         return self._parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes of a range."""
+        """Return the batches of a range's changes."""
         assert isinstance(partition, BinlogRange)
         if partition.stop == partition.start:
             return iter(())
@@ -106,7 +106,7 @@ class BinlogBatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(BinlogBatchReader):
-    """The same, which takes conditions of the query: Spark wants a setting of its own for readers of this kind."""
+    """A batch reader that accepts filters of the query; Spark needs a setting of its own for such readers."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take what can be used; Spark looks at all rows again."""
@@ -141,12 +141,12 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts."""
+        """Return the offset at which a new query starts."""
         planner = self._plan()
         return planner.offset(planner.start(stream=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit that the options set."""
+        """Return the limit that the options set."""
         options = self._options
         if options.max_bytes is not None:
             return ReadMaxBytes(options.max_bytes)
@@ -155,7 +155,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next micro-batch goes; waits a moment when there is nothing."""
+        """Return the end of the next micro-batch; wait a moment when there is nothing new."""
         options = self._options
         max_bytes, max_rows = options.max_bytes, options.max_rows
         if isinstance(limit, ReadAllAvailable):
@@ -171,29 +171,29 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(start) if end == begin else planner.offset(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the source ends, for the ``latestOffset`` of Spark's progress: how far behind a query is."""
+        """Return the end of the source, for ``latestOffset`` in Spark's progress, which shows the lag of a query."""
         newest = self._plan().newest
         return None if newest is None else newest.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What comes after now is for another run."""
+        """Fix the end of this run: later changes are left to another run."""
         self._plan().freeze()
         self._frozen = True
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
-        """The ranges between two offsets."""
+        """Return the partitions between two offsets."""
         planner = self._plan()
         return planner.ranges(planner.resume(start), Position.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes of a range; the same however often it is read."""
+        """Return the batches of a range's changes; they are equal however often the range is read."""
         assert isinstance(partition, BinlogRange)
         return _read(self._options, self._table, partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Nothing waits for it: Spark's checkpoint says what is done."""
+        """Do nothing: Spark's checkpoint records what is done."""
 
     def stop(self) -> None:
         """End the connection to the source."""

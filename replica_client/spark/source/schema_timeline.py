@@ -1,4 +1,4 @@
-"""What tables look like at any position of files, by the statements in all files before it."""
+"""The table definitions at any position of files, by the statements in all earlier files."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class SchemaTimeline:
         self._unkept = 0
 
     def follow(self, files: list[ListedFile], start: Position, last: ListedFile) -> None:
-        """Know everything up to the end of a file.
+        """Read the statements up to the end of a file.
 
         Args:
-            files: all there are.
-            start: where reading begins; faults in files before it are passed over.
+            files: all files.
+            start: where reading begins; faults in files before it are skipped.
             last: the last file that is read.
 
         Raises:
@@ -118,7 +118,7 @@ class SchemaTimeline:
             self._positions.append(position)
 
     def state_at(self, position: Position) -> str | None:
-        """The history at a position, to ship; None when it knows nothing."""
+        """Return the history at a position for the executors; None when it knows no table."""
         count = bisect_left(self._positions, position)
         if count not in self._states:
             mine = self.history_at(position)
@@ -129,9 +129,9 @@ class SchemaTimeline:
         return self._states[count]
 
     def between(self, start: Position, end: Position) -> str | None:
-        """The history of a range with what happens in it, to ship; None when it knows nothing.
+        """Return the history at ``start`` with the changes up to ``end``; None when it knows no table.
 
-        Readers forget what is behind their start: one text serves all partitions.
+        Readers ignore what is after their start, so one text serves all partitions.
         """
         if bisect_left(self._positions, start) == bisect_left(self._positions, end):
             return self.state_at(start)  # the same text as before, which readers have at hand
@@ -142,7 +142,7 @@ class SchemaTimeline:
         return mine.to_state()
 
     def history_at(self, position: Position) -> SchemaHistory:
-        """The history at a position."""
+        """Return the history at a position."""
         mine = self._history.copy()
         mine.rewind(position.file, position.offset)
         return mine

@@ -25,12 +25,12 @@ _LOSSLESS = StructField("_lossless", MapType(StringType(), StringType(), False),
 
 @dataclass(frozen=True)
 class PlannedState:
-    """What is read; travels to the executor.
+    """A planned read of a table at a moment; it travels to the executor.
 
     Attributes:
         position: the moment.
-        columns: of the table there, as far as they are wanted.
-        without: the others; what the source did not log of them does not matter.
+        columns: the wanted columns of the table there.
+        without: the other columns; their missing values are ignored.
     """
 
     position: Position
@@ -70,11 +70,11 @@ class AsOfReader(DataSourceReader):
         self._options, self._planned = options, planned
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One."""
+        """Return the only partition."""
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, in no order."""
+        """Yield the rows, unordered."""
         options, schema = self._options, BatchColumns(self._planned.columns).arrow_schema
         with options_of("spark"):
             state = _archive(options).as_of(

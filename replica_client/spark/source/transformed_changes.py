@@ -1,4 +1,4 @@
-"""Transactions of a range behind the transforms, for what makes batches of them."""
+"""Transactions of a range after the transforms, for the builders of batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from replica_client.spark.source.file_partition import Changes
 
 
 class TransformedChanges:
-    """Shows transactions to others as they are behind transforms.
+    """Shows transactions to another consumer after the transforms.
 
     Args:
-        changes: those that take them.
+        changes: the consumer.
         transformer: does the transforms.
         record_losses: kinds of losses that become rows.
 
@@ -37,7 +37,7 @@ class TransformedChanges:
         return self._changes.keep_back(shown)
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """As of :class:`~replica_client.spark.source.file_partition.Changes`."""
+        """Yield the batches, as :class:`~replica_client.spark.source.file_partition.Changes` does."""
         return self._changes.take(ready, size)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -98,7 +98,7 @@ _GEOMETRY = StructType(
 
 
 def spark_type(column: ColumnShape, options: DecodeOptions, json: DataType) -> DataType:
-    """The Spark type of a column.
+    """Return the Spark type of a column.
 
     Args:
         column: the column.
@@ -129,7 +129,7 @@ def spark_type(column: ColumnShape, options: DecodeOptions, json: DataType) -> D
 
 @dataclass(frozen=True)
 class TypedTable:
-    """What a typed query was planned with; travels to the executors.
+    """The plan of a typed query; it travels to the executors.
 
     Attributes:
         database: of the table.
@@ -138,8 +138,8 @@ class TypedTable:
         fields: name and type of the table's columns as planned.
         evolves: whether rows of other definitions are fitted to these columns where that loses
             nothing, instead of stopping the query.
-        planned_at: the position whose definition was planned; columns that are not planned may be in
-            rows before it (they were dropped since), not behind it. None: no such rows are let pass.
+        planned_at: the position whose definition was planned. Rows before it may have columns that are
+            not planned, because they were dropped since; rows after it may not. None: no rows may.
     """
 
     database: str
@@ -182,7 +182,7 @@ def plan_table(
 
 
 def json_type(options: SourceOptions) -> DataType:
-    """The type of JSON."""
+    """Return the Spark type of JSON columns."""
     return VariantType() if options.variant else StringType()
 
 
@@ -198,5 +198,5 @@ def fields_of(
 
 
 def fields_text(fields: tuple[tuple[str, DataType], ...]) -> str:
-    """The fields, for people."""
+    """Return the fields as text for people."""
     return ", ".join(f"{name} {kind.simpleString()}" for name, kind in fields)

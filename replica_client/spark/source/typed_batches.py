@@ -37,7 +37,7 @@ class TypedBuilder(BatchBuilder):
 
     Args:
         table: as planned.
-        position: tells where reading is.
+        position: returns the position of the reader.
         others: as of :class:`~replica_client.rows.batches.BatchBuilder`.
 
     Raises:
@@ -60,7 +60,7 @@ class TypedBuilder(BatchBuilder):
             )
 
     def _misfit(self, names: list[str], position: Position) -> str:
-        """What to do about a shape that does not fit; empty when it does."""
+        """Return what to do about a shape that does not fit, or ``""`` when it fits."""
         target, table = self._target, self._table
         planned = [name for name, _ in table.fields]
         same = planned == names
@@ -89,7 +89,7 @@ class TypedBuilder(BatchBuilder):
         return ""
 
     def finish(self) -> pa.RecordBatch:
-        """The changes as a batch of the planned columns."""
+        """Return the changes as a batch of the planned columns."""
         batch = super().finish()
         count = batch.num_rows
         arrays = []
@@ -109,7 +109,7 @@ class TypedBuilder(BatchBuilder):
 
 
 def _same(found: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the target is what a column of this type is planned as."""
+    """Return whether a column of type ``found`` is planned as ``target``."""
     if found == target:
         return True
     if pa.types.is_unsigned_integer(found):
@@ -129,7 +129,7 @@ def _same(found: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _widens(found: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of a type has its place in another one."""
+    """Return whether every value of a type fits into another type."""
     if pa.types.is_integer(found):
         digits = {8: 3, 16: 5, 32: 10, 64: 20}[found.bit_width]
         if pa.types.is_decimal128(target):
@@ -145,7 +145,7 @@ def _widens(found: pa.DataType, target: pa.DataType) -> bool:
 
 
 def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column's values in Spark's type."""
+    """Return the values of a column in Spark's type."""
     found = array.type
     if found == kind:
         return array
@@ -246,7 +246,7 @@ __all__ = ["RowsOfEvent", "TypedBuilder", "TypedChanges", "converted", "fields_o
 
 
 def _takes_rows(change: SchemaChange) -> bool:
-    """Whether a statement takes rows away, or brings some, without row events."""
+    """Return whether a statement adds or removes rows without row events."""
     if change.kind == "alter_table":
         return bool(row_clauses(change))
     return change.kind in _EMPTYING

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does between two tasks."""
+"""The clean-up of a Python worker of Spark between two tasks."""
 
 from __future__ import annotations
 
