@@ -21,7 +21,7 @@ Runs a program that was written for python-mysql-replication or asyncmy.replicat
 
 
 def _options(arguments: list[str]) -> tuple[dict[str, Any], bool, list[str]] | None:
-    """The options of the shim, whether it is for children, too, and what follows; None: wrong usage."""
+    """Parse the shim's options. Return them, whether children get the shim, and the rest; None: wrong usage."""
     options: dict[str, Any] = {"names_from_source": False, "instead_of": []}
     for_children = False
     rest = list(arguments)

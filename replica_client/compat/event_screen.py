@@ -69,7 +69,7 @@ def _renumber(fields: dict[str, Any], number: int) -> None:
 @cython.final
 @cython.cclass
 class _Model:
-    """What events of rows of one table, of one type, have in common.
+    """The common attributes of the rows events of one table and one type.
 
     Args:
         kind: their class.
@@ -88,7 +88,7 @@ class _Model:
 @cython.final
 @cython.cclass
 class EventScreen:
-    """Looks at events before anything is made of them.
+    """A filter on raw events, before they become objects.
 
     Args:
         tables: what is known of the tables, by number.
@@ -99,11 +99,11 @@ class EventScreen:
         actions: what to do with an event, by its type code.
         in_group: whether an event of a type code belongs to the rows of a statement.
         tail: bytes of an event's checksum.
-        number_size: how many bytes of a table map are a number that is left out of ``known``, as a server
-            changes it each time that it opens the table; 0: table maps are known with their number.
+        number_size: bytes of the table's number in a table map, which ``known`` leaves out because a
+            server changes the number each time that it opens the table; 0: ``known`` has it.
         log_pos: where the last event ended that was taken.
         group_start: where the table maps of the statement begin; 0 outside of one.
-        unplaced: how many events came behind ``log_pos`` whose headers do not tell where they end.
+        unplaced: how many events came after ``log_pos`` whose headers do not give their end.
     """
 
     def __init__(self, tables: dict[int, Any], known: Any, in_group: bytes) -> None:
@@ -122,14 +122,14 @@ class EventScreen:
         self._maps: dict[bytes, _Model] = {}
 
     def forget(self) -> None:
-        """A file begins, or a connection."""
+        """Forget the table maps and models at the start of a file or connection."""
         self._last = b""
         self._models.clear()
         self._kinds.clear()
         self._maps.clear()
 
     def announced(self) -> None:
-        """A table was given its number elsewhere."""
+        """Forget the last table map, because a table got its number elsewhere."""
         self._last = b""
 
     def take(
@@ -222,7 +222,7 @@ class EventScreen:
     def _announced(
         self, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a table map came before; then its table has its number."""
+        """Return whether a table map is known, and give its table the number in that case."""
         last: cython.p_const_uchar = self._last
         if len(self._last) == end - at and same_bytes(last, 0, data, at, end - at):
             return True
@@ -238,7 +238,7 @@ class EventScreen:
 
     @cython.cfunc
     def _rows(self, queue: EventQueue, index: cython.Py_ssize_t, facts: Any) -> object:
-        """An event of rows; None: there was none like it, or something about it is unusual."""
+        """Build a rows event from a model, or return None when there is no model or it does not fit."""
         raw: cython.p_uchar = queue.data
         at: cython.Py_ssize_t = queue.marks[2 * index]
         end: cython.Py_ssize_t = queue.marks[2 * index + 1]
@@ -288,7 +288,7 @@ class EventScreen:
 
     @cython.cfunc
     def _like(self, queue: EventQueue, index: cython.Py_ssize_t, found: Any) -> object:
-        """An event with the attributes of a model, and its own bytes; None: it is to be decoded."""
+        """Return an event with a model's attributes and its own bytes, or None if it must be decoded."""
         if found is None:
             return None
         model: _Model = cython.cast(_Model, found)

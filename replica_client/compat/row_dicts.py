@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""Row images as the dicts of python-mysql-replication and asyncmy: builtin types, None for what is not there.
+"""Row images as the dicts of python-mysql-replication and asyncmy: builtin types, None for a missing value.
 
 This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands everywhere
 else.
@@ -61,15 +61,15 @@ else:
     from replica_client.rows.tuples import value_at
 
     def date_new(year: int, month: int, day: int) -> date:
-        """A date."""
+        """Return a date."""
         return date(year, month, day)
 
     def datetime_new(*fields: Any) -> datetime:
-        """A date and time."""
+        """Return a date and time."""
         return datetime(*fields)  # noqa: DTZ001
 
     def timedelta_new(days: int, seconds: int, microseconds: int) -> timedelta:
-        """A duration."""
+        """Return a duration."""
         return timedelta(days, seconds, microseconds)
 
 
@@ -110,7 +110,7 @@ class NoValue(Exception):
 
 
 def document_value(data: bytes) -> Any:
-    """A JSON document's value: bytes for text, ``datetime`` types for temporals, Decimal.
+    """Return a JSON document's value: bytes for text, ``datetime`` types for temporals, Decimal.
 
     Raises:
         ColumnDecodeError: the bytes are not a document.
@@ -119,7 +119,7 @@ def document_value(data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    """A value of a document that is no container."""
+    """Return the Python value of a document's value that is not a container."""
     if type(value) is str:
         return value.encode()
     if isinstance(value, Temporal):
@@ -130,7 +130,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _temporal(value: Any) -> Any:
-    """A date or time of a document: DATE is a datetime, TIME of a day a time."""
+    """Return the Python value of a document's temporal: DATE as a datetime, TIME within a day as a time."""
     try:
         found = value.to_python()
     except ValueError:
@@ -166,7 +166,7 @@ _DAY_MICROSECONDS = cython.declare(cython.longlong, 86_400_000_000)
 @cython.cfunc
 @cython.cdivision(True)
 def _moment(microseconds: cython.longlong) -> object:
-    """A date and time of microseconds since 1970, from year 1 to 9999."""
+    """Return the date and time at microseconds since 1970, from year 1 to 9999."""
     days: cython.longlong = microseconds // _DAY_MICROSECONDS
     rest: cython.longlong = microseconds - days * _DAY_MICROSECONDS
     if rest < 0:
@@ -248,7 +248,7 @@ class RowDicts:
         start: int,
         end: int,
     ) -> list[dict[str, Any]]:
-        """The rows of an event that is not partial.
+        """Return the rows of an event that is not partial.
 
         Args:
             kind: ``insert``, ``update`` or ``delete``.
@@ -256,7 +256,7 @@ class RowDicts:
             columns_after: bitmap of the columns in the after images of an update.
             data: holds the row images.
             start: offset of the first one.
-            end: offset behind the last one.
+            end: offset after the last one.
 
         Raises:
             ColumnDecodeError: bytes that are not values of their columns.
@@ -298,7 +298,7 @@ class RowDicts:
 
     @cython.cfunc
     def _image(self, cursor: Cursor, plan: Plan, reasons: Any) -> dict[str, Any]:
-        """The next row image."""
+        """Read the next row image."""
         sources: dict[str, Any] | None = reasons
         data: cython.p_const_uchar = cursor.data
         names: tuple[Any, ...] = self._names
@@ -353,7 +353,7 @@ class RowDicts:
     def _value(
         self, column: Column, source: bytes, offset: cython.Py_ssize_t, length: cython.Py_ssize_t
     ) -> object:
-        """The value of ``length`` bytes at ``offset``, which are there."""
+        """Return the value of ``length`` bytes at ``offset``; the caller has checked the bounds."""
         data: cython.p_const_uchar = source
         ways: cython.p_const_uchar = self._ways
         way: cython.int = ways[column.target]
@@ -422,7 +422,7 @@ class RowDicts:
         offset: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> object:
-        """A value of ENUM, SET or BIT; few different ones occur, and they are kept."""
+        """Return a value of ENUM, SET or BIT. Values are cached, because few different ones occur."""
         known: dict[int, Any] = cython.cast(dict, self._known[column.target])
         value: object = known.get(number)
         if value is None:
@@ -435,7 +435,7 @@ class RowDicts:
     # Images that the decoder made rows of: those of partial updates.
 
     def of_two(self, pairs: list[Any]) -> list[dict[str, Any]]:
-        """The rows of an update: ``before_values``, ``after_values`` and their ``none_sources``."""
+        """Return the rows of an update: ``before_values``, ``after_values`` and their ``none_sources``."""
         found: list[dict[str, Any]] = []
         for pair in pairs:
             before_sources: dict[str, str] = {}

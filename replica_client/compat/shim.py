@@ -57,7 +57,7 @@ class CompatFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of ours that stands for a name; None: it is found as ever."""
+        """Return the module of this package that replaces a name, or None to leave the import to others."""
         for name, ours in self.replaced.items():
             if fullname == name or fullname.startswith(f"{name}."):
                 found = ours + fullname.removeprefix(name)
@@ -76,7 +76,7 @@ def _spec(name: str, found: str) -> ModuleSpec:
 
 
 class _Kept(_Same):
-    """The same, and the module keeps its own spec."""
+    """A loader like its base, for a module that keeps its own spec."""
 
     def __init__(self, target: str, own: ModuleSpec | None) -> None:
         super().__init__(target)
@@ -87,7 +87,7 @@ class _Kept(_Same):
 
 
 def install(*, names_from_source: bool = False, instead_of: Sequence[str] = ()) -> None:
-    """Let imports from now on find this package's modules.
+    """Make later imports find this package's modules.
 
     Args:
         names_from_source: ask the source for names that the binlog does not have, as
@@ -121,7 +121,7 @@ _OPTIONS = "REPLICA_CLIENT_SHIM"
 
 
 def install_in_children(**options: Any) -> None:
-    """Let Python programs that this process starts find this package's modules, too; by their environment.
+    """Make Python programs that this process starts find this package's modules, by their environment.
 
     Args:
         options: those of :func:`install`.
@@ -132,7 +132,7 @@ def install_in_children(**options: Any) -> None:
 
 
 def install_as_child() -> None:
-    """What :func:`install_in_children` asked for; nothing where nobody did."""
+    """Install the shim as :func:`install_in_children` requested; do nothing without a request."""
     options = os.environ.get(_OPTIONS)
     if options:
         install(**json.loads(options))

@@ -15,12 +15,12 @@ _LOG = logging.getLogger("replica_client.compat")
 
 
 def flavor_of(dbms: str | None) -> ServerFlavor:
-    """The flavor of a server that is ``mysql`` or ``mariadb``."""
+    """Return the flavor of a server that is ``mysql`` or ``mariadb``."""
     return ServerFlavor.MARIADB if dbms == "mariadb" else ServerFlavor.MYSQL
 
 
 def questions(name: tuple[str, str], dbms: str | None) -> tuple[tuple[str, Sequence[Any]], ...]:
-    """What to ask a source about a table, as statements with arguments."""
+    """Return the queries about a table for the source, as statements with arguments."""
     where = information_schema.where_table(name)
     return (
         information_schema.tables_query(where),
@@ -35,7 +35,7 @@ def definition(
     dbms: str | None,
     version: tuple[int, int, int],
 ) -> TableModel | None:
-    """The table's definition by the answers; None where there is no such table."""
+    """Return the table's definition by the answers, or None where there is no such table."""
     try:
         found = information_schema.read_tables(
             answers[0], answers[1], answers[2], flavor_of(dbms), version

@@ -1,4 +1,4 @@
-"""What lies between two positions."""
+"""The difference between two positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_client.position.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one position includes and the other does not.
+    """The transactions and bytes between two positions.
 
     Attributes:
         only_first: GTIDs of the first alone, as text; None where they cannot be compared. On MariaDB

@@ -45,7 +45,7 @@ MIDDLE: Final = types_of(EventClass.ROWS, EventClass.TABLE_MAP)
 
 
 class State(IntEnum):
-    """What is known of a group behind an event of it."""
+    """The state of a group of events after one of its events."""
 
     BETWEEN = 0
     """None is open."""
@@ -66,7 +66,7 @@ class State(IntEnum):
 
 
 class Ending(IntEnum):
-    """What :func:`step` gives besides the state: bits."""
+    """Bits that :func:`step` returns with the state."""
 
     STATE = 7
     """These bits are the state."""
@@ -103,7 +103,7 @@ _BEHIND_BEGIN = {
 
 
 def _behind(state: State, event_class: EventClass) -> int:
-    """The state behind an event, and how a group ended."""
+    """Return the state after an event, with the bits of how a group ended."""
     if event_class in (EventClass.GTID, EventClass.GTID_BEGIN):
         named = State.NAMED if event_class is EventClass.GTID else State.OPEN
         if state is State.BETWEEN:
@@ -141,12 +141,12 @@ STEPS: Final = _table()
 
 
 def step(steps: Any, state: int, event_class: int) -> int:
-    """The :class:`State` behind an event of a class, with the bits of :class:`Ending`.
+    """Return the :class:`State` after an event of a class, with the bits of :class:`Ending`.
 
     Args:
         steps: :data:`STEPS`.
         state: before the event.
-        event_class: of the event; :func:`class_of` tells it where the type alone does not.
+        event_class: of the event; :func:`class_of` determines it where the type is not enough.
     """
     found: int = steps[state << 5 | event_class]
     return found
@@ -169,9 +169,10 @@ def control_of(data: Any, body: int, end: int) -> int:
 
 
 def is_plain_statement(data: Any, text: int, end: int) -> bool:
-    """Whether a QUERY event's text, from ``text`` to ``end``, is one of which :func:`query_class` looks at no more.
+    """Return whether the QUERY event's text from ``text`` to ``end`` is a statement by its first byte and length.
 
-    Its text is behind the NUL of its default database then.
+    :func:`query_class` need not look at such a text. The byte before it is the NUL of its default
+    database.
     """
     return end > text + _SHORT_TEXT and not data[text - 1] and data[text] not in _CONTROLS
 
@@ -180,7 +181,7 @@ _CLASS_OF: Final = tuple(map(EventClass, CLASSES))
 
 
 def class_of(event: BinlogEvent) -> EventClass:
-    """What an event is to its group; an unknown type ends none."""
+    """Return the class of an event in its group; an event of an unknown type ends no group."""
     found = _CLASS_OF[event.header.type_code]
     match found:
         case EventClass.ROWS:
@@ -197,7 +198,7 @@ def class_of(event: BinlogEvent) -> EventClass:
 
 
 def query_class(query: bytes) -> EventClass:
-    """What a QUERY event's text is to its group."""
+    """Return the class of a QUERY event in its group, by its text."""
     if len(query) > _SHORT_TEXT and query[0] not in _CONTROLS:
         return EventClass.STATEMENT
     text = query[:16].upper()

@@ -113,7 +113,7 @@ class LossCount:
     reason: str
 
     def with_loss(self, loss: Loss) -> Self:
-        """This count with one more loss."""
+        """Return this count with one more loss."""
         return replace(
             self,
             events=self.events + 1,
@@ -184,14 +184,14 @@ class LossLedger:
         return tuple(sorted(counts.values(), key=lambda one: (one.kind, one.database, one.table)))
 
     def copy(self) -> LossLedger:
-        """An independent copy."""
+        """Return an independent copy."""
         other = LossLedger()
         other._counts = dict(self._counts)
         other._pending = list(self._pending)
         return other
 
     def to_state(self, position: Position) -> list[dict[str, object]]:
-        """What the checkpoint of a position keeps, as JSON value; ``[]`` when nothing was lost."""
+        """Return the state that the checkpoint of a position keeps, as a JSON value; ``[]`` without losses."""
         # A position by GTID alone has no position; it is behind all that was delivered.
         kept = [one for one in self._pending if position.file and not one[0] < position]
         if len(kept) < len(self._pending):
@@ -204,10 +204,10 @@ class LossLedger:
 
     @classmethod
     def from_state(cls, value: object) -> Self:
-        """The ledger that :meth:`to_state` gave.
+        """Return the ledger of a state that :meth:`to_state` returned.
 
         Raises:
-            PositionStoreError: it is none.
+            PositionStoreError: the value is not such a state.
         """
         self = cls()
         try:
@@ -224,7 +224,7 @@ class LossLedger:
 
 
 def loss_kinds(names: Collection[str] | str) -> frozenset[LossKind]:
-    """The kinds of a user's list; ``"all"`` is every kind.
+    """Return the kinds in a user's list; ``"all"`` is every kind.
 
     Raises:
         ConfigError: a name is not that of a kind.

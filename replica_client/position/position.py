@@ -1,4 +1,4 @@
-"""Where in a source's binlog a consumer is.
+"""Positions of a consumer in a source's binlog.
 
 Text::
 
@@ -91,7 +91,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A position from its text.
+        """Parse a position.
 
         Raises:
             PositionFormatError: the text is no position; the message shows the form.
@@ -135,7 +135,7 @@ class Position:
         return f"{text}@{self.gtid_set.compact()}"
 
     def to_json(self) -> dict[str, object]:
-        """The position as a JSON object."""
+        """Return the position as a JSON object."""
         flavor = None
         if self.gtid_set is not None:
             flavor = "mysql" if isinstance(self.gtid_set, GtidSet) else "mariadb"
@@ -151,7 +151,7 @@ class Position:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The position that :meth:`to_json` gave, as an object or as JSON text.
+        """Return the position that :meth:`to_json` encoded, from an object or JSON text.
 
         Raises:
             PositionFormatError: a member is missing, has another type or an unknown version.
@@ -191,7 +191,7 @@ class Position:
         return cls(file, numbers[0], gtid_set, numbers[1], numbers[2])
 
     def sort_key(self) -> str:
-        """A text that sorts as positions of one source do (``_commit_version`` of a batch).
+        """Return a text that sorts as positions of one source do (``_commit_version`` of a batch).
 
         The file's base name (``binlog.~000000002.`` for ``binlog-2.``), its number in 20 digits, then
         offset, event and row index in 20, 10 and 10 digits.

@@ -51,17 +51,17 @@ class XaId:
 
     @classmethod
     def of(cls, format_id: int, gtrid: bytes, bqual: bytes) -> Self:
-        """The xid of an event's fields."""
+        """Return the xid of an event's fields."""
         return cls(format_id % _FORMAT_MODULUS, gtrid, bqual)
 
     @classmethod
     def of_event(cls, body: XaPrepareEvent) -> Self:
-        """The xid of an XA PREPARE."""
+        """Return the xid of an XA PREPARE."""
         return cls.of(body.format_id, body.gtrid, body.bqual)
 
     @classmethod
     def parse(cls, text: bytes) -> Self | None:
-        """The xid in the server's spelling, ``X'6774',X'6271',1``; None when it is none."""
+        """Parse an xid in the server's spelling, ``X'6774',X'6271',1``; return None if it is not one."""
         match = _XID.fullmatch(text)
         if match is None or any(len(match[part]) % 2 for part in (1, 2)):
             return None
@@ -88,9 +88,9 @@ class XaEnd:
 
 
 def xa_end(query: bytes) -> XaEnd | None:
-    """What a statement decides of a prepared XA transaction; None for other statements.
+    """Return what a statement decides of a prepared XA transaction, or None for other statements.
 
-    XA COMMIT … ONE PHASE is none: it commits what stands before it, as COMMIT does.
+    XA COMMIT … ONE PHASE gives None: it commits the statements before it, as COMMIT does.
     """
     if query[:2].upper() != b"XA":
         return None
@@ -102,7 +102,7 @@ def xa_end(query: bytes) -> XaEnd | None:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """Where a prepared XA transaction is.
+    """The place of a prepared XA transaction.
 
     Attributes:
         xid: its xid.
@@ -115,7 +115,7 @@ class PreparedTransaction:
     gtid: str
 
     def to_json(self) -> dict[str, object]:
-        """As a JSON object."""
+        """Return the transaction as a JSON object."""
         return {
             "xid": str(self.xid),
             "file": self.start.file,
@@ -125,10 +125,10 @@ class PreparedTransaction:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The one that :meth:`to_json` gave.
+        """Return the transaction that :meth:`to_json` encoded.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the value does not encode one.
         """
         if not isinstance(value, Mapping):
             raise ValueError("not an object")
@@ -161,11 +161,11 @@ class PreparedLedger:
         return len(self._pending)
 
     def has_all_of(self, earlier: PreparedLedger) -> bool:
-        """Whether all that was pending in an earlier copy still is."""
+        """Return whether all that was pending in an earlier copy still is."""
         return earlier._pending.items() <= self._pending.items()
 
     def prepare(self, one: PreparedTransaction) -> None:
-        """An XA PREPARE was read.
+        """Add a transaction whose XA PREPARE was read.
 
         Raises:
             DataLossError: more are pending than any real source can have.
@@ -179,14 +179,14 @@ class PreparedLedger:
         self.revision += 1
 
     def find(self, xid: XaId) -> PreparedTransaction | None:
-        """The pending transaction of an xid."""
+        """Return the pending transaction with an xid, or None."""
         return self._pending.get(xid)
 
     def end(self, xid: XaId, start: Position) -> None:
-        """Its XA COMMIT or XA ROLLBACK was read.
+        """Remove a transaction whose XA COMMIT or XA ROLLBACK was read.
 
         Args:
-            xid: which.
+            xid: of the prepared transaction.
             start: where the transaction of the XA COMMIT or XA ROLLBACK begins.
         """
         one = self._pending.pop(xid, None)
@@ -204,14 +204,14 @@ class PreparedLedger:
         self._ended = [(replace(one, start=nowhere), nowhere) for one, _ in self._ended]
 
     def copy(self) -> PreparedLedger:
-        """An independent copy."""
+        """Return an independent copy."""
         other = PreparedLedger()
         other._pending = dict(self._pending)
         other._ended = list(self._ended)
         return other
 
     def to_state(self, position: Position) -> list[dict[str, object]]:
-        """What the checkpoint of a position keeps, as JSON value; ``[]`` when nothing is pending there."""
+        """Return the state that the checkpoint of a position keeps, as a JSON value; ``[]`` if nothing is pending."""
         reached = Position(position.file, position.offset)
         self._ended = [one for one in self._ended if not _is_before(one[1], reached)]
         found = [one for one, _ in self._ended if _is_before(one.start, reached)]
@@ -220,10 +220,10 @@ class PreparedLedger:
 
     @classmethod
     def from_state(cls, value: object) -> Self:
-        """The ledger that :meth:`to_state` gave.
+        """Return the ledger of a state that :meth:`to_state` returned.
 
         Raises:
-            PositionStoreError: it is none.
+            PositionStoreError: the value is not such a state.
         """
         self = cls()
         try:

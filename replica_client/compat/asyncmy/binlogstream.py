@@ -61,8 +61,9 @@ class _Reader(BinLogStreamReader):
 class BinLogStream:
     """Reads the binlog of a source as a replica does; an asynchronous iterator of its events.
 
-    Names, labels and signedness that the binlog does not have are asked for when a table is first met, as
-    asyncmy does; where they do not fit the table of that moment, columns are ``UNKNOWN_COL0`` …
+    Names, labels and signedness that the binlog does not have are asked for when a table is first
+    met, as asyncmy does; where they do not fit the table of that moment, columns are
+    ``UNKNOWN_COL0`` …
 
     Args:
         connection: of asyncmy; used up by the stream.
@@ -73,7 +74,7 @@ class BinLogStream:
         report_slave: how the source lists us.
         master_log_file: where to begin.
         master_log_position: where in it.
-        master_auto_position: GTIDs; begin behind them.
+        master_auto_position: GTIDs; begin after them.
         resume_stream: begin at file and position, or at the end of the binlog; else at the start of the file.
         blocking: wait for events; else iteration ends at the end of the binlog.
         skip_to_timestamp: leave out events before this second.
@@ -170,7 +171,7 @@ class BinLogStream:
         return self
 
     async def __anext__(self) -> Any:
-        """The next wanted event.
+        """Return the next wanted event.
 
         Raises:
             StopAsyncIteration: the end of the binlog, for a stream that does not block.
@@ -197,7 +198,7 @@ class BinLogStream:
                 return event
 
     async def _waiting(self) -> ConnectionDump | None:
-        """A dump with events that were received; None at the end of the binlog."""
+        """Return a dump that has received events, or None at the end of the binlog."""
         while True:
             dump = self._dump
             if dump is None:

@@ -6,4 +6,4 @@ class BinLogNotEnabledError(Exception):
 
 
 class TableMetadataUnavailableError(Exception):
-    """What a table looks like is not known."""
+    """Raised when the definition of a table is not known."""

@@ -12,12 +12,12 @@ class Gtid(_base.Gtid):
 
     @staticmethod
     def overlap(i1: _base.Interval, i2: _base.Interval) -> bool:
-        """Whether two intervals have a number in common."""
+        """Return whether two intervals have a number in common."""
         return _base.overlap(i1, i2)
 
     @staticmethod
     def contains(i1: _base.Interval, i2: _base.Interval) -> bool:
-        """Whether the first interval has all numbers of the second."""
+        """Return whether the first interval has all numbers of the second."""
         return _base.contains(i1, i2)
 
     def __hash__(self) -> int:  # type: ignore[override]

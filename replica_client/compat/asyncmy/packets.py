@@ -64,14 +64,14 @@ class BinLogPacket(BinLogPacketWrapper):
         )
 
     async def init(self) -> None:
-        """Nothing: an event is whole from the start."""
+        """Do nothing: an event is complete from the start."""
 
     def read_binary_json(self, size: int, is_partial: bool = False) -> Any:
-        """A JSON document behind its length of ``size`` bytes."""
+        """Read a JSON document after its length of ``size`` bytes."""
         return super().read_binary_json(size, is_partial)
 
     def read_binary_json_type(self, t: int, length: int) -> Any:
-        """A document's value of a type, of at most ``length`` bytes.
+        """Read a value of type ``t`` from a document, of at most ``length`` bytes.
 
         Raises:
             ColumnDecodeError: the bytes are not one.
@@ -79,20 +79,20 @@ class BinLogPacket(BinLogPacketWrapper):
         return parse_json(t, self.read(_NUMBER_SIZES.get(t, 1 if t == _LITERAL else length)))
 
     def read_binary_json_type_inlined(self, t: int, large: bool) -> Any:
-        """A value that stands in the entry of a container."""
+        """Read a value that is stored in the entry of a container."""
         return parse_json(t, self.read(4 if large else 2))
 
     def read_binary_json_object(self, length: int, large: bool) -> Any:
-        """An object of ``length`` bytes."""
+        """Read an object of ``length`` bytes."""
         return parse_json_object_or_array(self.read(length), not large, True)
 
     def read_binary_json_array(self, length: int, large: bool) -> Any:
-        """An array of ``length`` bytes."""
+        """Read an array of ``length`` bytes."""
         return parse_json_object_or_array(self.read(length), not large, False)
 
     @staticmethod
     def read_offset_or_inline(packet: Any, large: bool) -> tuple[int, int | None, Any]:
-        """An entry of a container: type, offset, and the value that stands in it instead."""
+        """Read an entry of a container: its type, and either an offset or the value itself."""
         t = packet.read_uint8()
         inline = (0x4, 0x5, 0x6, 0x7, 0x8) if large else (0x4, 0x5, 0x6)
         if t in inline:

@@ -1,4 +1,4 @@
-"""A dump over a connection that asyncmy made: from the dump command on, what it receives is taken from here."""
+"""A dump over a connection of asyncmy, received without asyncmy's reader after the dump command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ConnectionDump:
         return True
 
     async def _read(self) -> bytes:
-        """From a connection of asyncmy before 0.2.12, which has a ``StreamReader``."""
+        """Read bytes from a connection of asyncmy before 0.2.12, which has a ``StreamReader``."""
         reader = self._connection._reader
         data: bytes = b"" if reader is None else await reader.read(_BUFFER_SIZE)
         if not data:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 def byte2int(b: bytes | int) -> int:
-    """The number of a byte."""
+    """Return the number of a byte."""
     return b if isinstance(b, int) else b[0]
 
 
 def int2byte(i: int) -> bytes:
-    """A byte of a number.
+    """Return a number as one byte.
 
     Raises:
-        OverflowError: it is none of 0 to 255.
+        OverflowError: the number is not in 0 to 255.
     """
     return i.to_bytes(1, "little")

@@ -1,6 +1,7 @@
-"""Installs the shim in Python programs that ``python -m replica_client.compat run --children`` leads to.
+"""Installs the shim in Python programs that ``python -m replica_client.compat run --children`` starts.
 
-Python imports a module of this name at its start. Another one that stands behind it on the path is run, too.
+Python imports a module of this name at its start. Another module of this name that follows on the
+path is run, too.
 """
 
 import sys

@@ -392,7 +392,11 @@ class BinLogStreamReader:
         return not self._goes_on and (self.log_file is None or self.log_pos is None)
 
     def _from_oldest(self, server: ServerInfo) -> bool:
-        """Whether to begin with the oldest event of a MariaDB: by its own word without a place to begin."""
+        """Return whether to begin with the oldest event.
+
+        That holds for a MariaDB source if the program says ``is_mariadb`` and gives no place to
+        begin.
+        """
         given = self.log_file is not None and self.log_pos is not None
         return bool(
             self.is_mariadb
@@ -402,11 +406,11 @@ class BinLogStreamReader:
         )
 
     def registration(self) -> ComRegisterSlave:
-        """The command that registers us with the source."""
+        """Return the command that registers us with the source."""
         return (self.report_slave or ReportSlave("")).command(self.__server_id)
 
     def begin(self, server: ServerInfo) -> DumpRequest:
-        """What to ask a source for, now that a connection was made; forgets what was of the last one."""
+        """Return the request for a new connection to a source, and drop the state of the last connection."""
         self.dbms = self._context.dbms = "mariadb" if server.is_mariadb else "mysql"
         self._decoder = BinlogDecoder(self._context.tables.decode)
         self._screen.actions = bytes(256)
@@ -438,7 +442,7 @@ class BinLogStreamReader:
     # Events.
 
     def fetchone(self) -> Any:
-        """The next wanted event; None at the end of the binlog, or of what was asked for.
+        """Return the next wanted event, or None at the end of the binlog or at ``end_log_pos``.
 
         Raises:
             ServerError: the source refused.
@@ -465,7 +469,7 @@ class BinLogStreamReader:
         return iter(self.fetchone, None)
 
     def _waiting(self) -> EventQueue | None:
-        """Events that were received; None at the end of the binlog."""
+        """Return received events, or None at the end of the binlog."""
         while True:
             dump = self._dump
             if dump is None:
@@ -491,7 +495,7 @@ class BinLogStreamReader:
                 return None
 
     def _screened(self, events: EventQueue) -> Any:
-        """Pass over events that nobody wants; the wanted one behind them, if it needs no decoding."""
+        """Skip unwanted events, and return the wanted event after them if it needs no decoding."""
         if (
             self._given_before
             or self._unplaced_before
@@ -509,7 +513,7 @@ class BinLogStreamReader:
         return event
 
     def _actions(self) -> bytes:
-        """What the screen does with each type of event, in the layout that the format description told."""
+        """Return the screen's action for each event type, by the layout of the format description."""
         layout = self._decoder.format
         usual = self._decoder.is_plain and layout.header_size == _HEADER_SIZE
         actions = bytearray(256)
@@ -563,7 +567,7 @@ class BinLogStreamReader:
         return self._made(self._decoder.decode(data, position - size if position else 0), data)
 
     def _was_taken(self, code: int, position: int) -> bool:
-        """Whether an event came before the connection was lost, and comes again."""
+        """Return whether an event was delivered before the connection was lost and now repeats."""
         if code == FORMAT_DESCRIPTION_EVENT:
             return not position
         if position:
@@ -618,17 +622,17 @@ class BinLogStreamReader:
         return event if wanted else None
 
     def _number_size(self) -> int:
-        """Bytes of a table map that are its table's number, where the same table may have another.
+        """Return how many bytes of a table map are its table's number, or 0 if the number counts.
 
-        Where the source is asked for names, what it says is true of one number: with the next one the table
-        was altered.
+        The number counts where the source is asked for names: its answer holds for one number, and
+        another number means that the table was altered.
         """
         if self.names_from_source or self.__use_column_name_cache:
             return 0
         return 6 if self._decoder.format.post_header_size(TABLE_MAP_EVENT, 8) == 8 else 0
 
     def _content(self, data: bytes) -> bytes:
-        """What table maps of a table have in common, of the event of one."""
+        """Return the part of a table map event that all table maps of the same table share."""
         at = _HEADER_SIZE + self._screen.number_size
         return data[at : -4 if self.__use_checksum else None]
 
@@ -640,7 +644,7 @@ class BinLogStreamReader:
         return self._mapped(self._decoder.decode(data, 0), data, wanted)
 
     def unnamed_table(self, data: bytes) -> tuple[str, str] | None:
-        """The database and name of a table map's table, if it is wanted and the binlog has no column names."""
+        """Return the database and name of a wanted table whose table map has no column names, else None."""
         if not self._needs_tables and not self._wanted[TABLE_MAP_EVENT]:
             return None
         size = len(data) - 4 if self.__use_checksum else len(data)
@@ -683,7 +687,7 @@ class BinLogStreamReader:
         return self._made(decoded, data) if wanted and facts.wanted else None
 
     def _payload(self, data: bytes, before: int) -> Any:
-        """A compressed transaction: the position stays before it until its last event."""
+        """Begin the events of a compressed transaction; the position stays before it until its last event."""
         self._end_of_inner, self.log_pos = self.log_pos or 0, before
         decoded = self._decoder.decode(data, before)
         if self.skip_to_timestamp and decoded.header.timestamp < self.skip_to_timestamp:
@@ -720,7 +724,7 @@ class BinLogStreamReader:
         ignored_events: Collection[type[BinLogEvent]] | None,
         filter_non_implemented_events: bool,
     ) -> frozenset[type[BinLogEvent]]:
-        """The classes that are given."""
+        """Return the classes of events that are delivered."""
         wanted = set(_ALL_EVENTS if only_events is None else only_events)
         wanted.difference_update(ignored_events or ())
         if filter_non_implemented_events:

@@ -86,7 +86,7 @@ class Column:
 
     @classmethod
     def _of(cls, shape: ColumnShape) -> Column:
-        """A column of what a table map tells."""
+        """Return the column for a column of a table map."""
         code = shape.type_code
         column = cls(code)
         fields = column.__dict__
@@ -112,7 +112,7 @@ class Column:
         return dict(self.__dict__)
 
     def serializable_data(self) -> dict[str, Any]:
-        """The fields by name; ``Column(**fields)`` makes the column again."""
+        """Return the fields by name; ``Column(**fields)`` makes the column again."""
         return self.data
 
     def __eq__(self, other: object) -> bool:

@@ -95,7 +95,7 @@ class BinLogEvent(LaterLoaded):
         """Take the attributes of an event's type."""
 
     async def init(self) -> None:
-        """Nothing: an event is whole from the start (asyncmy's finish it here)."""
+        """Do nothing: an event is complete from the start (asyncmy completes its events here)."""
 
     @property
     def processed(self) -> bool:
@@ -300,7 +300,7 @@ class RotateEvent(BinLogEvent):
 
 
 class FormatDescriptionEvent(BinLogEvent):
-    """How the events of the file are laid out."""
+    """The layout of the events of a file."""
 
     _dumped = (
         ("Binlog version", "binlog_version"),

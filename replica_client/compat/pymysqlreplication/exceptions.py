@@ -2,7 +2,7 @@
 
 
 class TableMetadataUnavailableError(Exception):
-    """What a table looks like is not known."""
+    """Raised when the definition of a table is not known."""
 
     def __init__(self, table: str) -> None:
         super().__init__(f"Unable to find metadata for table {table}")

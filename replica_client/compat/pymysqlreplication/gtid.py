@@ -19,12 +19,12 @@ _INTERVAL = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 
 def overlap(i1: Interval, i2: Interval) -> bool:
-    """Whether two intervals have a number in common."""
+    """Return whether two intervals have a number in common."""
     return i1[0] < i2[1] and i2[0] < i1[1]
 
 
 def contains(i1: Interval, i2: Interval) -> bool:
-    """Whether the first interval has all numbers of the second."""
+    """Return whether the first interval has all numbers of the second."""
     return i1[0] <= i2[0] and i2[1] <= i1[1]
 
 
@@ -52,15 +52,15 @@ class Gtid:
 
     Attributes:
         sid: the server's UUID.
-        intervals: numbers, each with the one behind the last.
+        intervals: pairs of the first number and the number after the last.
     """
 
     @staticmethod
     def parse_interval(interval: str) -> Interval:
-        """An interval of a text such as ``1-56``.
+        """Parse an interval such as ``1-56``.
 
         Raises:
-            ValueError: it is not one.
+            ValueError: the text is not an interval.
         """
         match = _INTERVAL.fullmatch(interval)
         if match is None:
@@ -70,10 +70,10 @@ class Gtid:
 
     @staticmethod
     def parse(gtid: str) -> tuple[str, list[Interval]]:
-        """The server's UUID and the intervals of a text.
+        """Parse a text into the server's UUID and the intervals.
 
         Raises:
-            ValueError: it is not a GTID.
+            ValueError: the text is not a GTID.
         """
         match = _GTID.fullmatch(gtid)
         if match is None:
@@ -141,11 +141,11 @@ class Gtid:
 
     @property
     def encoded_length(self) -> int:
-        """How many bytes :meth:`encode` gives."""
+        """The number of bytes that :meth:`encode` returns."""
         return 16 + 8 + 16 * len(self.intervals)
 
     def encode(self) -> bytes:
-        """The bytes that COM_BINLOG_DUMP_GTID has."""
+        """Return the bytes of these transactions in COM_BINLOG_DUMP_GTID."""
         numbers = [number for interval in self.intervals for number in interval]
         head = uuid.UUID(self.sid).bytes + struct.pack("<Q", len(self.intervals))
         return head + struct.pack(f"<{len(numbers)}Q", *numbers)
@@ -231,11 +231,11 @@ class GtidSet:
 
     @property
     def encoded_length(self) -> int:
-        """How many bytes :meth:`encode` gives."""
+        """The number of bytes that :meth:`encoded` returns."""
         return 8 + sum(gtid.encoded_length for gtid in self.gtids)
 
     def encoded(self) -> bytes:
-        """The bytes that COM_BINLOG_DUMP_GTID has."""
+        """Return the bytes of this set in COM_BINLOG_DUMP_GTID."""
         return struct.pack("<Q", len(self.gtids)) + b"".join(gtid.encode() for gtid in self.gtids)
 
     encode = encoded

@@ -46,7 +46,7 @@ def _code(type: int | bytes) -> int:
 
 
 def is_json_inline_value(type: int | bytes, is_small: bool) -> bool:
-    """Whether values of a type stand in the entries of a container."""
+    """Return whether values of a type are stored in the entries of a container."""
     return _code(type) in (_INLINE if is_small else _INLINE_LARGE)
 
 
@@ -62,26 +62,26 @@ def parse_literal(data: bytes) -> bool | None:
 
 
 def parse_json(type: int | bytes, data: bytes) -> Any:
-    """The value of a document's type code and the bytes behind it.
+    """Return the value of a document, given its type code and the bytes after it.
 
     Raises:
-        ColumnDecodeError: they are not a document.
+        ColumnDecodeError: the bytes are not a document.
     """
     return document_value(bytes((_code(type),)) + data)
 
 
 def parse_json_object_or_array(bytes: bytes, is_small: bool, is_object: bool) -> Any:
-    """An object or array."""
+    """Return the value of an object or array."""
     return parse_json((0 if is_object else 2) + (not is_small), bytes)
 
 
 def parse_opaque(data: bytes) -> Any:
-    """A value of another type than JSON has."""
+    """Return a value of a type that JSON does not have."""
     return parse_json(JSONB_TYPE_OPAQUE, data)
 
 
 class JsonDiffOperation(Enum):
-    """What a partial update does."""
+    """An operation of a partial update."""
 
     Replace = 0
     Insert = 1
@@ -89,7 +89,7 @@ class JsonDiffOperation(Enum):
 
     @staticmethod
     def by_index(index: int) -> JsonDiffOperation:
-        """The operation of a code."""
+        """Return the operation with a code."""
         return JsonDiffOperation(index)
 
 

@@ -1,4 +1,4 @@
-"""Values of JSON documents: what python-mysql-replication gives, and what it gave wrongly."""
+"""Values of JSON documents as python-mysql-replication gives them, also where they are wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIDNIGHT = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 
 def legacy_document_value(document: JsonDocument) -> Any:
-    """A document's value as python-mysql-replication gives it: negative TIME without its sign."""
+    """Return a document's value as python-mysql-replication does: negative TIME loses its sign."""
     return _unsigned(document_value(document.data))
 
 

@@ -37,7 +37,7 @@ _NUMBERS = frozenset(
 
 
 class OptionalMetaData:
-    """What a table map tells beyond the types; empty lists for what it does not tell."""
+    """The optional metadata of a table map; a list is empty where the table map has no such field."""
 
     def __init__(self) -> None:
         self.unsigned_column_list: list[bool] = []
@@ -114,7 +114,7 @@ def _texts(labels: tuple[tuple[bytes, ...], ...] | None) -> list[list[str]]:
 
 
 def _spread(default: Any, types: frozenset[ColumnType], shape: TableShape) -> list[int]:
-    """The collation of each column of some types, by a default and its exceptions."""
+    """Return the collation of each column of some types, from a default and its exceptions."""
     count = sum(column.type_code in types for column in shape.columns)
     exceptions = dict(default.exceptions)
     return [exceptions.get(at, default.collation_id) for at in range(count)]

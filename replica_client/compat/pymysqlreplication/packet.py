@@ -89,16 +89,16 @@ MORE_CLASSES: dict[int, type[event.BinLogEvent]] = {
 
 @dataclass(slots=True)
 class Context:
-    """What the events of a stream share.
+    """The state that the events of a stream share.
 
     Attributes:
-        tables: what tables look like.
+        tables: the table definitions.
         table_map: tables by number.
         mysql_version: of the server that wrote the file.
         dbms: ``mysql`` or ``mariadb``.
         strict: give what python-mysql-replication gives, also where it is wrong.
         classes: by type code.
-        format: the layout of events, once a format description told it.
+        format: the layout of events, from the last format description.
     """
 
     tables: TableBook
@@ -129,7 +129,7 @@ class Context:
         return 4 if found == ChecksumAlgorithm.CRC32 else 0
 
     def packet_of(self, data: bytes, made: event.BinLogEvent) -> BinLogPacketWrapper:
-        """The packet of an event that was made without one."""
+        """Return a packet for an event that was made without one."""
         packet = BinLogPacketWrapper.__new__(BinLogPacketWrapper)
         packet._fill(None, data, self, EventHeader(*_HEADER.unpack_from(data)))
         packet.event = made
@@ -147,7 +147,7 @@ class BinLogPacketWrapper(PacketReader):
         event_type: its type code.
         server_id: of the server that logged it first.
         event_size: bytes of the whole event.
-        log_pos: offset of the byte behind it in its file.
+        log_pos: offset of the byte after it in its file.
         flags: of the header.
     """
 
@@ -159,7 +159,7 @@ class BinLogPacketWrapper(PacketReader):
 
     @property
     def charset(self) -> str:
-        """Of the connection that is asked about tables."""
+        """The character set of the connection that is asked about tables."""
         return getattr(self._context.ctl_connection, "charset", None) or "utf8"
 
     def __init__(
@@ -258,11 +258,11 @@ class BinLogPacketWrapper(PacketReader):
         return data[HEADER_SIZE : HEADER_SIZE + self._body_size]
 
     def read_binary_json(self, size: int, is_partial: bool) -> Any:
-        """A JSON document behind its length of ``size`` bytes."""
+        """Read a JSON document after its length of ``size`` bytes."""
         data = self.read(self.read_uint_by_size(size))
         return parse_json(data[0], data[1:]) if data else None
 
 
 def class_of(context: Context, decoded: DecodedEvent) -> type[event.BinLogEvent]:
-    """The class of an event."""
+    """Return the class of an event."""
     return context.classes.get(decoded.header.type_code, event.NotImplementedEvent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class PacketReader:
-    """Reads from the bytes behind an event's header; all numbers are little-endian unless ``_be``."""
+    """A reader of the bytes after an event's header; numbers are little-endian unless named ``_be``."""
 
     _at = 0
 
@@ -12,7 +12,7 @@ class PacketReader:
         raise NotImplementedError
 
     def read(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read the next ``size`` bytes."""
         data = self._bytes()[self._at : self._at + size]
         self._at += size
         return data
@@ -26,94 +26,94 @@ class PacketReader:
         self._at += size
 
     def bytes_to_read(self) -> int:
-        """How many bytes are left."""
+        """Return how many bytes are left."""
         return len(self._bytes()) - self._at
 
     def read_available(self) -> bytes:
-        """All bytes that are left."""
+        """Read all bytes that are left."""
         return self.read(self.bytes_to_read())
 
     def _number(self, size: int, *, signed: bool = False, big: bool = False) -> int:
         return int.from_bytes(self.read(size), "big" if big else "little", signed=signed)
 
     def read_uint_by_size(self, size: int) -> int:
-        """An unsigned integer of some bytes."""
+        """Read an unsigned integer of ``size`` bytes."""
         return self._number(size)
 
     def read_int_be_by_size(self, size: int) -> int:
-        """A signed integer of some bytes, big-endian."""
+        """Read a signed big-endian integer of ``size`` bytes."""
         return self._number(size, signed=True, big=True)
 
     def read_uint8(self) -> int:
-        """An unsigned integer of 1 byte."""
+        """Read an unsigned integer of 1 byte."""
         return self._number(1)
 
     def read_int16(self) -> int:
-        """A signed integer of 2 bytes."""
+        """Read a signed integer of 2 bytes."""
         return self._number(2, signed=True)
 
     def read_uint16(self) -> int:
-        """An unsigned integer of 2 bytes."""
+        """Read an unsigned integer of 2 bytes."""
         return self._number(2)
 
     def read_int24(self) -> int:
-        """A signed integer of 3 bytes."""
+        """Read a signed integer of 3 bytes."""
         return self._number(3, signed=True)
 
     def read_int24_be(self) -> int:
-        """A signed integer of 3 bytes, big-endian."""
+        """Read a signed big-endian integer of 3 bytes."""
         return self._number(3, signed=True, big=True)
 
     def read_uint24(self) -> int:
-        """An unsigned integer of 3 bytes."""
+        """Read an unsigned integer of 3 bytes."""
         return self._number(3)
 
     def read_int32(self) -> int:
-        """A signed integer of 4 bytes."""
+        """Read a signed integer of 4 bytes."""
         return self._number(4, signed=True)
 
     def read_uint32(self) -> int:
-        """An unsigned integer of 4 bytes."""
+        """Read an unsigned integer of 4 bytes."""
         return self._number(4)
 
     def read_uint40(self) -> int:
-        """An unsigned integer of 5 bytes."""
+        """Read an unsigned integer of 5 bytes."""
         return self._number(5)
 
     def read_int40_be(self) -> int:
-        """An unsigned integer of 5 bytes, big-endian."""
+        """Read an unsigned big-endian integer of 5 bytes."""
         return self._number(5, big=True)
 
     def read_uint48(self) -> int:
-        """An unsigned integer of 6 bytes."""
+        """Read an unsigned integer of 6 bytes."""
         return self._number(6)
 
     def read_uint56(self) -> int:
-        """An unsigned integer of 7 bytes."""
+        """Read an unsigned integer of 7 bytes."""
         return self._number(7)
 
     def read_uint64(self) -> int:
-        """An unsigned integer of 8 bytes."""
+        """Read an unsigned integer of 8 bytes."""
         return self._number(8)
 
     def read_int64(self) -> int:
-        """A signed integer of 8 bytes."""
+        """Read a signed integer of 8 bytes."""
         return self._number(8, signed=True)
 
     def unpack_uint16(self, n: bytes) -> int:
-        """An unsigned integer of 2 bytes that were read."""
+        """Return the unsigned integer in the first 2 bytes of ``n``."""
         return int.from_bytes(n[:2], "little")
 
     def unpack_int24(self, n: bytes) -> int:
-        """An unsigned integer of 3 bytes that were read."""
+        """Return the unsigned integer in the first 3 bytes of ``n``."""
         return int.from_bytes(n[:3], "little")
 
     def unpack_int32(self, n: bytes) -> int:
-        """An unsigned integer of 4 bytes that were read."""
+        """Return the unsigned integer in the first 4 bytes of ``n``."""
         return int.from_bytes(n[:4], "little")
 
     def read_length_coded_binary(self) -> int | None:
-        """A length-encoded integer; None is NULL."""
+        """Read a length-encoded integer; None is NULL."""
         first = self.read_uint8()
         if first == 251:
             return None
@@ -121,16 +121,16 @@ class PacketReader:
         return first if size is None else self._number(size)
 
     def read_length_coded_string(self) -> bytes | None:
-        """Bytes behind a length-encoded length; None is NULL."""
+        """Read bytes after a length-encoded length; None is NULL."""
         length = self.read_length_coded_binary()
         return None if length is None else self.read(length)
 
     def read_length_coded_pascal_string(self, size: int) -> bytes:
-        """Bytes behind their length of ``size`` bytes."""
+        """Read bytes after their length of ``size`` bytes."""
         return self.read(self._number(size))
 
     def read_variable_length_string(self) -> bytes:
-        """Bytes behind a length of 7 bits a byte."""
+        """Read bytes after a length with 7 bits in each byte."""
         length = shift = 0
         while True:
             byte = self.read_uint8()
@@ -140,7 +140,7 @@ class PacketReader:
                 return self.read(length)
 
     def read_string(self) -> bytes:
-        """Bytes up to a NUL."""
+        """Read bytes up to a NUL."""
         data = self._bytes()
         end = data.find(b"\0", self._at)
         end = len(data) if end < 0 else end

@@ -1,4 +1,4 @@
-"""How a source lists its replicas."""
+"""The entry of this client in a source's list of replicas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.wire.framing import encode_packets
 
 
 class ReportSlave:
-    """What a source shows of us: a host name, a tuple (host, user, password, port), or a dict."""
+    """The data that a source lists of this client: a host name, a tuple (host, user, password, port), or a dict."""
 
     hostname = ""
     username = ""
@@ -36,7 +36,7 @@ class ReportSlave:
         )
 
     def command(self, server_id: int, master_id: int = 0) -> ComRegisterSlave:
-        """The command that registers us."""
+        """Return the command that registers this client."""
         return ComRegisterSlave(
             server_id,
             self.hostname,
@@ -47,5 +47,5 @@ class ReportSlave:
         )
 
     def encoded(self, server_id: int, master_id: int = 0) -> bytes:
-        """Its packet."""
+        """Return the packet of :meth:`command`."""
         return encode_packets(self.command(server_id, master_id).encode())

@@ -52,7 +52,7 @@ __all__ = [
 
 
 def find_charset(charset_id: int, dbms: str = "mysql") -> tuple[str, str] | tuple[None, None]:
-    """The codec and the name of a collation."""
+    """Return the codec and the name of a collation."""
     found = CHARSET.charset_by_id(charset_id, dbms)
     return (None, None) if found is None else (found.encoding, found.collation)
 
@@ -64,7 +64,7 @@ def fetch_column_names(
     use_column_name_cache: bool = False,
     enable_logging: bool = False,
 ) -> list[str]:
-    """The names of a table's columns as they are now, from the server; kept by the table's name."""
+    """Ask the server for the current names of a table's columns, and cache them by the table's name."""
     if not use_column_name_cache:
         return []
     key = f"{schema}.{table}"
@@ -103,12 +103,12 @@ class MetadataFieldType(Enum):
 
     @staticmethod
     def by_index(index: int) -> MetadataFieldType:
-        """The kind of a code."""
+        """Return the kind with a code."""
         return MetadataFieldType(index)
 
 
 class RowImageType(Enum):
-    """Which image of a row."""
+    """The image of a row."""
 
     WriteAI = 0
     UpdateBI = 1
@@ -117,7 +117,7 @@ class RowImageType(Enum):
 
     @staticmethod
     def by_index(index: int) -> RowImageType:
-        """The image of a code."""
+        """Return the image with a code."""
         return RowImageType(index)
 
 
@@ -125,14 +125,14 @@ class TableMapEvent(BinLogEvent):
     """The table of the rows that follow.
 
     Attributes:
-        table_id: the number that they name it by.
+        table_id: the number by which rows events refer to it.
         schema: its database.
         table: its name.
         column_count: how many columns it has.
-        columns: what they are.
+        columns: the columns.
         null_bitmask: which of them can be NULL.
-        optional_metadata: what the binlog tells besides.
-        table_obj: all of it.
+        optional_metadata: the optional fields of the table map.
+        table_obj: the table with all of these.
     """
 
     def _decode(self, body: Any) -> None:
@@ -155,7 +155,7 @@ class TableMapEvent(BinLogEvent):
         return bool(self._facts.wanted)
 
     def get_table(self) -> Table:
-        """The table."""
+        """Return the table."""
         return self.table_obj
 
     def _dump(self) -> None:
@@ -223,12 +223,12 @@ class RowsEvent(BinLogEvent):
 
     @staticmethod
     def _is_null(null_bitmap: bytes, position: int) -> int:
-        """Whether a bit of a bitmap is set."""
+        """Return a bit of a bitmap; not 0 when it is set."""
         return null_bitmap[position >> 3] & (1 << (position & 7))
 
     @staticmethod
     def charset_to_encoding(name: str) -> str:
-        """The codec of a character set."""
+        """Return the codec of a character set."""
         found = CHARSET.charset_by_name(name)
         return name if found is None else found.encoding
 

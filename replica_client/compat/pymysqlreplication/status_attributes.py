@@ -36,7 +36,7 @@ STATUS_NAMES = frozenset(
 
 
 def status_attributes(status: QueryStatus, dbms: str) -> dict[str, Any]:
-    """The attributes of the variables that are there."""
+    """Return the attributes of the status variables that are present."""
     present = status.present()
     names = _MARIADB_NAMES if dbms == "mariadb" else _NAMES
     found = {names[name]: value for name, value in present.items() if name in names}

@@ -1,4 +1,4 @@
-"""What the tables of a stream look like, and how their rows become dicts."""
+"""The table definitions of a stream, and the conversion of their rows to dicts."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ _KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which tables are wanted, by the names alone; None: no rule.
+    """A selection of tables by their names; None means no rule.
 
-    ``qualified``: names of tables are ``database.table``, as asyncmy has it.
+    ``qualified``: names of tables are ``database.table``, as in asyncmy.
     """
 
     only_tables: Container[str] | None = None
@@ -73,7 +73,7 @@ class TableFilter:
     qualified: bool = False
 
     def wants(self, schema: str, table: str) -> bool:
-        """Whether the events of a table are given."""
+        """Return whether the events of a table are delivered."""
         name = f"{schema}.{table}" if self.qualified else table
         return not (
             (self.only_tables is not None and name not in self.only_tables)
@@ -131,7 +131,7 @@ class TableFacts:
         self.primary_key = "" if not names else names[0] if len(names) == 1 else names
 
     def table(self, table_id: int) -> Table:
-        """The table under a number."""
+        """Return the table with a number."""
         return Table(
             table_id,
             self.body.schema,
@@ -149,11 +149,11 @@ class TableFacts:
         return tuple(f"UNKNOWN_COL{at}" for at in range(len(self.shape.columns)))
 
     def rows(self, event: Any) -> list[dict[str, Any]]:
-        """The rows of an event as dicts.
+        """Return the rows of an event as dicts.
 
         Raises:
             BinlogDecodeError: the bytes are not rows of this table.
-            UnicodeDecodeError: text that is not of its character set.
+            UnicodeDecodeError: text is not valid in its character set.
         """
         body = event.body
         decoder, dicts = self._whole()
@@ -173,11 +173,11 @@ class TableFacts:
     def rows_at(
         self, kind: str, before: bytes, after: bytes | None, data: bytes, start: int, end: int
     ) -> list[dict[str, Any]]:
-        """The rows of an event that is neither partial nor compressed, from where its images are.
+        """Return the rows of an event that is neither partial nor compressed, given the place of its images.
 
         Raises:
             BinlogDecodeError: the bytes are not rows of this table.
-            UnicodeDecodeError: text that is not of its character set.
+            UnicodeDecodeError: text is not valid in its character set.
         """
         return self._whole()[1].rows(kind, before, after, data, start, end)
 
@@ -195,7 +195,7 @@ class TableFacts:
         return decoder, ops.RowDicts(decoder, self.names, plan, arguments, self.none_sources)
 
     def _readable(self) -> TableShape:
-        """The shape to read rows with; old errors read integers as signed."""
+        """Return the shape to read rows with; ``strict`` reads integers without names as signed."""
         if not self.strict or self.named:
             return self.shape
         columns = tuple(replace(column, unsigned=None) for column in self.shape.columns)
@@ -280,14 +280,14 @@ class TableBook:
         self._facts: SizedCache[tuple[object, ...], TableFacts] = SizedCache(_KEPT)
 
     def wants(self, schema: str, table: str) -> bool:
-        """Whether the events of a table are given."""
+        """Return whether the events of a table are delivered."""
         return self._wanted.wants(schema, table)
 
     def facts(self, body: TableMapEvent, dbms: str) -> TableFacts:
-        """What is known of the table of a table map.
+        """Return what is known of the table of a table map.
 
         Raises:
-            BinlogDecodeError: its metadata does not fit its columns.
+            BinlogDecodeError: the metadata does not fit the columns.
         """
         # What the source says of a table is true of one number of it: with the next one it was altered.
         number = body.table_id if self._model_of is not None else 0
@@ -333,7 +333,7 @@ class TableBook:
 
 
 def _unknown_text(lenient: bool, ignore: bool) -> Callable[[bytes], Any]:
-    """Text of a column whose character set the binlog does not tell: UTF-8."""
+    """Return a converter for text whose character set is not in the binlog: it decodes UTF-8."""
 
     def convert(data: bytes) -> str | bytes:
         try:

@@ -39,7 +39,7 @@ class Table:
         return dict(vars(self))
 
     def serializable_data(self) -> dict[str, Any]:
-        """The fields by name; ``Table(**fields)`` makes the table again."""
+        """Return the fields by name; ``Table(**fields)`` makes the table again."""
         return self.data
 
     def __eq__(self, other: object) -> bool:

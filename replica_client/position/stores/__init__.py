@@ -1,4 +1,4 @@
-"""Where positions are kept between runs."""
+"""Stores of positions between runs."""
 
 from replica_client.position.stores.base import Checkpoint, PositionStore
 from replica_client.position.stores.file import FilePositionStore

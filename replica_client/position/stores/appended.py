@@ -42,7 +42,7 @@ _Fetch = Callable[[Mapping[str, object]], tuple[str, ...]]
 def append_of(
     number: int, position: Position, before: SavedState, after: SavedState
 ) -> bytes | None:
-    """The line of a save, with the line's end before it; None where the whole must be written.
+    """Return the line of a save after a line break, or None if the whole text must be written.
 
     Args:
         number: of the save, one more than that of the one before.
@@ -76,7 +76,7 @@ def append_of(
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A state, with what grows by itself.
+    """A state, with the values that only grow kept apart.
 
     Attributes:
         short: values that are saved whole.
@@ -88,7 +88,7 @@ class SavedState:
 
     @classmethod
     def of(cls, state: Mapping[str, object]) -> SavedState:
-        """A state in its parts."""
+        """Split a state into its parts."""
         growing: dict[str, tuple[str, ...]] = {}
         for name, value in state.items():
             if isinstance(value, tuple):

@@ -55,7 +55,7 @@ class Charsets:
             self._by_name[_charset.dbms][_charset.name] = _charset
 
     def by_id(self, id: int, dbms: str = "mysql") -> Charset | None:
-        """The collation of a number."""
+        """Return the collation with a number."""
         found = self._by_id[dbms].get(id)
         if found is None and dbms == "mariadb" and id in CHARSET_BY_COLLATION_ID and id >= 2048:
             name = charset_of(id).name
@@ -63,7 +63,7 @@ class Charsets:
         return found
 
     def by_name(self, name: str, dbms: str = "mysql") -> Charset | None:
-        """The default collation of a character set."""
+        """Return the default collation of a character set."""
         name = name.lower()
         return self._by_name[dbms].get("utf8mb3" if name == "utf8" else name)
 

@@ -1,4 +1,4 @@
-"""Why a value of a row is None: what ``none_sources`` says."""
+"""The reasons why a value of a row is None, as ``none_sources`` gives them."""
 
 NULL = "null"
 OUT_OF_DATE_RANGE = "out of date range"

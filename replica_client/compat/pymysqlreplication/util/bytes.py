@@ -37,7 +37,7 @@ _LENGTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
 def is_data_short(data: bytes, expected: int) -> bool:
-    """Whether there are fewer bytes than expected."""
+    """Return whether there are fewer bytes than expected."""
     return len(data) < expected
 
 
@@ -48,58 +48,58 @@ def _number(data: bytes, size: int, signed: bool = False) -> int:
 
 
 def parse_int16(data: bytes) -> int:
-    """A signed integer of 2 bytes."""
+    """Return the signed integer in the first 2 bytes."""
     return _number(data, 2, True)
 
 
 def parse_uint16(data: bytes) -> int:
-    """An unsigned integer of 2 bytes."""
+    """Return the unsigned integer in the first 2 bytes."""
     return _number(data, 2)
 
 
 def parse_uint24(data: bytes) -> int:
-    """An unsigned integer of 3 bytes."""
+    """Return the unsigned integer in the first 3 bytes."""
     return _number(data, 3)
 
 
 def parse_int32(data: bytes) -> int:
-    """A signed integer of 4 bytes."""
+    """Return the signed integer in the first 4 bytes."""
     return _number(data, 4, True)
 
 
 def parse_uint32(data: bytes) -> int:
-    """An unsigned integer of 4 bytes."""
+    """Return the unsigned integer in the first 4 bytes."""
     return _number(data, 4)
 
 
 def parse_int64(data: bytes) -> int:
-    """A signed integer of 8 bytes."""
+    """Return the signed integer in the first 8 bytes."""
     return _number(data, 8, True)
 
 
 def parse_uint64(data: bytes) -> int:
-    """An unsigned integer of 8 bytes."""
+    """Return the unsigned integer in the first 8 bytes."""
     return _number(data, 8)
 
 
 def parse_double(data: bytes) -> float:
-    """A double of 8 bytes."""
+    """Return the double in the first 8 bytes."""
     found: float = struct.unpack_from("<d", data)[0]
     return found
 
 
 def decode_count(data: bytes, is_small: bool) -> int:
-    """A count of a JSON container: 2 bytes in a small one, 4 in a large one."""
+    """Return a count of a JSON container: 2 bytes in a small one, 4 in a large one."""
     return _number(data, 2 if is_small else 4)
 
 
 def decode_uint(data: bytes) -> int:
-    """An unsigned integer of 2 bytes; 0 where there are fewer."""
+    """Return the unsigned integer in the first 2 bytes, or 0 where there are fewer."""
     return 0 if len(data) < 2 else _number(data, 2)
 
 
 def decode_variable_length(data: bytes) -> tuple[int, int]:
-    """A length of 7 bits a byte, and how many bytes it takes: at most 5."""
+    """Return a length with 7 bits in each byte, and how many bytes it takes: at most 5."""
     length = 0
     for at, byte in enumerate(data[:5]):
         length |= (byte & 0x7F) << 7 * at
@@ -109,7 +109,7 @@ def decode_variable_length(data: bytes) -> tuple[int, int]:
 
 
 def length_encoded_int(data: bytes) -> tuple[int | None, bool, int]:
-    """A length-encoded integer, whether it is NULL, and how many bytes it takes."""
+    """Return a length-encoded integer, whether it is NULL, and how many bytes it takes."""
     if not data:
         return 0, True, 1
     first = data[0]
@@ -122,18 +122,18 @@ def length_encoded_int(data: bytes) -> tuple[int | None, bool, int]:
 
 
 def parse_string(n: int, length: int, data: bytes) -> bytes:
-    """``length`` bytes behind the ``n`` bytes that their length takes."""
+    """Return ``length`` bytes after the ``n`` bytes of their length."""
     return data[n : n + length]
 
 
 def parse_decimal_from_bytes(raw_decimal: bytes, precision: int, decimals: int) -> decimal.Decimal:
-    """A packed DECIMAL."""
+    """Return the value of a packed DECIMAL."""
     size = _decimal_size(precision, decimals)
     return _packed_decimal(raw_decimal[:size], precision, decimals)
 
 
 def decode_decimal(data: bytes) -> decimal.Decimal:
-    """A packed DECIMAL behind a byte of precision and one of scale."""
+    """Return the value of a packed DECIMAL after a byte of precision and a byte of scale."""
     return parse_decimal_from_bytes(data[2:], data[0], data[1])
 
 
@@ -143,7 +143,7 @@ def _packed_time(data: bytes) -> tuple[int, int]:
 
 
 def decode_time(data: bytes) -> datetime.time | datetime.timedelta:
-    """A TIME of a JSON document; a timedelta where it is not a time of day."""
+    """Return a TIME of a JSON document, as a timedelta where it is not a time of day."""
     negative = _number(data, 8, True) < 0
     packed = abs(_number(data, 8, True))
     value, micros = packed >> 24, packed & 0xFFFFFF
@@ -155,7 +155,7 @@ def decode_time(data: bytes) -> datetime.time | datetime.timedelta:
 
 
 def decode_datetime(data: bytes) -> datetime.datetime | str:
-    """A DATE, DATETIME or TIMESTAMP of a JSON document; its text where Python has no such day."""
+    """Return a DATE, DATETIME or TIMESTAMP of a JSON document, as text where Python has no such day."""
     value, micros = _packed_time(data)
     if not value:
         return "0000-00-00 00:00:00"
