@@ -1,4 +1,4 @@
-"""What an event needs to know besides its own bytes."""
+"""The format and options that an event needs for decoding and encoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MYSQL_POST_HEADER_SIZES = bytes(
 
 @dataclass(frozen=True, slots=True)
 class BinlogFormat:
-    """How the events of one binlog file are laid out, as its format description says.
+    """The layout of events in one binlog file, from its format description.
 
     Attributes:
         binlog_version: 1 (3.23), 2 (4.0.0), 3 (4.0, 4.1) or 4.
@@ -39,16 +39,16 @@ class BinlogFormat:
 
     @property
     def flavor(self) -> ServerFlavor:
-        """MySQL or MariaDB, by the version text."""
+        """MySQL or MariaDB, from the version text."""
         return ServerFlavor.of_version(self.server_version)
 
     @property
     def checksum_size(self) -> int:
-        """Bytes of checksum at the end of each event."""
+        """Number of checksum bytes at the end of each event."""
         return 4 if self.checksum_algorithm == ChecksumAlgorithm.CRC32 else 0
 
     def post_header_size(self, type_code: int, default: int) -> int:
-        """Post-header length of a type; ``default`` when the description does not list it."""
+        """Return a type's post-header length; ``default`` if the description has none."""
         if 0 < type_code <= len(self.post_header_sizes):
             return self.post_header_sizes[type_code - 1]
         return default
@@ -56,7 +56,7 @@ class BinlogFormat:
 
 @dataclass(frozen=True, slots=True)
 class EventContext:
-    """The context that ``decode(body, ctx)`` and ``encode(ctx)`` of an event get.
+    """The context for ``decode(body, ctx)`` and ``encode(ctx)`` of an event.
 
     Attributes:
         format: layout of the file that the event is in.
@@ -71,9 +71,9 @@ class EventContext:
     options: DecodeOptions = field(default_factory=DecodeOptions)
 
     def post_header_size(self, default: int) -> int:
-        """Post-header length of this event's type."""
+        """Return the post-header length of this event's type."""
         return self.format.post_header_size(self.type_code, default)
 
 
 DEFAULT_CONTEXT = EventContext()
-"""Binlog v4 of a current MySQL with CRC-32: what ``encode()`` writes when nothing else is said."""
+"""Binlog v4 of a current MySQL with CRC-32: the default of ``encode()``."""

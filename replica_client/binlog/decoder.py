@@ -1,4 +1,4 @@
-"""Bytes of whole events to event objects: the one decoder of files and streams."""
+"""The decoder of whole events from bytes, for files and streams."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from replica_client.errors import (
 _HEADER = Struct("<IBIIIH")
 _CHECKSUM_SIZE = 4
 _MAX_CONTEXTS = 4096
-# So many ids that were announced last are known for certain.
+# At least this many of the last announced ids are kept.
 _MAX_TABLE_MAPS = 1 << 12
 _MAX_KNOWN = 10_000
 _MAX_KNOWN_BYTES = 16 << 20
@@ -63,7 +63,7 @@ _OWN_HEADER_SIZE = (_FORMAT_DESCRIPTION, _START_V3)
 _BEGINS_FILE = (_FORMAT_DESCRIPTION, _ROTATE, _START_V3)
 _TYPE_OFFSET = 4
 _VERSION_4: Final = 4
-# Earlier ones also wrote where in its transaction an event ends.
+# Earlier versions wrote end positions relative to the transaction.
 _ENDS_SINCE: Final = (5, 5, 0)
 _NO_FORMAT_NEEDED = frozenset(
     (
@@ -78,18 +78,18 @@ _UNDETERMINED = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.UNDEFINED)
 
 
 class BinlogDecoder:
-    """Decodes the events of one binlog file or stream, in order.
+    """A decoder of the events of one binlog file or stream, in order.
 
-    It holds what events need from earlier ones: the format description, and the table maps. A table
-    map with the same content as the last one of its table is the same object; one that differs in its table
-    id alone, as a server writes when it opened the table again, is not decoded again.
+    It keeps what later events need: the format description and the table maps. A table map equal to
+    the last one of its table is the same object. One that differs only in its table id, as after
+    the server opened the table again, is not decoded again.
 
     Args:
         options: limits, keys and policies.
         file: name of the file, for events and errors.
-        format: the layout that holds until a format description comes, when the caller knows it
-            (a checksum negotiated with the source). Without it only events that may stand before a
-            format description are taken then, and whether those end in a CRC-32 is found out.
+        format: the layout until a format description comes, if the caller knows it (a checksum
+            negotiated with the source). Without it, only events that may precede a format
+            description are accepted; whether they end in a CRC-32 is detected.
     """
 
     __slots__ = (
@@ -128,19 +128,19 @@ class BinlogDecoder:
 
     @property
     def format(self) -> BinlogFormat:
-        """The layout that the last format description gave."""
+        """The layout of the events, from the last format description."""
         return self._format
 
     @property
     def options(self) -> DecodeOptions:
-        """How this decoder decodes."""
+        """The options of this decoder."""
         return self._options
 
     def table_map(self, table_id: int) -> TableMapEvent:
-        """The last table map of an id.
+        """Return the last table map with an id.
 
         Raises:
-            MissingTableMapError: there was none in this file.
+            MissingTableMapError: no table map in this file has the id.
         """
         try:
             found = self._table_maps[table_id]
@@ -154,22 +154,22 @@ class BinlogDecoder:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the events are not encrypted and their type codes are those of now."""
+        """Whether events are not encrypted and have today's type codes."""
         return self._cipher is None and not self._is_permuted
 
     @property
     def tells_ends(self) -> bool:
-        """Whether headers tell where in this file their events end, unless they have 0 there.
+        """Whether headers contain their event's end position in this file, or 0.
 
-        Not in relay logs, which keep what the source wrote, and not before MySQL 5.5.
+        Relay logs keep the source's positions, and MySQL before 5.5 wrote other ones.
         """
         return self._tells_ends
 
     def check_end(self, event: BinlogEvent) -> None:
-        """Look whether an event of a file is where its header says.
+        """Check that an event of a file is where its header says.
 
         Raises:
-            BinlogDecodeError: it is not: events before it were taken out of the file, or put in.
+            BinlogDecodeError: it is not: events before it were removed or added.
         """
         header = event.header
         stated = header.next_position
@@ -188,21 +188,21 @@ class BinlogDecoder:
             raise self._locate(error, event.position, header.type_code, event.file)
 
     def table_map_of(self, content: bytes) -> TableMapEvent | None:
-        """The table map with this body, which is not announced; None where it is not one."""
+        """Decode a body as a table map, without announcing it; return None if that fails."""
         try:
             return self._table_map_of(content, content, 0, len(content), 0)
         except (BinlogDecodeError, ShortBufferError, ValueError):
             return None
 
     def announce(self, table_map: TableMapEvent, table_id: int) -> None:
-        """Take note of a table map, also of one that came again and was not decoded.
+        """Record the table map of a table id, also if it was not decoded again.
 
         Args:
-            table_map: it, or one that differs in its id alone.
-            table_id: its id.
+            table_map: the table map, or one that differs only in its id.
+            table_id: the id.
         """
         maps = self._table_maps
-        # What is announced last goes last: the rows of a statement are of the maps just before them.
+        # Keep the order of announcement: the rows of a statement use the maps just before them.
         maps.pop(table_id, None)
         maps[table_id] = table_map
         self._announced += 1
@@ -211,14 +211,14 @@ class BinlogDecoder:
 
     @property
     def announced(self) -> int:
-        """Another number whenever an id may have got another table map."""
+        """A counter that changes whenever an id may have got another table map."""
         return self._announced
 
     def peek_header(self, data: bytes) -> EventHeader:
-        """The common header of the event that ``data`` begins with.
+        """Decode the common header of the event that ``data`` begins with.
 
         Raises:
-            TruncatedEventError: fewer bytes than a header has.
+            TruncatedEventError: there are fewer bytes than a header has.
         """
         size = self._format.header_size
         if len(data) > _TYPE_OFFSET and data[_TYPE_OFFSET] in _OWN_HEADER_SIZE:
@@ -240,8 +240,8 @@ class BinlogDecoder:
             file: name of the file from here on, if it changed.
 
         Raises:
-            BinlogDecodeError: the event cannot be decoded; says file, position and type. The
-                decoder stays usable for the next event.
+            BinlogDecodeError: the event cannot be decoded; has file, position and type. The decoder
+                can still decode the next event.
         """
         if file is not None:
             self._file = file
@@ -262,12 +262,12 @@ class BinlogDecoder:
             raise self._locate(BinlogDecodeError(str(error)), position, type_code) from error
 
     def decrypted(self, data: bytes, position: int) -> bytes:
-        """The event as it was before MariaDB encrypted it; ``data`` itself in a plain file.
+        """Return an event as it was before MariaDB encrypted it; ``data`` itself in a plain file.
 
-        :meth:`decode` does this by itself. Event sizes can be read without it, type codes cannot.
+        :meth:`decode` calls this itself. In encrypted events only the size is readable.
 
         Raises:
-            EncryptedBinlogError: its key was not given in ``options.keys``, or does not fit.
+            EncryptedBinlogError: the key is missing in ``options.keys``, or is wrong.
         """
         if self._cipher is None:
             return data
@@ -277,10 +277,10 @@ class BinlogDecoder:
         return self._cipher.decrypt(data, position)
 
     def inner_events(self, event: BinlogEvent) -> Iterator[BinlogEvent]:
-        """The events inside a TRANSACTION_PAYLOAD event, decompressed as they are asked for.
+        """Yield the events inside a TRANSACTION_PAYLOAD event, decompressing on demand.
 
-        They have the payload's file and position, their own ``inner_index``, and no checksum. Any
-        other event has none inside.
+        Inner events have the payload's file and position, their own ``inner_index``, and no
+        checksum. Other events contain none.
 
         Raises:
             BinlogDecodeError: as :meth:`decode`; also for broken compression.
@@ -312,7 +312,7 @@ class BinlogDecoder:
             data: exactly the event's bytes.
             position: of the payload.
             file: name of the file.
-            index: in the payload.
+            index: of the event in the payload.
 
         Raises:
             BinlogDecodeError: as :meth:`decode`.
@@ -359,7 +359,7 @@ class BinlogDecoder:
         verify = self._options.verify_checksum
         if is_format_description:
             has_checksum = has_checksum_fields(data[HEADER_SIZE + 2 : _VERSION_END])
-            # As upstream: its checksum counts only if the file's events have one, too.
+            # As upstream: its checksum is verified only if the other events of the file have one.
             verify = verify and data[-_CHECKSUM_SIZE - 1] != ChecksumAlgorithm.OFF
         elif type_code == _START_V3 or inner_index is not None:
             has_checksum = False
@@ -409,7 +409,7 @@ class BinlogDecoder:
         return context
 
     def _begin_file(self, body: EventBody, server_id: int) -> None:
-        """Table ids hold within a file; a format description brings the layout."""
+        """Forget the table maps of the last file, and apply a format description."""
         self._table_maps.clear()
         self._announced += 1
         if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
@@ -420,7 +420,7 @@ class BinlogDecoder:
             self._known_table_maps.clear()
 
     def _begin_encryption(self, body: EventBody) -> None:
-        """Encryption begins; in a relay log, an event of the source's may say so of another file."""
+        """Start decryption, unless the event in a relay log is about the source's file."""
         if isinstance(body, StartEncryptionEvent) and self._cipher is None:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             self._cipher = EventCipher(body, self._options.keys, has_checksum)
@@ -438,7 +438,7 @@ class BinlogDecoder:
     def _table_map_of(
         self, content: bytes, data: bytes, start: int, end: int, flags: int
     ) -> TableMapEvent:
-        """Decode a table map; one that came before is the same object again, but for its id."""
+        """Decode a table map, or reuse the object of an equal one; the id may differ."""
         context = self._context(_TABLE_MAP, flags)
         id_size = 4 if context.post_header_size(8) == 6 else 6
         behind_id = content[id_size:]
@@ -470,9 +470,9 @@ class BinlogDecoder:
 
 
 def _tells_ends(header: EventHeader, body: EventBody, position: int, *, stated: bool) -> bool:
-    """Whether headers behind this event tell where in the file their events end."""
+    """Return whether headers after this event contain their end positions in the file."""
     if not isinstance(body, FormatDescriptionEvent):
-        # A relay log names the source's file by a ROTATE that is artificial.
+        # An artificial ROTATE in a relay log names the source's file.
         return stated and bool(header.timestamp) and not header.is_artificial
     if position != MAGIC_SIZE or header.flags & EventFlag.LOG_EVENT_RELAY_LOG_F:
         return False
@@ -481,7 +481,7 @@ def _tells_ends(header: EventHeader, body: EventBody, position: int, *, stated: 
 
 
 def _own_header_size(data: bytes) -> int:
-    """Header size of an event that does not depend on the format before it."""
+    """Return the header size of an event that does not depend on the file's format."""
     if data[_TYPE_OFFSET] == _START_V3:
         return start_format(int.from_bytes(data[9:13], "little")).header_size
     return HEADER_SIZE

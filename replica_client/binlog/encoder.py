@@ -1,4 +1,4 @@
-"""Whole events back to bytes: header, body, checksum."""
+"""The encoder of whole events: header, body, checksum."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FLAGS_OFFSET = 17
 
 
 def event_checksum(data: bytes | memoryview, is_format_description: bool = False) -> int:
-    """CRC-32 of an event's bytes without its checksum.
+    """Return the CRC-32 of an event's bytes without its checksum.
 
-    A format description is taken with ``LOG_EVENT_BINLOG_IN_USE_F`` cleared, as the server computes
-    it: the flag goes when the file is closed, and the checksum stays.
+    For a format description, ``LOG_EVENT_BINLOG_IN_USE_F`` is cleared first, as the server does:
+    closing the file clears the flag, and the checksum does not change.
     """
     if is_format_description and len(data) > _FLAGS_OFFSET:
         low = data[_FLAGS_OFFSET]
@@ -36,11 +36,11 @@ def event_checksum(data: bytes | memoryview, is_format_description: bool = False
 
 
 def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
-    """The bytes of a whole event.
+    """Encode a whole event.
 
     Args:
-        event: its header's ``event_size`` is not used but computed.
-        format: layout of the file that it goes to; a format description brings its own.
+        event: the event; ``event_size`` of its header is computed, not used.
+        format: layout of the target file; a format description has its own.
 
     Raises:
         EncodeError: a field does not fit.
@@ -63,6 +63,6 @@ def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
         return whole
     checksum = event_checksum(whole, is_format_description)
     if is_format_description and body.checksum_algorithm == ChecksumAlgorithm.OFF:
-        # Nobody checks this one; what a file has there is kept.
+        # This checksum is never verified; keep the value from the file.
         checksum = checksum if event.checksum is None else event.checksum
     return whole + checksum.to_bytes(_CHECKSUM_SIZE, "little")

@@ -1,20 +1,20 @@
-"""Events of binlog files that MariaDB encrypted (``encrypt_binlog``).
+"""Decryption of binlog files that MariaDB encrypted (``encrypt_binlog``).
 
-The file begins in clear: magic, format description, START_ENCRYPTION. Each event after that is
-encrypted by itself, with the key that has the id 1. Its size stays readable at offset 9: the
-event's first 4 bytes are put there instead, all from offset 4 on is encrypted, and then what is at
-offset 9 moves to offset 0 and the size comes to its place.
+The file begins in clear: magic, format description, START_ENCRYPTION. Each later event is encrypted
+separately, with the key of id 1. Its size stays readable at offset 9: the event's first 4 bytes are
+moved there, all bytes from offset 4 on are encrypted, then the 4 bytes at offset 9 move to offset 0
+and the size is put at offset 9.
 
 The initialisation vector is START_ENCRYPTION's nonce and the low 32 bits of the event's position.
-The mode is AES-CBC, the last incomplete block XORed with the encrypted initialisation vector; or
-AES-CTR, if ``file_key_management_encryption_algorithm`` says so. The file does not tell which: the
-first event that comes out whole does.
+The mode is AES-CBC, with the last incomplete block XORed with the encrypted initialisation vector;
+or AES-CTR, by ``file_key_management_encryption_algorithm``. The file does not contain the mode: it
+is the one that gives a valid first event.
 
-A source decrypts what it sends, and still sends START_ENCRYPTION: if the first event after it is
-whole as it is, there is nothing to decrypt.
+A source decrypts the events that it sends, and still sends START_ENCRYPTION: if the next event is
+valid as it is, nothing is decrypted.
 
-Spec: MariaDB ``Log_event_writer`` and ``Log_event::read_log_event`` (log_event.cc),
-``MyCTX_nopad`` (mysys_ssl/my_crypt.cc).
+Spec: MariaDB ``Log_event_writer`` and ``Log_event::read_log_event`` (log_event.cc), ``MyCTX_nopad``
+(mysys_ssl/my_crypt.cc).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _Crypt = Callable[[bytes, bytes, bytes, bool], bytes]
 
 
 class EventCipher:
-    """Decrypts the events that follow a START_ENCRYPTION event.
+    """A cipher for the events after a START_ENCRYPTION event.
 
     Args:
-        start: that event.
+        start: the START_ENCRYPTION event.
         keys: by id; the one with the id ``"1"`` is used.
-        has_checksum: the events end in a CRC-32.
+        has_checksum: whether the events end in a CRC-32.
     """
 
     __slots__ = ("_crypt", "_has_checksum", "_in_clear", "_key", "_nonce", "_reason")
@@ -73,10 +73,10 @@ class EventCipher:
         self._in_clear: bool | None = None
 
     def decrypt(self, data: bytes, position: int) -> bytes:
-        """The plain bytes of the event at ``position``; itself where events are sent in clear.
+        """Decrypt the event at ``position``; return it unchanged if events are sent in clear.
 
         Raises:
-            EncryptedBinlogError: the key was not given, or does not fit.
+            EncryptedBinlogError: the key is missing or wrong.
             TruncatedEventError: the event is shorter than a header.
         """
         if self._in_clear is None:
@@ -93,7 +93,7 @@ class EventCipher:
         for crypt in (_cbc, _ctr):
             plain = self._restore(data, iv, crypt)
             if self._is_whole(plain, position):
-                if len(data) >= 4 + _BLOCK_SIZE:  # of less, both modes make the same
+                if len(data) >= 4 + _BLOCK_SIZE:  # with less, both modes give the same bytes
                     self._crypt = crypt
                 return plain
         raise EncryptedBinlogError(
@@ -101,7 +101,7 @@ class EventCipher:
         )
 
     def encrypt(self, plain: bytes, position: int, counter_mode: bool = False) -> bytes:
-        """The inverse of :meth:`decrypt`."""
+        """Encrypt an event; the inverse of :meth:`decrypt`."""
         iv = self._nonce + (position & 0xFFFFFFFF).to_bytes(4, "little")
         swapped = bytearray(plain)
         size = plain[_SIZE_AT]

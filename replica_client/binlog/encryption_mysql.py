@@ -1,7 +1,7 @@
-"""Binlog and relay log files that MySQL 8 encrypted (``binlog_encryption``).
+"""Decryption of binlog and relay log files that MySQL 8 encrypted (``binlog_encryption``).
 
-A file begins with 512 bytes of header, in clear; what follows is the whole plain file, its magic
-included, encrypted with AES-256 in counter mode. Positions are those of the plain file.
+A file begins with a header of 512 bytes, in clear. The rest is the whole plain file, with its
+magic, encrypted with AES-256 in counter mode. Positions are those of the plain file.
 
 Header bytes::
 
@@ -16,9 +16,9 @@ Header bytes::
     2     encrypted password  32 bytes: the file's password under that key (AES-256-CBC)
     3     iv                  16 bytes: of that CBC
 
-The file's key and the counter's begin come from the password by ``EVP_BytesToKey`` with SHA-512
-and one round: the digest's first 32 bytes, and the next 8; the counter's low 8 bytes begin at 0 and
-count blocks of 16 bytes.
+The file's key and the counter's high bytes come from the password by ``EVP_BytesToKey`` with
+SHA-512 and one round: the digest's first 32 bytes, and the next 8. The counter's low 8 bytes begin
+at 0 and count blocks of 16 bytes.
 
 Spec: MySQL ``Rpl_encryption_header`` (rpl_log_encryption.h), ``Aes_ctr_cipher`` (stream_cipher.cc).
 """
@@ -50,7 +50,7 @@ _KEY_SIZE, _IV_SIZE, _NONCE_SIZE, _BLOCK_SIZE = 32, 16, 8, 16
 
 @dataclass(frozen=True, slots=True)
 class EncryptionHeader:
-    """What an encrypted file begins with.
+    """The header of an encrypted file.
 
     Attributes:
         key_id: the key's id in the keyring, ``MySQLReplicationKey_<server uuid>_<number>``.
@@ -64,11 +64,11 @@ class EncryptionHeader:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read the header from a file's first 512 bytes.
+        """Decode the header from a file's first 512 bytes.
 
         Raises:
-            BinlogFormatError: not such a header, or of a version that is not known.
-            TruncatedEventError: it is cut.
+            BinlogFormatError: not such a header, or of an unknown version.
+            TruncatedEventError: the header is cut.
         """
         if not data.startswith(ENCRYPTED_MAGIC):
             raise BinlogFormatError("not an encrypted binlog", position=0)
@@ -104,7 +104,7 @@ class EncryptionHeader:
             ) from error
 
     def encode(self) -> bytes:
-        """The 512 bytes."""
+        """Encode the header as 512 bytes."""
         key_id = self.key_id.encode()
         out = ByteWriter().raw(ENCRYPTED_MAGIC).uint(_VERSION, 1)
         out.uint(_KEY_ID, 1).uint(len(key_id), 1).raw(key_id)
@@ -116,20 +116,20 @@ class EncryptionHeader:
 
     @classmethod
     def seal(cls, key_id: str, key: bytes, password: bytes, iv: bytes) -> Self:
-        """The header of a new file: ``password`` (32 bytes) under ``key`` (32 bytes)."""
+        """Return the header of a new file: ``password`` (32 bytes) under ``key`` (32 bytes)."""
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         engine = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
         return cls(key_id, engine.update(password) + engine.finalize(), iv)
 
     def open(self, keys: Mapping[str, bytes]) -> ContentCipher:
-        """The cipher of the file's content.
+        """Return the cipher of the file's content.
 
         Args:
             keys: of the keyring, by id (:func:`replica_client.binlog.keys.read_keys`).
 
         Raises:
-            EncryptedBinlogError: the key is not there, or is no AES-256 key.
+            EncryptedBinlogError: the key is missing, or is no AES-256 key.
         """
         key = keys.get(self.key_id)
         if key is None:
@@ -152,7 +152,10 @@ class EncryptionHeader:
 
 
 class ContentCipher:
-    """Encrypts and decrypts the content at any offset; in counter mode both are the same."""
+    """A cipher for the content at any offset.
+
+    In counter mode encryption and decryption are the same.
+    """
 
     __slots__ = ("_algorithm", "_key_id", "_nonce")
 
@@ -164,7 +167,7 @@ class ContentCipher:
         self._key_id = key_id
 
     def apply(self, data: bytes, offset: int) -> bytes:
-        """``data`` at ``offset`` of the plain file, decrypted or encrypted."""
+        """Decrypt or encrypt ``data``, which is at ``offset`` of the plain file."""
         block, skip = divmod(offset, _BLOCK_SIZE)
         counter = self._nonce + block.to_bytes(_BLOCK_SIZE - _NONCE_SIZE, "big")
         from cryptography.hazmat.primitives.ciphers import Cipher, modes
@@ -175,10 +178,10 @@ class ContentCipher:
         return engine.update(data)
 
     def check_magic(self, plain: bytes) -> None:
-        """See whether the key fitted, by the first bytes of the plain file.
+        """Check that the key was right, by the first bytes of the plain file.
 
         Raises:
-            EncryptedBinlogError: they are not a binlog's magic.
+            EncryptedBinlogError: the bytes are not a binlog's magic.
         """
         if plain[: len(MAGIC)] != MAGIC:
             raise EncryptedBinlogError(
@@ -187,12 +190,12 @@ class ContentCipher:
 
 
 def decrypt_file(data: bytes, keys: Mapping[str, bytes]) -> bytes:
-    """A whole encrypted file as the plain one.
+    """Decrypt a whole encrypted file.
 
     Raises:
-        BinlogFormatError: no encryption header, or of a version that is not known.
+        BinlogFormatError: no encryption header, or of an unknown version.
         TruncatedEventError: the header is cut.
-        EncryptedBinlogError: the key is not there, or does not fit.
+        EncryptedBinlogError: the key is missing or wrong.
     """
     cipher = EncryptionHeader.decode(data[:ENCRYPTION_HEADER_SIZE]).open(keys)
     plain = cipher.apply(data[ENCRYPTION_HEADER_SIZE:], 0)

@@ -1,4 +1,4 @@
-"""A decoded event with its place: what readers deliver."""
+"""A decoded event with its position, as readers deliver it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica_client.codec.reader import ByteReader
 
 
 class EventBody(Protocol):
-    """What every event class in :mod:`replica_client.binlog.events` offers."""
+    """The interface of every event class in :mod:`replica_client.binlog.events`."""
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
@@ -19,7 +19,7 @@ class EventBody(Protocol):
         ...
 
     def encode(self, ctx: EventContext = ...) -> bytes:
-        """The same post-header and body again."""
+        """Encode post-header and body."""
         ...
 
 

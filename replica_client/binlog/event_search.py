@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False
-"""Where the events of some types are in a piece of a file, by the headers alone.
+"""A search for events of some types in a piece of a file, by their headers alone.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible; elsewhere it runs as plain Python.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ else:
 
 
 def type_table(codes: Iterable[int]) -> bytes:
-    """Type codes as :func:`find_events` takes them: 256 bytes, 1 where a type is one of them."""
+    """Return a table for :func:`find_events`: 256 bytes, with 1 for each of the type codes."""
     table = bytearray(256)
     for code in codes:
         table[code] = 1
@@ -31,15 +31,15 @@ def type_table(codes: Iterable[int]) -> bytes:
 
 
 def find_events(data: bytes, table: bytes) -> tuple[list[int], int]:
-    """Look through whole events, one behind the other as in a binlog file.
+    """Find events of some types in consecutive events of a binlog file.
 
     Args:
         data: begins with an event's header; its last event may be cut off.
-        table: of :func:`type_table`.
+        table: from :func:`type_table`.
 
     Returns:
-        The offsets of the events of those types, and where the whole events end. It ends before an event that
-        is not whole or has an impossible size.
+        the offsets of the events of those types, and the end of the whole events. The search ends
+        at an event that is cut off or has an impossible size.
     """
     raw: cython.p_const_uchar = data
     wanted: cython.p_const_uchar = table

@@ -1,4 +1,4 @@
-"""Where the events of a file are, by their headers alone."""
+"""A scan of the events of a file by their headers alone."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _COMPRESSED = {
 
 
 class FileKind(Enum):
-    """What the first four bytes of a file say."""
+    """The kind of a file, by its first four bytes."""
 
     PLAIN = MAGIC
     ENCRYPTED = ENCRYPTED_MAGIC
 
 
 def file_kind(data: bytes | memoryview) -> FileKind:
-    """Tell what kind of binlog begins with ``data``.
+    """Return the kind of the binlog that begins with ``data``.
 
     Raises:
         TruncatedEventError: fewer than four bytes.
@@ -66,21 +66,21 @@ def file_kind(data: bytes | memoryview) -> FileKind:
 
 
 class HeaderScan:
-    """Iterates over (position, header) of the events in a buffer.
+    """An iterator over (position, header) of the events in a buffer.
 
-    Positions are 64-bit: each event begins where the one before ended by its size. The headers'
-    own ``next_position`` is not looked at, as it wraps past 4 GiB and may be 0.
+    Positions are 64-bit: each event begins where the previous one ended, by its size.
+    ``next_position`` of the headers is ignored: it wraps at 4 GiB and may be 0.
 
-    An event that the buffer holds only in part ends the iteration: a file that is being written
-    ends so. :attr:`end` is then that event's position, and :attr:`missing` says how many bytes it
-    still needs; a file that nobody writes is truncated.
+    The iteration ends at an event that is only partly in the buffer, as in a file that is being
+    written. Then :attr:`end` is that event's position, and :attr:`missing` the number of its
+    missing bytes.
 
     Args:
-        data: part of a file; nothing of it is copied.
+        data: part of a file; it is not copied.
         start: offset in ``data`` of the first event (4 skips the magic).
         base: position in the file of ``data[0]``.
-        header_size: bytes of the events' common headers, when ``data`` does not begin with the
-            event that tells it.
+        header_size: size of the events' common headers, if ``data`` does not begin with the event
+            that defines it.
     """
 
     __slots__ = ("_base", "_data", "_encrypted", "_header_size", "end", "missing", "tail_size")
@@ -102,11 +102,11 @@ class HeaderScan:
 
     @property
     def truncated(self) -> bool:
-        """The buffer ends inside an event; known when the iteration is over."""
+        """Whether the buffer ends inside an event; valid after the iteration."""
         return self.missing > 0
 
     def __iter__(self) -> Iterator[tuple[int, EventHeader]]:
-        """The events, from :attr:`end` on.
+        """Yield the events from :attr:`end` on.
 
         Raises:
             BinlogFormatError: an event's size is smaller than its header.
@@ -155,10 +155,10 @@ class HeaderScan:
             yield position, header
 
     def raise_if_truncated(self) -> None:
-        """For a file that nobody writes any more.
+        """Raise an error if the buffer ends inside an event, for a file that is complete.
 
         Raises:
-            TruncatedEventError: the buffer ended inside an event.
+            TruncatedEventError: the buffer ends inside an event.
         """
         if self.missing:
             raise TruncatedEventError(
@@ -172,7 +172,7 @@ _HEADER_SIZE_OFFSET = HEADER_SIZE + 2 + 50 + 4
 
 
 def _announced_header_size(data: bytes | memoryview, at: int, event_size: int) -> int:
-    """The header size that a format description announces, 19 if it is too short to say."""
+    """Return the header size in a format description; 19 if it is too short."""
     if event_size <= _HEADER_SIZE_OFFSET:
         return HEADER_SIZE
     return max(HEADER_SIZE, int(data[at + _HEADER_SIZE_OFFSET]))

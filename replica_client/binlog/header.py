@@ -1,4 +1,4 @@
-"""The common header that every event begins with."""
+"""The common header of every event."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class EventHeader:
         13      4     next_position  low 32 bits of the end's position in the file; may be 0
         17      2     flags          :class:`~replica_client.constants.event_types.EventFlag`
 
-    Binlog v1 stops after ``event_size``; ``next_position`` and ``flags`` are 0 then. What exceeds
-    19 bytes, in forks whose format description says so, is ``extra``.
+    Binlog v1 ends after ``event_size``; ``next_position`` and ``flags`` are 0 then. ``extra`` has
+    the bytes after the 19th, in forks whose format description announces a longer header.
 
     Spec: MySQL ``Log_event_header`` (binlog_event.h); MariaDB KB "2-Binlog Event Header".
     """
@@ -50,7 +50,7 @@ class EventHeader:
 
     @property
     def event_type(self) -> EventType | int:
-        """The type as an enum member; the bare code when it is not known."""
+        """The type as an enum member; the number for an unknown type."""
         try:
             return EventType(self.type_code)
         except ValueError:
@@ -58,17 +58,17 @@ class EventHeader:
 
     @property
     def type_name(self) -> str:
-        """The upstream name, ``UNKNOWN_<code>`` when it is not known."""
+        """The upstream name; ``UNKNOWN_<code>`` for an unknown type."""
         return event_type_name(self.type_code)
 
     @property
     def is_artificial(self) -> bool:
-        """Artificial: the source makes it for the stream, and it is in no file."""
+        """Whether the source made the event for the stream, so that it is in no file."""
         return bool(self.flags & _ARTIFICIAL)
 
     @classmethod
     def decode(cls, reader: ByteReader, header_size: int = HEADER_SIZE) -> EventHeader:
-        """Read a header of ``header_size`` bytes; what exceeds 19 is kept.
+        """Decode a header of ``header_size`` bytes; keep the bytes after the 19th.
 
         Raises:
             ShortBufferError: fewer bytes are left.
@@ -82,9 +82,9 @@ class EventHeader:
         return cls(timestamp, type_code, server_id, event_size, next_position, flags, extra)
 
     def encode(self, header_size: int = HEADER_SIZE) -> bytes:
-        """The header's bytes, ``header_size`` of them; ``extra`` is cut or padded with zeros."""
+        """Encode the header as ``header_size`` bytes; cut ``extra`` or pad it with zeros."""
         if header_size == HEADER_SIZE:
-            # What does not fit is refused below, by name.
+            # A value that does not fit raises a named error below.
             with suppress(struct.error):
                 return _FIELDS.pack(
                     self.timestamp,

@@ -1,7 +1,7 @@
-"""Key files of the servers: which key has which id.
+"""Readers of the servers' key files.
 
-Three forms, told apart by their content: the data file of MySQL's ``keyring_file`` plugin, that of
-``component_keyring_file`` (JSON), and the text file of MariaDB's ``file_key_management``.
+Three forms are recognised by their content: the data file of MySQL's ``keyring_file`` plugin, that
+of ``component_keyring_file`` (JSON), and the text file of MariaDB's ``file_key_management``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _OPENSSL_PREFIX: Final = b"Salted__"
 
 
 def read_keys(data: bytes) -> dict[str, bytes]:
-    """The keys of a key file, by id, for :attr:`DecodeOptions.keys`.
+    """Return the keys of a key file, by id, for :attr:`DecodeOptions.keys`.
 
     Raises:
-        ConfigError: none of the forms that are known, or broken; never says what keys are.
+        ConfigError: an unknown form, or a broken file; the message contains no key.
     """
     try:
         if data.startswith(_PLUGIN_PREFIX):
@@ -41,10 +41,10 @@ def read_keys(data: bytes) -> dict[str, bytes]:
 
 
 def _keyring_plugin(data: bytes) -> dict[str, bytes]:
-    """``keyring_file``: records, an end mark, and from version 2.0 on the records' SHA-256.
+    """Read a ``keyring_file``: records, an end mark, and from version 2.0 on a SHA-256.
 
-    A record is five 8-byte sizes (record, key id, type, user, key), these four, and padding; key
-    bytes are XORed with a constant.
+    A record is five 8-byte sizes (record, key id, type, user, key), these four values, and padding;
+    the key's bytes are XORed with a constant.
     """
     body = data[_PLUGIN_PREFIX_SIZE:]
     digest = b""
@@ -69,7 +69,7 @@ def _keyring_plugin(data: bytes) -> dict[str, bytes]:
 
 
 def _keyring_component(data: bytes) -> dict[str, bytes]:
-    """``component_keyring_file``: JSON with the keys in hexadecimal."""
+    """Read a ``component_keyring_file``: JSON with the keys in hexadecimal."""
     return {
         str(element["data_id"]): bytes.fromhex(element["data"])
         for element in json.loads(data)["elements"]
@@ -77,7 +77,7 @@ def _keyring_component(data: bytes) -> dict[str, bytes]:
 
 
 def _file_key_management(data: bytes) -> dict[str, bytes]:
-    """``file_key_management``: lines ``id;hexadecimal key``, comments after ``#``."""
+    """Read a ``file_key_management`` file: lines ``id;hexadecimal key``, comments after ``#``."""
     keys: dict[str, bytes] = {}
     for line in data.decode("utf-8").splitlines():
         text = line.partition("#")[0].strip()

@@ -1,10 +1,11 @@
-"""Where the fields of events stand that the fast path reads without decoding, and what each type is.
+"""Offsets of the fields that the fast path reads without decoding, and the class of each type.
 
-Compiled modules take offsets, masks and functions from ``layout.pxd``, which has the same; a test compares
-them. Offsets are from an event's first byte for the common header, and from behind that header for bodies.
+Compiled modules use ``layout.pxd``, which has the same constants and functions; a test compares
+them. Offsets in the common header count from the event's first byte, offsets in bodies from the end
+of that header.
 
-Spec: MySQL ``binlog_event.h``, ``rows_event.h``, ``statement_events.h``, ``control_events.h``; MariaDB
-``log_event.h``.
+Spec: MySQL ``binlog_event.h``, ``rows_event.h``, ``statement_events.h``, ``control_events.h``;
+MariaDB ``log_event.h``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FLAGS_OFFSET = 17
 ARTIFICIAL_FLAG = 0x20
 CHECKSUM_SIZE = 4
 
-# GTID_LOG and ANONYMOUS_GTID_LOG. MySQL 5.6 ends before the clock; behind it are the commit timestamps.
+# GTID_LOG and ANONYMOUS_GTID_LOG. MySQL 5.6 ends before the clock; commit timestamps follow it.
 GTID_FLAGS_OFFSET = 0
 GTID_SID_OFFSET = 1
 GTID_SID_SIZE = 16
@@ -43,7 +44,7 @@ GTID_TICKET_SIZE = 8
 LOGICAL_CLOCK = 2
 SIGN_BIT = 0x80
 
-# MariaDB's GTID. Behind the flags are the number of a group commit, where the flag says so, and further fields.
+# MariaDB's GTID. After the flags: the number of a group commit, if its flag is set; more fields.
 MARIADB_SEQUENCE_OFFSET = 0
 MARIADB_SEQUENCE_SIGN_OFFSET = 7
 MARIADB_DOMAIN_OFFSET = 8
@@ -64,7 +65,7 @@ QUERY_DATABASE_SIZE_OFFSET = 8
 QUERY_STATUS_SIZE_OFFSET = 11
 QUERY_POST_HEADER_SIZE = 13
 
-# TABLE_MAP and rows. The version 2 of rows has further data behind the flags, which count their own size.
+# TABLE_MAP and rows. Rows of version 2 have extra data after the flags; its length includes itself.
 TABLE_ID_SIZE = 6
 TABLE_MAP_POST_HEADER_SIZE = 8
 ROWS_FLAGS_OFFSET = 6
@@ -95,14 +96,14 @@ DELETE = 2
 
 
 class EventClass(IntEnum):
-    """What an event is to its group (see :mod:`replica_client.position.groups`)."""
+    """The role of an event in its group (see :mod:`replica_client.position.groups`)."""
 
     UNKNOWN = 0
-    """Of a type that is not known; ends no group."""
+    """An unknown type; ends no group."""
     OUTSIDE = 1
-    """Of no transaction: what stands between them."""
+    """An event between transactions."""
     GTID = 2
-    """Starts a group whose end the events behind it tell."""
+    """Starts a group whose end depends on the events after it."""
     GTID_BEGIN = 3
     """Starts a group that a commit, rollback or prepare ends."""
     BEGIN = 4
@@ -110,27 +111,27 @@ class EventClass(IntEnum):
     ROLLBACK = 6
     PREPARE = 7
     PART = 8
-    """Belongs to the group and never ends it."""
+    """A part of the group that never ends it."""
     ANNOTATION = 9
-    """A part that says what statement its rows are of."""
+    """A part with the statement of the rows."""
     TABLE_MAP = 10
-    """A part that says what table rows are of."""
+    """A part with the table of the rows."""
     STATEMENT = 11
-    """Ends the group unless that began with a BEGIN."""
+    """Ends the group, unless the group began with a BEGIN."""
     PAYLOAD = 12
-    """Holds the rest of the group, its end too."""
+    """Contains the rest of the group, including its end."""
     LOAD_PART = 13
-    """Data of a LOAD DATA, known by its ``file_id``, whose statement comes later."""
+    """Data of a LOAD DATA, with a ``file_id``; the statement comes later."""
     LOAD_END = 14
     """The statement of a LOAD DATA with a ``file_id``."""
     ROWS = 15
-    """A part; a statement where STMT_END_F is set."""
+    """A part; also the end of a statement if STMT_END_F is set."""
     QUERY = 16
-    """Its text tells what it is."""
+    """The role depends on the text."""
     QUERY_COMPRESSED = 17
-    """Its text, which is compressed, tells what it is."""
+    """The role depends on the text, which is compressed."""
     MARIADB_GTID = 18
-    """Its flags tell whether it is a BEGIN, too."""
+    """Starts a group; flags say whether it is a BEGIN, too."""
     XA_PREPARE = 19
     """A commit in one phase, or a prepare."""
 
@@ -194,7 +195,7 @@ _CLASSES: Final[Mapping[EventType, EventClass]] = MappingProxyType(
         EventType.DELETE_ROWS_COMPRESSED_EVENT: EventClass.ROWS,
     }
 )
-"""The class of each type: the one table of them."""
+"""The class of each type."""
 
 _FORMS: Final[Mapping[EventType, int]] = MappingProxyType(
     {
@@ -226,15 +227,15 @@ def _by_code(values: Mapping[EventType, int]) -> bytes:
 
 
 CLASSES: Final = _by_code(_CLASSES)
-""":class:`EventClass` by type code; UNKNOWN for codes that are none."""
+""":class:`EventClass` by type code; UNKNOWN for unknown codes."""
 
 ROWS_FORMS: Final = _by_code(_FORMS)
-"""By type code of rows: the kind of change, whether the version has further data, whether its images are
-compressed, and ``ROWS_OTHER`` where it is of before 5.1 or has parts of documents. 0 for all other types."""
+"""Bits by type code of rows events: the kind of change, extra data, compressed images, and
+``ROWS_OTHER`` for versions before 5.1 and partial JSON documents. 0 for all other types."""
 
 
 def types_of(*classes: EventClass) -> frozenset[int]:
-    """The type codes of some classes."""
+    """Return the type codes of some classes."""
     return frozenset(int(code) for code, kind in _CLASSES.items() if kind in classes)
 
 
@@ -243,9 +244,9 @@ ROWS_TYPES: Final = types_of(EventClass.ROWS)
 
 
 def query_text(data: Any, body: int) -> int:
-    """The offset of the text of a QUERY event whose body begins there.
+    """Return the offset of the text in a QUERY event whose body begins at `body`.
 
-    Behind the post-header stand status variables and the database with a NUL behind it.
+    The text follows the status variables, the database's name and a NUL.
     """
     status: int = (
         data[body + QUERY_STATUS_SIZE_OFFSET] | data[body + QUERY_STATUS_SIZE_OFFSET + 1] << 8
@@ -255,7 +256,10 @@ def query_text(data: Any, body: int) -> int:
 
 
 def rows_columns(data: Any, body: int, form: int) -> int:
-    """The offset of the number of columns in a rows event whose body begins there, of one of ROWS_FORMS."""
+    """Return the offset of the number of columns in a rows event whose body begins at `body`.
+
+    `form` is the event's entry in ROWS_FORMS.
+    """
     at = body + ROWS_POST_HEADER_SIZE
     extra: int = data[at] | data[at + 1] << 8 if form & ROWS_EXTRA else 0
     return at + extra

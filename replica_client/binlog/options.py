@@ -1,4 +1,4 @@
-"""How to decode: one frozen object that travels with every decoder."""
+"""Options for decoding."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """Options of decoding, the same for files and streams.
+    """Options for decoding, the same for files and streams.
 
     Attributes:
         verify_checksum: check the CRC-32 of every event that has one.
-        max_event_size: bytes that one event may have.
-        max_uncompressed_size: bytes that one compressed event or transaction payload may
-            decompress to (guards against decompression bombs).
-        invalid_text: what to do with bytes that are not text of their character set: ``strict``
-            raises ``ColumnDecodeError``, ``replace`` puts U+FFFD, ``bytes`` delivers bytes.
+        max_event_size: the most bytes of one event.
+        max_uncompressed_size: the most bytes that one compressed event or transaction payload may
+            decompress to (against decompression bombs).
+        invalid_text: handling of bytes that are not text in their character set: ``strict`` raises
+            ``ColumnDecodeError``, ``replace`` writes U+FFFD, ``bytes`` delivers the bytes.
         temporals: ``lossless`` delivers :mod:`replica_client.binlog.values.temporal` types;
             ``python`` delivers :mod:`datetime` types and raises ``ColumnDecodeError`` for a value
             that they cannot hold (zero and partial dates).

@@ -1,4 +1,4 @@
-"""The events inside a TRANSACTION_PAYLOAD event, decompressed piece by piece."""
+"""Read and write TRANSACTION_PAYLOAD events, decompressing piece by piece."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ NOT_INSIDE: Final = frozenset(
 
 
 def open_payload(event: TransactionPayloadEvent, limit: int) -> BoundedReader:
-    """A stream over the payload's bytes, decompressed as they are read.
+    """Return a reader that decompresses the payload while it is read.
 
     Args:
         event: the event that holds the payload.
-        limit: bytes that the stream may give.
+        limit: the most bytes to read.
 
     Raises:
-        UnsupportedEventError: a compression that is not known.
+        UnsupportedEventError: an unknown compression.
         ConfigError: the package that decompresses it is not installed.
     """
     if event.compression_type == PayloadCompression.NONE:
@@ -60,11 +60,11 @@ def open_payload(event: TransactionPayloadEvent, limit: int) -> BoundedReader:
 
 
 def split_payload(event: TransactionPayloadEvent, options: DecodeOptions) -> Iterator[bytes]:
-    """The bytes of each event inside, in order; memory holds one of them at a time.
+    """Yield the bytes of each event inside, in order, holding one at a time in memory.
 
     Raises:
-        BinlogDecodeError: broken compression, sizes that do not add up, or an event that cannot be
-            inside another.
+        BinlogDecodeError: broken compression, wrong sizes, or an event that cannot be inside a
+            payload.
         LimitExceededError: more than the option max_uncompressed_size, or an event of more than
             max_event_size.
     """
@@ -100,16 +100,16 @@ def split_payload(event: TransactionPayloadEvent, options: DecodeOptions) -> Ite
 
 
 def payload_bytes(body: bytes, options: DecodeOptions, most: int) -> bytes | None:
-    """The bytes of all events inside, at once.
+    """Return the bytes of all events inside.
 
     Args:
         body: of a TRANSACTION_PAYLOAD event.
         options: limits.
-        most: bytes that they may be.
+        most: the most bytes to return.
 
     Returns:
-        None when they are more, when how many they are is not announced, and when anything is wrong,
-        which :func:`split_payload` tells.
+        the bytes; None if there are more, if their number is not announced, or for any error, which
+        :func:`split_payload` reports.
     """
     try:
         event = TransactionPayloadEvent.decode(

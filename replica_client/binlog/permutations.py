@@ -1,8 +1,8 @@
 """Type numbers of the 5.1 and 5.2 development trees, which numbered some events differently.
 
-The ``a_drop`` alphas (5.1.1 to 5.1.5, 5.2.0 to 5.2.2) put TABLE_MAP and the rows events before XID;
-later versions of the server translate when they read such a file, and so does the decoder: headers
-that it delivers have today's numbers.
+The ``a_drop`` alphas (5.1.1 to 5.1.5, 5.2.0 to 5.2.2) numbered TABLE_MAP and the rows events before
+XID. Later servers translate the numbers when they read such a file, and so does the decoder: its
+headers have today's numbers.
 
 Spec: MySQL ``Format_description_event::event_type_permutation`` (control_events.cpp, up to 5.7).
 """
@@ -22,22 +22,22 @@ _INVERSE: Final = tuple(_PERMUTATION.index(code) for code in range(len(_PERMUTAT
 
 @lru_cache(maxsize=64)
 def is_permuted(server_version: str) -> bool:
-    """Whether files of this version have other type numbers."""
+    """Return whether files of this version have other type numbers."""
     return _TREES.match(server_version) is not None
 
 
 def current_type_code(code: int) -> int:
-    """Today's number for a number in a permuted file."""
+    """Return today's number for a number in a permuted file."""
     return _PERMUTATION[code] if code < len(_PERMUTATION) else code
 
 
 def permuted_type_code(code: int) -> int:
-    """The number in a permuted file for one of today's."""
+    """Return the number in a permuted file for one of today's numbers."""
     return _INVERSE[code] if code < len(_INVERSE) else code
 
 
 def current_post_header_sizes(server_version: str, sizes: bytes) -> bytes:
-    """Post-header lengths that a format description has, in today's order of types."""
+    """Return the post-header lengths of a format description, in today's order of types."""
     if len(sizes) < len(_PERMUTATION) - 1 or not is_permuted(server_version):
         return sizes
     known = bytes(sizes[_INVERSE[code] - 1] for code in range(1, len(_PERMUTATION)))

@@ -26,16 +26,16 @@ from replica_client.codec.writer import ByteWriter
 from replica_client.errors import BinlogDecodeError, EncodeError, UnsupportedEventError
 
 VERSION = 1
-"""The one version of the format that there is."""
+"""The only version of the format."""
 
 _LONGEST = 9
 
 
 def read_unsigned(body: ByteReader) -> int:
-    """A number of variable length.
+    """Read an unsigned number of variable length.
 
     Raises:
-        ShortBufferError: it does not fit.
+        ShortBufferError: the number is cut.
     """
     first = body.peek()
     if not first & 1:
@@ -46,29 +46,29 @@ def read_unsigned(body: ByteReader) -> int:
 
 
 def read_signed(body: ByteReader) -> int:
-    """A signed number of variable length.
+    """Read a signed number of variable length.
 
     Raises:
-        ShortBufferError: it does not fit.
+        ShortBufferError: the number is cut.
     """
     word = read_unsigned(body)
     return ~(word >> 1) if word & 1 else word >> 1
 
 
 def read_text(body: ByteReader) -> bytes:
-    """Bytes with their length before them.
+    """Read bytes that follow their length.
 
     Raises:
-        ShortBufferError: they do not fit.
+        ShortBufferError: the bytes are cut.
     """
     return body.take(read_unsigned(body), "text")
 
 
 def read_array(body: ByteReader, count: int) -> bytes:
-    """``count`` numbers below 256.
+    """Read ``count`` numbers below 256, as bytes.
 
     Raises:
-        ShortBufferError: they do not fit.
+        ShortBufferError: the numbers are cut.
         BinlogDecodeError: a number is larger.
     """
     items = [read_unsigned(body) for _ in range(count)]
@@ -101,7 +101,7 @@ def write_signed(out: ByteWriter, value: int) -> ByteWriter:
 
 
 def write_text(out: ByteWriter, value: bytes) -> ByteWriter:
-    """Append bytes with their length before them."""
+    """Append bytes after their length."""
     return write_unsigned(out, len(value)).raw(value)
 
 
@@ -114,7 +114,7 @@ def write_array(out: ByteWriter, value: bytes) -> ByteWriter:
 
 @dataclass(frozen=True, slots=True)
 class MessageHead:
-    """What a message begins with.
+    """A message with its fields as bytes.
 
     Attributes:
         fields: the message's fields, not parsed.
@@ -130,9 +130,9 @@ class MessageHead:
         """Read a whole message.
 
         Raises:
-            ShortBufferError: it does not fit.
+            ShortBufferError: the message is cut.
             UnsupportedEventError: another version of the format.
-            BinlogDecodeError: its size is smaller than its own head.
+            BinlogDecodeError: the size is smaller than the message's head.
         """
         start = body.offset
         version = read_unsigned(body)
@@ -146,7 +146,7 @@ class MessageHead:
         return cls(version, last_required_id, body.take(rest, "message"))
 
     def encode(self) -> bytes:
-        """The whole message; its size counts itself."""
+        """Encode the whole message; its size includes itself."""
         version = write_unsigned(ByteWriter(), self.version).done()
         tail = write_unsigned(ByteWriter(), self.last_required_id).raw(self.fields).done()
         size_width = 1

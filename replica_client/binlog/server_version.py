@@ -1,4 +1,4 @@
-"""A server's version, as its binlog names it."""
+"""The version number in a binlog's server version text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VERSION = re.compile(r"(?:5\.5\.5-)?([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3})
 
 @lru_cache(maxsize=64)
 def parse_server_version(text: str) -> tuple[int, int, int]:
-    """``10.11.6-MariaDB-log`` gives (10, 11, 6); (0, 0, 0) when it is no version."""
+    """Return (10, 11, 6) for ``10.11.6-MariaDB-log``; (0, 0, 0) for a text without a version."""
     match = _VERSION.match(text)
     if match is None:
         return (0, 0, 0)

@@ -207,7 +207,7 @@ class SchemaHistory:
         self._refold()
 
     def _refold(self) -> None:
-        """Move all tables to lower-case names; a table with several spellings becomes unverified."""
+        """Move all tables to lower-case names; tables with several spellings become unverified."""
         tables, self._tables = self._tables, KnownTables()
         for name, versions in tables.items():
             key = casefold_table(name)
@@ -437,7 +437,7 @@ class SchemaHistory:
                 self._moved_databases.discard(database)
 
     def _mark(self, key: Key) -> None:
-        """Record that a checkpoint must write a key again, although its current state is the same."""
+        """Record that a checkpoint must write a key again, although its current state is equal."""
         if self._changed is not None:
             self._changed.add(key)
 

@@ -1,7 +1,7 @@
-"""Event bodies: one module per event or family, and the one table of them.
+"""Event bodies: one module per event or family, and the table of their classes.
 
-A module is imported when the first event of its type comes, or its class is asked for: a file has few of
-the types, and a start is to be quick.
+A module is imported when the first event of its type is decoded, or its class is used: a file has
+few of the types, and this keeps imports short.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _MODULES: Final = {
     "XaPrepareEvent": "xa_prepare",
     "XidEvent": "xid",
 }
-"""Where each class is."""
+"""The module of each class."""
 
 _TABLE: Final[Mapping[int, str]] = {
     EventType.START_EVENT_V3: "StartEventV3",
@@ -149,11 +149,11 @@ _TABLE: Final[Mapping[int, str]] = {
     EventType.UPDATE_ROWS_COMPRESSED_EVENT: "RowsEvent",
     EventType.DELETE_ROWS_COMPRESSED_EVENT: "RowsEvent",
 }
-"""The class of each event type that has one, by name; all other types are :class:`UnknownEvent`."""
+"""Class names by event type; all other types are :class:`UnknownEvent`."""
 
 
 class _EventClasses(Mapping[int, "type[EventBody]"]):
-    """The classes of the table, imported when they are asked for."""
+    """A mapping of the event classes, imported on demand."""
 
     def __init__(self) -> None:
         self._known: dict[int, type[EventBody]] = {}
@@ -184,7 +184,7 @@ def __getattr__(name: str) -> Any:
 
 
 EVENT_CLASSES: Final[Mapping[int, type[EventBody]]] = _EventClasses()
-"""The class of each event type that has one; all other types are :class:`UnknownEvent`."""
+"""Classes by event type; all other types are :class:`UnknownEvent`."""
 
 __all__ = [
     "EVENT_CLASSES",

@@ -1,4 +1,4 @@
-"""ANNOTATE_ROWS: MariaDB's statement behind the rows events that follow."""
+"""ANNOTATE_ROWS: the statement of the rows events that follow (MariaDB)."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class AnnotateRowsEvent:
         return cls(body.rest(), extra_post_header)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         return self.extra_post_header + self.query

@@ -42,7 +42,7 @@ class AppendBlockEvent:
         return cls(file_id, body.rest(), extra_post_header)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.file_id, 4).raw(self.extra_post_header)
         return out.raw(self.block).done()
 

@@ -1,4 +1,4 @@
-"""BINLOG_CHECKPOINT: which files MariaDB's crash recovery needs."""
+"""BINLOG_CHECKPOINT: the files that MariaDB's crash recovery needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POST_HEADER_SIZE = 4
 
 @dataclass(frozen=True, slots=True)
 class BinlogCheckpointEvent:
-    """All transactions in files before ``file`` are durable in their engines.
+    """A checkpoint: all transactions in files before ``file`` are durable in their engines.
 
     Bytes (little-endian)::
 
@@ -44,7 +44,7 @@ class BinlogCheckpointEvent:
         return cls(name, extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         name = self.file.encode("utf-8", "surrogateescape")
         out = ByteWriter().uint(len(name), 4).raw(self.extra_post_header)
         return out.raw(name).raw(self.extra).done()

@@ -22,9 +22,9 @@ _COMPRESSED: Final[dict[int, int]] = {
 
 
 def row_images(event: RowsEvent, options: DecodeOptions) -> bytes:
-    """The row images of any rows event, decompressed if they are compressed.
+    """Return the row images of any rows event, decompressed if necessary.
 
-    In a compressed event all that follows the column bitmaps is one record
+    In a compressed event everything after the column bitmaps is one record
     (:func:`replica_client.codec.compression.inflate_record`).
 
     Raises:
@@ -37,7 +37,7 @@ def row_images(event: RowsEvent, options: DecodeOptions) -> bytes:
 
 
 def compress_rows(event: RowsEvent) -> RowsEvent:
-    """The same rows as an event of the compressed type; the event itself if it is compressed.
+    """Return the rows as an event of the compressed type; a compressed event itself.
 
     Raises:
         EncodeError: the type has no compressed form.

@@ -1,4 +1,4 @@
-"""EXEC_LOAD and DELETE_FILE: what becomes of a file that LOAD DATA sent."""
+"""EXEC_LOAD and DELETE_FILE: load or forget a file that LOAD DATA sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POST_HEADER_SIZE = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecLoadEvent:
-    """The file ``file_id`` is complete: load it as CREATE_FILE said (3.23 to 4.1).
+    """A command to load the complete file ``file_id`` as CREATE_FILE said (3.23 to 4.1).
 
     Bytes (little-endian)::
 
@@ -42,14 +42,14 @@ class ExecLoadEvent:
         return cls(file_id, extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.file_id, 4)
         return out.raw(self.extra_post_header).raw(self.extra).done()
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFileEvent(ExecLoadEvent):
-    """The LOAD DATA failed: forget the file ``file_id``; its bytes are those of EXEC_LOAD.
+    """A command to forget the file ``file_id`` of a failed LOAD DATA; bytes as EXEC_LOAD.
 
     Spec: MySQL ``Delete_file_event`` (load_data_events.h).
     """

@@ -1,4 +1,4 @@
-"""EXECUTE_LOAD_QUERY: a LOAD DATA statement whose file came in events before it."""
+"""EXECUTE_LOAD_QUERY: a LOAD DATA statement, after the events with its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_client.codec.writer import ByteWriter
 
 
 class LoadDuplicates(IntEnum):
-    """What LOAD DATA does with rows whose key is already there."""
+    """The handling of rows with an existing key by LOAD DATA."""
 
     LOAD_DUP_ERROR = 0
     LOAD_DUP_IGNORE = 1
@@ -68,7 +68,7 @@ class ExecuteLoadQueryEvent(QueryEvent):
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         own = ByteWriter().uint(self.file_id, 4).uint(self.file_name_start, 4)
         own.uint(self.file_name_end, 4).uint(self.duplicates, 1).raw(self.extra_load_header)
         return QueryEvent(

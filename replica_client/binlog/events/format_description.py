@@ -1,4 +1,4 @@
-"""FORMAT_DESCRIPTION: the layout of the file, always its first event from binlog v4 on."""
+"""FORMAT_DESCRIPTION: the layout of the file; from binlog v4 on always its first event."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REPLICATION_HACK = b"5.5.5-"
 
 @lru_cache(maxsize=32)
 def split_version(server_version: bytes | str) -> tuple[int, int, int]:
-    """The three numbers that a version text begins with; zeros when it does not.
+    """Return the three numbers at the start of a version text; zeros if there are none.
 
     The prefix ``5.5.5-`` that MariaDB puts before its own version is skipped.
     """
@@ -43,7 +43,7 @@ def split_version(server_version: bytes | str) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=32)
 def has_checksum_fields(server_version: bytes) -> bool:
-    """Whether a server of this version ends its format description in algorithm byte and CRC.
+    """Return whether this version's format description ends in algorithm byte and CRC.
 
     Upstream's rule: MySQL from 5.6.1, MariaDB from 5.3.0.
     """
@@ -54,7 +54,7 @@ def has_checksum_fields(server_version: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FormatDescriptionEvent:
-    """How all events of the file are laid out, and which server wrote it.
+    """The layout of all events of the file, and the server that wrote it.
 
     Bytes (little-endian)::
 
@@ -93,7 +93,7 @@ class FormatDescriptionEvent:
 
     @property
     def format(self) -> BinlogFormat:
-        """What decoding the file's other events needs."""
+        """The format for decoding the other events of the file."""
         return BinlogFormat(
             self.binlog_version,
             self.version,
@@ -123,7 +123,7 @@ class FormatDescriptionEvent:
         return cls(binlog_version, version, created, header_size, sizes, algorithm)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes, without the CRC."""
+        """Return the encoded body, without the CRC."""
         if len(self.server_version) > SERVER_VERSION_SIZE:
             raise EncodeError(f"a server version has at most {SERVER_VERSION_SIZE} bytes")
         out = ByteWriter().uint(self.binlog_version, 2)

@@ -1,4 +1,4 @@
-"""GTID and ANONYMOUS_GTID: the begin of a transaction in MySQL."""
+"""GTID and ANONYMOUS_GTID: the start of a transaction in MySQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECOND_VERSION = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class GtidEvent:
-    """A transaction begins; its identifier is ``sid:gno`` (no identifier in ANONYMOUS_GTID).
+    """The start of a transaction ``sid:gno`` (ANONYMOUS_GTID has no identifier).
 
     Bytes (little-endian); each optional part needs the ones before it::
 
@@ -39,7 +39,7 @@ class GtidEvent:
         8      commit_group_ticket         8.0.28; group replication
         rest   extra                       unknown to this version
 
-    The event is taken as the post-header's fields and body in one run, as upstream does.
+    Post-header and body are decoded as one sequence of fields, as upstream does.
 
     Raises:
         ShortBufferError: a part is cut (the decoder makes it ``TruncatedEventError``).
@@ -63,7 +63,7 @@ class GtidEvent:
 
     @property
     def tag(self) -> str:
-        """GTIDs with a tag come in GTID_TAGGED events; always ``""`` here."""
+        """Always ``""``: GTIDs with a tag have GTID_TAGGED events."""
         return ""
 
     @classmethod
@@ -108,7 +108,7 @@ class GtidEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.flags, 1).raw(self.sid).sint(self.gno, 8)
         if self.clock_type is not None:
             out.uint(self.clock_type, 1)
@@ -132,7 +132,7 @@ class GtidEvent:
 def _pair(
     out: ByteWriter, size: int, immediate: int | None, original: int | None, bit: int
 ) -> None:
-    """Write a value and, only when it differs, a second one announced by a bit of the first."""
+    """Write a value, and a second one if it differs; a bit of the first announces the second."""
     if immediate is None:
         return
     if original is None or original == immediate:

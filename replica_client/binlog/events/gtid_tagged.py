@@ -1,4 +1,4 @@
-"""GTID_TAGGED: the begin of a transaction whose GTID has a tag (MySQL 8.3+)."""
+"""GTID_TAGGED: the start of a transaction whose GTID has a tag (MySQL 8.3+)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _SAME_AS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GtidTaggedEvent:
-    """A transaction begins; its identifier is ``sid:tag:gno``.
+    """The start of a transaction ``sid:tag:gno``.
 
     The body is one message of :mod:`replica_client.binlog.serialization`, with these fields::
 
@@ -88,7 +88,7 @@ class GtidTaggedEvent:
 
     Attributes:
         last_required_id: id of the last field that a reader must know.
-        unknown_fields: fields of later versions, as bytes; they may be passed over.
+        unknown_fields: fields of later versions, as bytes; readers may ignore them.
         extra: bytes after the message.
 
     Raises:
@@ -151,7 +151,7 @@ class GtidTaggedEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes.
+        """Return the encoded body.
 
         Raises:
             EncodeError: ``sid`` has not 16 bytes.

@@ -15,7 +15,7 @@ _POSITION_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatEvent:
-    """Sent on an idle stream, never in a file; ``next_position`` of its header is the source's.
+    """A heartbeat on an idle stream, never in a file; has the source's ``next_position``.
 
     Bytes (little-endian)::
 
@@ -23,8 +23,8 @@ class HeartbeatEvent:
         8     position  only from MariaDB, beyond 4 GiB; the header's next_position is 0 then
         rest  log_file  the file that the source is reading; no NUL
 
-    A position is told from a name by a NUL within the first eight bytes: no file has one in its
-    name, and every position below 2**56 has one.
+    A NUL within the first eight bytes shows that they are a position: no file name contains a NUL,
+    and every position below 2**56 does.
 
     Spec: MySQL ``Heartbeat_event`` (control_events.h); MariaDB ``Heartbeat_log_event``
     (log_event.h).
@@ -44,7 +44,7 @@ class HeartbeatEvent:
         return cls(data.decode("utf-8", "surrogateescape"), position)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter()
         if self.position is not None:
             out.uint(self.position, _POSITION_SIZE)
@@ -68,14 +68,14 @@ class HeartbeatV2Event:
 
     Attributes:
         log_file: the file that the source is reading.
-        position: where in it.
+        position: the offset in that file.
         unknown_fields: (type, value) of other fields, in order.
-        field_order: the types in the order in which they come; what is not in it is not there.
-        has_end_mark: the type 0 was there.
+        field_order: the types in order; a missing type is not in the event.
+        has_end_mark: whether the type 0 ends the fields.
 
     Raises:
         ShortBufferError: a field is cut (the decoder makes it ``TruncatedEventError``).
-        BinlogDecodeError: a field comes twice, or its value is not what its length says.
+        BinlogDecodeError: a field occurs twice, or its value does not match its length.
 
     Spec: MySQL ``Heartbeat_event_v2`` (control_events.h), codec ``Heartbeat`` (binary.cpp).
     """
@@ -123,7 +123,7 @@ class HeartbeatV2Event:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         values = {
             _LOG_FILE: self.log_file.encode("utf-8", "surrogateescape"),
             _LOG_POSITION: ByteWriter().lenenc(self.position).done(),

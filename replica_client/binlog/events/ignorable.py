@@ -1,4 +1,4 @@
-"""IGNORABLE: an event that whoever does not know it may pass over."""
+"""IGNORABLE: an event that readers may ignore."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from replica_client.codec.reader import ByteReader
 
 @dataclass(frozen=True, slots=True)
 class IgnorableEvent:
-    """Has no content that is defined; no server writes it by itself.
+    """An event without defined content, which no server writes on its own.
 
-    MariaDB's regression tests make it by hand.
+    Only MariaDB's regression tests write it.
 
     Bytes::
 
@@ -27,9 +27,9 @@ class IgnorableEvent:
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Keep all bytes."""
+        """Keep all bytes undecoded."""
         return cls(body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The same bytes."""
+        """Return the bytes unchanged."""
         return self.body

@@ -17,7 +17,7 @@ LOST_EVENTS = 1
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """Something out of the ordinary happened on the source; replicas must not simply go on.
+    """An incident on the source; replicas must not simply continue.
 
     Bytes (little-endian)::
 
@@ -53,6 +53,6 @@ class IncidentEvent:
         return cls(incident, body.take(body.uint(1), "message"), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.incident, 2).raw(self.extra_post_header)
         return out.uint(len(self.message), 1).raw(self.message).raw(self.extra).done()

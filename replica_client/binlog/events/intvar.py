@@ -12,7 +12,7 @@ from replica_client.codec.writer import ByteWriter
 
 
 class IntvarKind(IntEnum):
-    """What an INTVAR event sets."""
+    """The variable that an INTVAR event sets."""
 
     INVALID_INT_EVENT = 0
     LAST_INSERT_ID_EVENT = 1
@@ -21,7 +21,7 @@ class IntvarKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IntvarEvent:
-    """Precedes a statement that uses LAST_INSERT_ID() or fills an AUTO_INCREMENT column.
+    """A value for a statement that uses LAST_INSERT_ID() or fills an AUTO_INCREMENT column.
 
     Bytes (little-endian)::
 
@@ -57,6 +57,6 @@ class IntvarEvent:
         return cls(body.uint(1), body.uint(8), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.kind, 1)
         return out.uint(self.value, 8).raw(self.extra).done()

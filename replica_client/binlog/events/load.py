@@ -19,8 +19,8 @@ _CREATE_HEADER_SIZE = 4
 class LoadSyntax:
     """The FIELDS and LINES clauses of a LOAD DATA statement.
 
-    LOAD holds each text as one byte, whose absence a bit of ``empty_flags`` tells; NEW_LOAD and
-    CREATE_FILE hold each with a one-byte length before it, and no ``empty_flags``.
+    LOAD stores each text as one byte; a bit of ``empty_flags`` says that it is empty. NEW_LOAD and
+    CREATE_FILE store each text after a one-byte length, without ``empty_flags``.
 
     Attributes:
         flags: bit 0: DUMPFILE, 1: OPTIONALLY ENCLOSED, 2: REPLACE, 3: IGNORE.
@@ -122,7 +122,7 @@ class LoadEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter()
         _Head.of(self).encode(out)
         _encode_names(out, self)
@@ -186,7 +186,7 @@ class CreateFileEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter()
         _Head.of(self).encode(out)
         out.uint(self.file_id, 4).raw(self.extra_file_header)
@@ -196,7 +196,7 @@ class CreateFileEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The post-header that both events share."""
+    """The post-header of both events."""
 
     thread_id: int
     exec_time: int
@@ -208,7 +208,7 @@ class _Head:
 
     @classmethod
     def of(cls, event: LoadEvent | CreateFileEvent) -> _Head:
-        """The post-header of an event."""
+        """Return the post-header of an event."""
         return cls(
             event.thread_id,
             event.exec_time,
@@ -234,7 +234,7 @@ class _Head:
     def names(
         self, body: ByteReader, old: bool
     ) -> tuple[LoadSyntax, tuple[bytes, ...], bytes, bytes]:
-        """Syntax, column names, table and schema."""
+        """Read syntax, column names, table and schema."""
         syntax = LoadSyntax.decode(body, old)
         sizes = body.take(self.column_count, "lengths of column names")
         columns = tuple(_name(body, size) for size in sizes)

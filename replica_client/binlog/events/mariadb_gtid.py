@@ -1,4 +1,4 @@
-"""GTID of MariaDB: the begin of a transaction."""
+"""GTID of MariaDB: the start of a transaction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MariadbXid:
 
 @dataclass(frozen=True, slots=True)
 class MariadbGtidEvent:
-    """A transaction or a lone statement begins.
+    """The start of a transaction or of a single statement.
 
     Its GTID is the domain, the header's server id, and the sequence.
 
@@ -91,12 +91,12 @@ class MariadbGtidEvent:
 
     @property
     def is_standalone(self) -> bool:
-        """One statement that no COMMIT or XID follows."""
+        """Whether this is one statement, without a COMMIT or XID after it."""
         return bool(self.flags & _STANDALONE)
 
     @property
     def is_ddl(self) -> bool:
-        """The statement is DDL."""
+        """Whether the statement is DDL."""
         return bool(self.flags & _DDL)
 
     @classmethod
@@ -132,7 +132,7 @@ class MariadbGtidEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.sequence, 8).uint(self.domain_id, 4).uint(self.flags, 1)
         if self.commit_id is not None:
             out.uint(self.commit_id, 8)
@@ -151,7 +151,7 @@ class MariadbGtidEvent:
         return out.raw(self.extra).done()
 
 
-# As plain numbers: a flag's `&` is code in Python.
+# Plain integers: `&` of an IntFlag runs Python code.
 _STANDALONE = int(MariadbGtidFlag.FL_STANDALONE)
 _DDL = int(MariadbGtidFlag.FL_DDL)
 _GROUP_COMMIT = int(MariadbGtidFlag.FL_GROUP_COMMIT_ID)

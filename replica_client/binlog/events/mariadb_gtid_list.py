@@ -1,4 +1,4 @@
-"""GTID_LIST: where MariaDB's replication stood at the begin of a file."""
+"""GTID_LIST: MariaDB's replication state at the start of a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _POST_HEADER_SIZE = 4
 _COUNT_BITS = 28
 
 FLAG_UNTIL_REACHED = 1
-"""Artificial, for a replica: the position that it asked to run until is reached."""
+"""Artificial, for a replica: it has reached the position up to which it asked for events."""
 
 FLAG_IGN_GTIDS = 2
-"""Artificial, for a replica: these GTIDs were passed over."""
+"""Artificial, for a replica: these GTIDs were skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class MariadbGtidListEvent:
         return cls(gtids, word >> _COUNT_BITS, extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(len(self.gtids) | self.flags << _COUNT_BITS, 4)
         out.raw(self.extra_post_header)
         for domain_id, server_id, sequence in self.gtids:

@@ -11,7 +11,7 @@ PARTIAL_JSON_UPDATES = 1
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdateRowsEvent(RowsEvent):
-    """Rows that one statement updated, some JSON values as differences to the before image.
+    """Updated rows of one statement, with some JSON values as differences.
 
     Bytes: as an UPDATE_ROWS event v2, :class:`~replica_client.binlog.events.rows.RowsEvent`, but
     each after image of ``rows`` begins with value options::
@@ -23,8 +23,8 @@ class PartialUpdateRowsEvent(RowsEvent):
         ...   null bits and values, as in any image; a difference is a JSON value's length (4 bytes)
               and its operations
 
-    Whether partial bits follow is told by the value options of each row. Only the rows layer, which
-    knows the columns' types, can find where a row ends; ``rows`` is what the event holds.
+    The value options of each row say whether partial bits follow. Only the rows layer, which knows
+    the columns' types, can find where a row ends; ``rows`` has the bytes of all rows.
 
     Raises:
         ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).

@@ -7,10 +7,10 @@ An image is the null bytes of the server's own record, and then every column, NU
                        bit per column that can be NULL; bits that are left over are 1
     ...   columns      each packed, also where it is NULL
 
-How many columns can be NULL, and whether there is a mark, the binlog does not tell, and neither do
-the table maps of these versions say how long a CHAR or VARCHAR can be. What can be read without
-doubt is read: rows whose columns can all be NULL and are not, of types whose code tells their size.
-All else is refused.
+The binlog does not say how many columns can be NULL, or whether there is a mark. The table maps of
+these versions do not have the maximal length of a CHAR or VARCHAR. Therefore only unambiguous rows
+are read: all columns can be NULL and are not, and the type codes imply the sizes. Other rows are
+refused.
 
 Spec: MySQL ``unpack_row_old`` (rpl_record_old.cc, 5.1 to 5.7).
 """
@@ -42,14 +42,14 @@ _SIZES: Final[dict[int, int]] = {
 
 
 def modern_images(event: RowsEvent, column_types: bytes) -> bytes:
-    """The event's rows in the form that later versions write.
+    """Return the event's rows in the form of later versions.
 
     Args:
         event: a rows event of version 0.
         column_types: of its table map.
 
     Raises:
-        UnsupportedEventError: the rows cannot be read without doubt.
+        UnsupportedEventError: the rows are ambiguous.
         TruncatedEventError: a row is cut.
     """
     try:

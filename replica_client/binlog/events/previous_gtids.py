@@ -13,7 +13,7 @@ from replica_client.gtid import GtidSet
 
 @dataclass(frozen=True, slots=True)
 class PreviousGtidsEvent:
-    """The second event of a file: every GTID that earlier files of this server hold.
+    """The second event of a file: every GTID in earlier files of this server.
 
     Bytes::
 
@@ -21,7 +21,7 @@ class PreviousGtidsEvent:
         0       p     extra_post_header  p = post-header length of the type; 0 in known versions
         p       rest  data               a GTID set: plain or (from 8.3, when a tag is in it) tagged
 
-    ``data`` is kept as it is and parsed when :attr:`gtid_set` is asked for.
+    ``data`` is kept as bytes; :attr:`gtid_set` parses it.
 
     Spec: MySQL ``Previous_gtids_event`` (control_events.h), ``Gtid_set::encode`` (rpl_gtid_set.cc).
     """
@@ -31,7 +31,7 @@ class PreviousGtidsEvent:
 
     @property
     def gtid_set(self) -> GtidSet:
-        """The set, parsed anew at each access.
+        """The GTID set, parsed again at each access.
 
         Raises:
             BinlogDecodeError: ``data`` is not a GTID set.
@@ -43,10 +43,10 @@ class PreviousGtidsEvent:
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Decode post-header and body; the set itself is not looked at."""
+        """Decode post-header and body, without parsing the set."""
         extra_post_header = body.take(ctx.post_header_size(0))
         return cls(body.rest(), extra_post_header)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         return self.extra_post_header + self.data

@@ -61,18 +61,18 @@ class QueryEvent:
 
     @property
     def status(self) -> QueryStatus:
-        """The status variables, parsed."""
+        """The parsed status variables."""
         return parse_query_status(self.status_vars)
 
     @property
     def session(self) -> QueryStatus:
-        """The same for what they say of the session; the value of ``ddl_xid`` may be another statement's."""
+        """The parsed status variables, cached; ``ddl_xid`` may be that of another statement."""
         return parse_session_status(self.status_vars)
 
     def query_text(self, errors: Literal["strict", "replace"] = "strict") -> str:
-        """The statement as text, by the client character set in the status variables.
+        """Decode the statement by the client character set in the status variables.
 
-        A statement without that variable (server-made ones, and all before 5.0) is read as UTF-8.
+        Without that variable (statements made by the server, and all before 5.0), UTF-8 is used.
 
         Raises:
             BinlogDecodeError: the bytes are not text of that character set (``errors="strict"``),
@@ -104,7 +104,7 @@ class QueryEvent:
         return cls(thread_id, exec_time, error_code, status_vars, schema, body.rest(), extra)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.thread_id, 4).uint(self.exec_time, 4)
         out.uint(len(self.schema), 1).uint(self.error_code, 2)
         if ctx.post_header_size(_POST_HEADER.size) >= _POST_HEADER.size:

@@ -1,4 +1,4 @@
-"""QUERY_COMPRESSED: MariaDB's statement whose text is compressed (``log_bin_compress``)."""
+"""QUERY_COMPRESSED: a statement whose text is compressed (MariaDB ``log_bin_compress``)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from replica_client.codec.reader import ByteReader
 
 @dataclass(frozen=True, slots=True)
 class QueryCompressedEvent(QueryEvent):
-    """A statement; all is as in QUERY, but the text is compressed.
+    """A statement with compressed text; otherwise as QUERY.
 
     Bytes: as :class:`~replica_client.binlog.events.query.QueryEvent`, with ``compressed_query`` in
     the place of ``query`` (see :func:`replica_client.codec.compression.inflate_record`).
 
     Attributes:
-        query: decompressed.
-        compressed_query: as in the event; empty in one that is made anew.
+        query: the decompressed text.
+        compressed_query: the bytes in the event; empty in an event made by the caller.
 
     Raises:
         ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
@@ -48,7 +48,7 @@ class QueryCompressedEvent(QueryEvent):
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         return QueryEvent(
             self.thread_id,
             self.exec_time,

@@ -12,7 +12,7 @@ from replica_client.codec.sized_cache import SizedCache
 from replica_client.errors import ShortBufferError, TruncatedEventError
 
 MAX_UPDATED_DATABASES = 16
-"""More than this, and the server writes only a count (``MAX_DBS_IN_EVENT_MTS``)."""
+"""The most database names that a server lists (``MAX_DBS_IN_EVENT_MTS``); else only a count."""
 
 _GTID_FLAGS3_WITH_SEQUENCE = 0x04 | 0x08
 _CACHED_SIZE = 512
@@ -53,7 +53,7 @@ class QueryStatus:
         130   1 or 9     gtid_flags3, start_alter_sequence   MariaDB 10.8
         131   1+c*4      character_set_collations            MariaDB 11.2
 
-    A code that is not known stops the block; its code byte and all behind it are ``unparsed``.
+    An unknown code ends the parsing; its code byte and all bytes after it are ``unparsed``.
     ``codes`` lists the codes met, in order. ``updated_databases`` is None with code 12 present when
     the server counted more than it lists (``updated_databases_count`` 254).
 
@@ -92,7 +92,7 @@ class QueryStatus:
     unparsed: bytes = b""
 
     def present(self) -> dict[str, Any]:
-        """The variables that are there, by name, in the order of the table above."""
+        """Return the variables that are not None, by name, in the order of the table above."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: value
@@ -125,7 +125,7 @@ def _short_string(block: ByteReader) -> bytes:
 
 
 def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool:
-    """Parse the value of ``code``, of no fixed size, into ``found``; False when the code is not known."""
+    """Parse a variable that is no plain integer; return False for an unknown code."""
     if code == 2:
         found["catalog"] = _short_string(block)
         block.skip(1)
@@ -164,7 +164,7 @@ def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool
 
 
 def _parse(data: bytes) -> tuple[QueryStatus, int]:
-    """The variables, and where the value of ``ddl_xid`` is; 0 where there is none."""
+    """Return the variables and the offset of the value of ``ddl_xid``; 0 without one."""
     found: dict[str, Any] = {}
     xid_at = 0
     codes: list[int] = []
@@ -184,7 +184,7 @@ def _parse(data: bytes) -> tuple[QueryStatus, int]:
             block = ByteReader(data)
             block.skip(at + 1)
             if integer is not None:
-                block.uint(integer[1])  # it is cut
+                block.uint(integer[1])  # raises: the value is cut
             if not _parse_variable(code, block, found):
                 found["unparsed"] = data[at:]
                 break
@@ -197,18 +197,17 @@ def _parse(data: bytes) -> tuple[QueryStatus, int]:
 _parse_cached = lru_cache(maxsize=256)(_parse)
 
 
-# By the size of a block, where ddl_xid was in the last one of it; and what was read, by the block without its value.
+# Last offset of ddl_xid in a block of each size, and results by block without that value.
 _xid_offsets: dict[int, int] = {}
 _sessions: SizedCache[bytes, QueryStatus] = SizedCache(256)
-# What was read last: a statement is asked several times.
+# The last result: callers ask several times for one statement.
 _recent: tuple[bytes, QueryStatus] = (b"", QueryStatus())
 
 
 def parse_session_status(data: bytes) -> QueryStatus:
-    """Parse a block of status variables whose ``ddl_xid`` does not matter: it is that of any statement.
+    """Parse a block of status variables, except ``ddl_xid``, which may be another statement's.
 
-    Each DDL has another one, and everything else in common with the one before: equal blocks share one result
-    but for it.
+    Consecutive DDL statements often differ only in ``ddl_xid``: such blocks share one result.
 
     Raises:
         TruncatedEventError: a value goes beyond the block.
@@ -238,7 +237,7 @@ def _session_status(data: bytes) -> QueryStatus:
 
 
 def xid_offset(data: bytes) -> int:
-    """Where in a block of status variables the value of ``ddl_xid`` is; 0 where there is none.
+    """Return the offset of ``ddl_xid``'s value in a block of status variables; 0 without one.
 
     Raises:
         TruncatedEventError: a value goes beyond the block.

@@ -12,7 +12,7 @@ from replica_client.codec.writer import ByteWriter
 
 @dataclass(frozen=True, slots=True)
 class RandEvent:
-    """Precedes a statement that calls RAND().
+    """The seeds for a statement that calls RAND().
 
     Bytes (little-endian)::
 
@@ -40,6 +40,6 @@ class RandEvent:
         return cls(body.uint(8), body.uint(8), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.seed1, 8)
         return out.uint(self.seed2, 8).raw(self.extra).done()

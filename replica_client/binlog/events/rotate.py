@@ -14,11 +14,11 @@ _POSITION_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class RotateEvent:
-    """The binlog continues in another file.
+    """The end of a binlog file, with the name of the next one.
 
-    In a file it is the last event. In a stream the source also makes it up
-    (``LOG_EVENT_ARTIFICIAL_F``, timestamp 0) before the first event of each file; that one is in no
-    file and moves no position of its own.
+    It is the last event of a file. In a stream, the source also sends an artificial one
+    (``LOG_EVENT_ARTIFICIAL_F``, timestamp 0) before the first event of each file. That event is in
+    no file and does not change the position.
 
     Bytes (little-endian)::
 
@@ -48,7 +48,7 @@ class RotateEvent:
         return cls(position, body.rest().decode("utf-8", "surrogateescape"), extra)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter()
         if ctx.post_header_size(_POSITION_SIZE) >= _POSITION_SIZE:
             out.uint(self.next_position, _POSITION_SIZE)

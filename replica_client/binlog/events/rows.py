@@ -16,10 +16,10 @@ from replica_client.errors import BinlogDecodeError
 RowsKind = Literal["insert", "update", "delete"]
 
 STMT_END_F = 0x1
-"""``flags``: the last rows event of its statement."""
+"""Flag of the last rows event of a statement."""
 
 NO_TABLE_ID: Final = (0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF)
-"""Table ids of a rows event that carries no rows and only ends a statement."""
+"""Table ids of a rows event without rows that only ends a statement."""
 
 _KINDS: dict[int, RowsKind] = {
     EventType.PRE_GA_WRITE_ROWS_EVENT: "insert",
@@ -64,7 +64,7 @@ _HEAD_6 = Struct("<IHH")
 
 @dataclass(frozen=True, slots=True)
 class RowsHead:
-    """What all rows events begin with, up to the row images."""
+    """The first part of a rows event, up to the row images."""
 
     table_id: int
     flags: int
@@ -76,7 +76,7 @@ class RowsHead:
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Read post-header, extra info and bitmaps; ``body`` then stands at the row images."""
+        """Read post-header, extra info and bitmaps; ``body`` is at the row images then."""
         type_code = ctx.type_code
         is_v2 = type_code in _VERSION_2
         size = ctx.post_header_size(10 if is_v2 else 8)
@@ -108,7 +108,7 @@ class RowsHead:
 
 @dataclass(frozen=True, slots=True)
 class RowsEvent:
-    """Rows that one statement inserted, updated or deleted in one table.
+    """The rows that one statement inserted, updated or deleted in one table.
 
     Bytes (little-endian)::
 
@@ -124,9 +124,10 @@ class RowsEvent:
         b     columns_after       update from v1 on: columns in the after images
         rest  rows                row images; an update has before and after in turns
 
-    In MariaDB's compressed types (:attr:`compressed`) ``rows`` is a compressed record, kept as it
-    came, so that tables nobody asked for cost no decompression;
-    :func:`replica_client.binlog.events.compressed_rows.row_images` gives the images of either.
+    In MariaDB's compressed types (:attr:`compressed`) ``rows`` stays compressed, so that tables
+    that are not selected cost no decompression.
+    :func:`replica_client.binlog.events.compressed_rows.row_images` returns the images of both
+    forms.
 
     Attributes:
         kind: ``"insert"``, ``"update"`` or ``"delete"``, by the type code.
@@ -154,12 +155,12 @@ class RowsEvent:
 
     @property
     def ends_statement(self) -> bool:
-        """The last rows event of its statement."""
+        """Whether this is the last rows event of its statement."""
         return bool(self.flags & STMT_END_F)
 
     @property
     def compressed(self) -> bool:
-        """``rows`` is a compressed record (MariaDB ``log_bin_compress``)."""
+        """Whether ``rows`` is a compressed record (MariaDB ``log_bin_compress``)."""
         return self.type_code >= _FIRST_COMPRESSED
 
     @property
@@ -171,12 +172,12 @@ class RowsEvent:
 
     @property
     def extra(self) -> RowsExtra:
-        """The extra info of v2, parsed."""
+        """The parsed extra info of v2."""
         return parse_rows_extra(self.extra_info, self.kind == "update")
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Decode post-header and body; row images are not looked at."""
+        """Decode post-header and body, but not the row images."""
         head = RowsHead.decode(body, ctx)
         type_code = ctx.type_code
         return cls(
@@ -193,13 +194,13 @@ class RowsEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         head = encode_rows_head(self, ctx.format.post_header_size(self.type_code, 8))
         return head + self.rows
 
 
 def encode_rows_head(event: RowsEvent, post_header_size: int) -> bytes:
-    """Bytes of a rows event up to the row images."""
+    """Encode a rows event up to the row images."""
     out = ByteWriter().uint(event.table_id, 4 if post_header_size == 6 else 6).uint(event.flags, 2)
     if event.type_code in _VERSION_2:
         out.uint(_EXTRA_LENGTH_SIZE + len(event.extra_info), _EXTRA_LENGTH_SIZE)

@@ -12,7 +12,7 @@ _NDB_HEAD_SIZE = 2
 
 @dataclass(frozen=True, slots=True)
 class RowsExtra:
-    """Tagged fields between post-header and column count of v2 rows events.
+    """The tagged fields between post-header and column count of v2 rows events.
 
     Bytes (little-endian), repeated to the end::
 
@@ -20,7 +20,7 @@ class RowsExtra:
         0    NDB: length (1 byte, counts itself and the format), format (1 byte), data
         1    partition: partition_id (2 bytes); in updates also source_partition_id (2 bytes)
 
-    A tag that is not known stops; the tag and all behind it are ``unparsed``.
+    An unknown tag ends the parsing; the tag and all bytes after it are ``unparsed``.
 
     Spec: MySQL ``Rows_event::Extra_row_info`` (rows_event.h).
     """

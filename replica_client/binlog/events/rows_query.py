@@ -1,4 +1,4 @@
-"""ROWS_QUERY: the statement behind the rows events that follow."""
+"""ROWS_QUERY: the statement of the rows events that follow."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class RowsQueryEvent:
 
     @classmethod
     def of(cls, query: bytes) -> Self:
-        """The event that a server writes for ``query``."""
+        """Return the event that a server writes for ``query``."""
         return cls(query, len(query) & 0xFF)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.length_byte, 1)
         return out.raw(self.query).done()

@@ -12,7 +12,7 @@ from replica_client.codec.writer import ByteWriter
 
 @dataclass(frozen=True, slots=True)
 class SlaveEvent:
-    """Where the replica that wrote this binlog stood in its source's binlog.
+    """The position of the replica that wrote this binlog in its source's binlog.
 
     Bytes (little-endian)::
 
@@ -43,7 +43,7 @@ class SlaveEvent:
         return cls(position, port, body.nul_string(), body.rest(), extra_post_header)
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.master_position, 8)
         out.uint(self.master_port, 2).nul_string(self.master_host)
         return out.raw(self.master_log).done()

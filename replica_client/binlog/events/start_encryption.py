@@ -14,7 +14,7 @@ NONCE_SIZE = 12
 
 @dataclass(frozen=True, slots=True)
 class StartEncryptionEvent:
-    """How the events after this one are encrypted.
+    """The encryption of the events after this one.
 
     :mod:`replica_client.binlog.encryption_mariadb` decrypts them.
 
@@ -47,6 +47,6 @@ class StartEncryptionEvent:
         return cls(scheme, version, body.take(NONCE_SIZE, "nonce"), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.scheme, 1)
         return out.uint(self.key_version, 4).raw(self.nonce).raw(self.extra).done()

@@ -15,28 +15,28 @@ from replica_client.constants.event_types import ChecksumAlgorithm
 _VERSION_SIZE = 50
 _BODY_SIZE = 56
 
-# Post-header lengths of types 1 to 14 in files that have no format description to tell them.
+# Post-header lengths of types 1 to 14 in files without a format description.
 _SIZES_V1 = bytes((56, 11, 0, 0, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0))
 _SIZES_V3 = bytes((56, 11, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0))
 
 FORMAT_V1 = BinlogFormat(1, "3.23", HEADER_SIZE_V1, _SIZES_V1, ChecksumAlgorithm.OFF)
-"""Layout of binlog v1: what a START_EVENT_V3 of 69 bytes begins."""
+"""Layout of binlog v1, which begins with a START_EVENT_V3 of 69 bytes."""
 
 FORMAT_V3 = BinlogFormat(3, "4.0", HEADER_SIZE, _SIZES_V3, ChecksumAlgorithm.OFF)
-"""Layout of binlog v2 and v3: what a START_EVENT_V3 of 75 bytes begins."""
+"""Layout of binlog v2 and v3, which begin with a START_EVENT_V3 of 75 bytes."""
 
 
 def start_format(event_size: int) -> BinlogFormat:
-    """The format of a file whose START_EVENT_V3 has ``event_size`` bytes.
+    """Return the format of a file whose START_EVENT_V3 has ``event_size`` bytes.
 
-    The event's size alone tells a 13-byte header from a 19-byte one, as the header itself does not.
+    Only the event's size distinguishes headers of 13 and 19 bytes.
     """
     return FORMAT_V1 if event_size <= HEADER_SIZE_V1 + _BODY_SIZE else FORMAT_V3
 
 
 @dataclass(frozen=True, slots=True)
 class StartEventV3:
-    """Names the version of the server and of the format; later versions write a format description.
+    """The versions of server and format; later servers write a format description.
 
     Bytes (little-endian)::
 
@@ -67,7 +67,7 @@ class StartEventV3:
 
     @property
     def format(self) -> BinlogFormat:
-        """How the events that follow are laid out."""
+        """The layout of the events that follow."""
         base = FORMAT_V1 if self.binlog_version <= 1 else FORMAT_V3
         return BinlogFormat(
             self.binlog_version,
@@ -83,7 +83,7 @@ class StartEventV3:
         return cls(body.uint(2), body.take(_VERSION_SIZE), body.uint(4), body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(self.binlog_version, 2)
         out.raw(self.server_version[:_VERSION_SIZE].ljust(_VERSION_SIZE, b"\0"))
         return out.uint(self.create_timestamp, 4).raw(self.extra).done()

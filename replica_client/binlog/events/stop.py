@@ -11,9 +11,9 @@ from replica_client.codec.reader import ByteReader
 
 @dataclass(frozen=True, slots=True)
 class StopEvent:
-    """The source was shut down (or, in a relay log, the replica); nothing follows in the file.
+    """The shutdown of the source (in a relay log, of the replica); the last event of a file.
 
-    The event has no fields. Bytes beyond its header are kept in ``extra``.
+    The event has no fields. Bytes after its header are kept in ``extra``.
 
     Spec: MySQL ``Stop_event`` (control_events.h).
     """
@@ -26,5 +26,5 @@ class StopEvent:
         return cls(body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         return self.extra

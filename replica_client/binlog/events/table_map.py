@@ -1,4 +1,4 @@
-"""TABLE_MAP: which table, with which column types, a table id stands for."""
+"""TABLE_MAP: the table and column types of a table id."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ARRAY_VARCHAR_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class TableMapEvent:
-    """Names a table and its column types for the rows events of a statement.
+    """The name and column types of a table, for the rows events of a statement.
 
     Bytes (little-endian)::
 
@@ -95,7 +95,7 @@ class TableMapEvent:
 
     @property
     def definition(self) -> tuple[object, ...]:
-        """What is the same in all table maps of a table as it is: all but id and flags."""
+        """The content that all table maps of an unchanged table share: all but id and flags."""
         return (
             self.schema,
             self.table,
@@ -106,7 +106,7 @@ class TableMapEvent:
         )
 
     def with_id(self, table_id: int) -> Self:
-        """The same table under another id."""
+        """Return the table map with another table id."""
         if table_id == self.table_id:
             return self
         return type(self)(
@@ -124,12 +124,12 @@ class TableMapEvent:
 
     @property
     def column_count(self) -> int:
-        """Columns of the table."""
+        """Number of columns of the table."""
         return len(self.column_types)
 
     @property
     def metadata(self) -> TableMetadata:
-        """The optional metadata, parsed anew at each access.
+        """The optional metadata, parsed again at each access.
 
         Raises:
             BinlogDecodeError: a field is cut or does not fit the columns.
@@ -137,7 +137,7 @@ class TableMapEvent:
         return parse_table_metadata(self.optional_metadata, self.column_types, self.column_metadata)
 
     def is_nullable(self, column: int) -> bool:
-        """Whether a column can be NULL."""
+        """Return whether a column can be NULL."""
         return is_nullable(self.null_bitmap, column)
 
     @classmethod
@@ -168,7 +168,7 @@ class TableMapEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         size = ctx.post_header_size(8)
         out = ByteWriter().uint(self.table_id, 4 if size == 6 else 6).uint(self.flags, 2)
         out.raw(self.extra_post_header)
@@ -188,12 +188,12 @@ class TableMapEvent:
 
 
 _Columns = tuple[bytes, tuple[int, ...], bytes, bytes, bool]
-# What stands behind the names, by its bytes: many tables look alike.
+# The parsed part after the names, by its bytes: many tables are alike.
 _COLUMNS: SizedCache[bytes, _Columns] = SizedCache(128)
 
 
 def _columns(body: ByteReader) -> _Columns:
-    """What stands behind the names: types, metadata, null bitmap, optional metadata, and whether there is any."""
+    """Read the part after the names: types, metadata, null bitmap and optional metadata."""
     column_types = body.take(body.lenenc(), "column types")
     if not body.remaining:
         return column_types, (0,) * len(column_types), b"", b"", False
@@ -203,7 +203,7 @@ def _columns(body: ByteReader) -> _Columns:
 
 
 def is_nullable(null_bitmap: bytes, column: int) -> bool:
-    """Whether a column can be NULL, by the bitmap of its table map."""
+    """Return whether a column can be NULL, by the bitmap of its table map."""
     byte = column >> 3
     return byte < len(null_bitmap) and bool(null_bitmap[byte] >> (column & 7) & 1)
 
@@ -228,7 +228,7 @@ def _name(body: ByteReader, what: str) -> str:
 
 
 def _split_metadata(column_types: bytes, data: bytes) -> Iterator[int]:
-    """The metadata value of each column.
+    """Yield the metadata value of each column.
 
     Raises:
         BinlogDecodeError: the columns need another number of bytes.

@@ -27,7 +27,7 @@ NUMERIC_TYPES: Final = frozenset(
         _T.MYSQL_TYPE_YEAR,
     )
 )
-"""Columns that have a bit in SIGNEDNESS."""
+"""Types of the columns that have a bit in SIGNEDNESS."""
 
 CHARACTER_TYPES: Final = frozenset(
     (
@@ -42,7 +42,7 @@ CHARACTER_TYPES: Final = frozenset(
         _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
     )
 )
-"""Columns counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
+"""Types counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
 
 
 _MOST_LABELS: Final = {"an ENUM": 0xFFFF, "a SET": 64}
@@ -50,7 +50,7 @@ _MOST_LABELS: Final = {"an ENUM": 0xFFFF, "a SET": 64}
 
 @dataclass(frozen=True, slots=True)
 class DefaultCharset:
-    """A collation for most columns of a kind, and those that have another one.
+    """A collation for most columns of a kind, and the columns with another one.
 
     ``exceptions`` are pairs (index among the columns of that kind, collation id).
     """
@@ -61,7 +61,7 @@ class DefaultCharset:
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """Optional metadata; None where a field is absent (``binlog_row_metadata=MINIMAL`` or older).
+    """Optional metadata; None for absent fields (``binlog_row_metadata=MINIMAL`` or older).
 
     Bytes: fields, each ``type`` (1 byte), ``length`` (length-encoded), value::
 
@@ -87,8 +87,8 @@ class TableMetadata:
         primary_key: pairs (column index, prefix length).
         column_names, set_labels, enum_labels: bytes; names are UTF-8, labels in the column's
             character set.
-        unknown_fields: (type, value) of fields that are not known.
-        field_types: the types met, in order.
+        unknown_fields: (type, value) of unknown fields.
+        field_types: the types of all fields, in order.
 
     Spec: MySQL ``Table_map_event::Optional_metadata_fields`` (rows_event.h).
     """
@@ -137,7 +137,7 @@ def _strings(value: ByteReader) -> tuple[bytes, ...]:
 
 
 def _labels(value: ByteReader, kind: str, columns: int) -> tuple[tuple[bytes, ...], ...]:
-    """The labels of each ENUM or SET column; more than a row's number can mean are refused unread."""
+    """Read the labels of each ENUM or SET column; refuse more labels than a value can mean."""
     lists: list[tuple[bytes, ...]] = []
     most = _MOST_LABELS[kind]
     while value.remaining:
@@ -157,7 +157,7 @@ def _default_charset(value: ByteReader) -> DefaultCharset:
 
 
 def _parse_field(code: int, value: ByteReader, column_types: bytes, found: dict[str, Any]) -> bool:
-    """Parse one field into ``found``; False when its type is not known."""
+    """Parse one field into ``found``; return False for an unknown type."""
     if code == _F.SIGNEDNESS:
         count = sum(column in NUMERIC_TYPES for column in column_types)
         found["signedness"] = _bits(value, count, "signedness")

@@ -1,4 +1,4 @@
-"""TRANSACTION_CONTEXT: what group replication certifies a transaction by."""
+"""TRANSACTION_CONTEXT: the data by which group replication certifies a transaction."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TransactionContextEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().uint(len(self.server_uuid), 1).uint(self.thread_id, 4)
         out.uint(self.gtid_specified, 1).uint(len(self.snapshot_version), 4)
         out.uint(len(self.write_set), 4).uint(len(self.read_set), 4)

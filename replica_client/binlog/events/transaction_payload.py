@@ -19,7 +19,7 @@ _NUMBERS: Final = (_PAYLOAD_SIZE, _COMPRESSION_TYPE, _UNCOMPRESSED_SIZE)
 
 
 class PayloadCompression(IntEnum):
-    """How a payload is compressed."""
+    """The compression of a payload."""
 
     ZSTD = 0
     NONE = 255
@@ -61,18 +61,18 @@ class TransactionPayloadEvent:
 
     @property
     def compression_type(self) -> int:
-        """:class:`PayloadCompression`, as a number."""
+        """A :class:`PayloadCompression`, as a number."""
         value = self._number(_COMPRESSION_TYPE)
         return PayloadCompression.NONE if value is None else value
 
     @property
     def payload_size(self) -> int:
-        """Bytes of the payload as it is in the event."""
+        """Number of bytes of the payload in the event."""
         return len(self.payload)
 
     @property
     def uncompressed_size(self) -> int | None:
-        """Bytes of the payload's events as the event says; ``payload_size`` if not compressed."""
+        """Size of the events, by the event's header; ``payload_size`` if not compressed."""
         value = self._number(_UNCOMPRESSED_SIZE)
         if value is None and self.compression_type == PayloadCompression.NONE:
             return len(self.payload)
@@ -80,7 +80,7 @@ class TransactionPayloadEvent:
 
     @property
     def unknown_fields(self) -> tuple[tuple[int, bytes], ...]:
-        """Header fields of types that are not known."""
+        """Header fields of unknown types."""
         return tuple(field for field in self.header_fields if field[0] not in _NUMBERS)
 
     def _number(self, field_type: int) -> int | None:
@@ -91,7 +91,7 @@ class TransactionPayloadEvent:
 
     @classmethod
     def of(cls, payload: bytes, compression_type: int, uncompressed_size: int) -> Self:
-        """The event that a server writes for a payload."""
+        """Return the event that a server writes for a payload."""
         fields = [(_COMPRESSION_TYPE, _number_bytes(compression_type))]
         if compression_type != PayloadCompression.NONE:
             fields.append((_UNCOMPRESSED_SIZE, _number_bytes(uncompressed_size)))
@@ -100,7 +100,7 @@ class TransactionPayloadEvent:
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Decode the header fields; the payload stays as it is."""
+        """Decode the header fields; keep the payload as bytes."""
         fields: list[tuple[int, bytes]] = []
         payload_size: int | None = None
         while field_type := body.lenenc():
@@ -127,7 +127,7 @@ class TransactionPayloadEvent:
         return cls(tuple(fields), body.take(payload_size, "payload"), body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter()
         for field_type, value in self.header_fields:
             out.lenenc(field_type).lenenc_bytes(value)

@@ -1,4 +1,4 @@
-"""Events that are delivered as the bytes they are."""
+"""Events that are delivered as undecoded bytes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from replica_client.codec.reader import ByteReader
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a type that has no class: forks (Aurora's padding, type 100), future versions.
+    """An event of a type without a class: forks (Aurora's padding, type 100), later versions.
 
     Bytes::
 
         offset  size  field
         0       rest  body   post-header and body, undivided
 
-    Whether such an event may be passed over is the consumer's decision
-    (``LOG_EVENT_IGNORABLE_F`` in the header says that it may).
+    The consumer decides whether to ignore such an event
+    (``LOG_EVENT_IGNORABLE_F`` in the header allows it).
     """
 
     body: bytes
 
     @classmethod
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Keep all bytes."""
+        """Keep all bytes undecoded."""
         return cls(body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The same bytes."""
+        """Return the bytes unchanged."""
         return self.body

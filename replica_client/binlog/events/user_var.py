@@ -31,7 +31,7 @@ class UserVarType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class UserVarEvent:
-    """Precedes a statement that reads the user variable ``@name``.
+    """A value of the user variable ``@name``, for the next statement.
 
     Bytes (little-endian)::
 
@@ -73,7 +73,7 @@ class UserVarEvent:
 
     @property
     def value(self) -> bytes | int | float | Decimal | None:
-        """The value in Python's terms; a string stays bytes of the collation's character set.
+        """The value as a Python object; a string stays bytes of the collation's character set.
 
         Raises:
             ColumnDecodeError: the bytes are not a value of the type.
@@ -110,7 +110,7 @@ class UserVarEvent:
         )
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(len(self.name), 4).raw(self.name)
         out.uint(self.is_null, 1)
         if not self.is_null:
@@ -123,7 +123,7 @@ class UserVarEvent:
 
 
 def _decimal(raw: bytes) -> Decimal:
-    """A binary decimal with its precision and scale before it.
+    """Decode a binary decimal that follows its precision and scale.
 
     Groups of nine digits take four bytes big-endian, the odd digits at both ends fewer; the first
     bit is inverted, and all bits are when the number is negative.

@@ -15,7 +15,7 @@ _VIEW_ID_SIZE = 40
 
 @dataclass(frozen=True, slots=True)
 class ViewChangeEvent:
-    """A mark in the binlog of group members: a server joined or left the group here.
+    """A mark in a group member's binlog: a server joined or left the group here.
 
     Bytes (little-endian)::
 
@@ -61,7 +61,7 @@ class ViewChangeEvent:
         return cls(view_id, number, tuple(pairs), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.view_id[:_VIEW_ID_SIZE].ljust(_VIEW_ID_SIZE, b"\0"))
         out.uint(self.sequence_number, 8).uint(len(self.certification_info), 4)
         out.raw(self.extra_post_header)

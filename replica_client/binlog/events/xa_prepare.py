@@ -15,7 +15,7 @@ _MAX_PART = 64
 
 @dataclass(frozen=True, slots=True)
 class XaPrepareEvent:
-    """The transaction's changes are complete: prepared, or committed in one phase.
+    """The end of a transaction's changes: prepared, or committed in one phase.
 
     Bytes (little-endian)::
 
@@ -62,7 +62,7 @@ class XaPrepareEvent:
         return cls(one_phase, format_id, gtrid, bqual, extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.one_phase, 1)
         out.sint(self.format_id, 4).uint(len(self.gtrid), 4).uint(len(self.bqual), 4)
         return out.raw(self.gtrid).raw(self.bqual).raw(self.extra).done()

@@ -1,4 +1,4 @@
-"""XID: commit of a transaction of transactional engines."""
+"""XID: the commit of a transaction of transactional engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replica_client.codec.writer import ByteWriter
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A transaction committed; ``xid`` is the number the server's own two-phase commit gave it.
+    """The commit of a transaction; ``xid`` is its number in the server's two-phase commit.
 
     Bytes (little-endian)::
 
@@ -38,6 +38,6 @@ class XidEvent:
         return cls(body.uint(8), extra_post_header, body.rest())
 
     def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """The body's bytes."""
+        """Return the encoded body."""
         out = ByteWriter().raw(self.extra_post_header).uint(self.xid, 8)
         return out.raw(self.extra).done()

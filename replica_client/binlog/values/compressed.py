@@ -24,7 +24,7 @@ _MAX_LENGTH_SIZE = 4
 
 
 def decode_compressed(data: bytes, max_size: int = 4096 << 20) -> bytes:
-    """The bytes of the value.
+    """Return the value of a COMPRESSED column.
 
     Args:
         data: the stored bytes.
@@ -32,7 +32,7 @@ def decode_compressed(data: bytes, max_size: int = 4096 << 20) -> bytes:
 
     Raises:
         ValueError: the bytes are not a compressed value.
-        LimitExceededError: it says that it is larger than ``max_size``.
+        LimitExceededError: the announced size is larger than ``max_size``.
     """
     if not data:
         return b""
@@ -50,7 +50,7 @@ def decode_compressed(data: bytes, max_size: int = 4096 << 20) -> bytes:
         )
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _RAW_FLAG else zlib.MAX_WBITS)
     try:
-        # One byte more than it says shows a value that is longer than it says.
+        # One byte more than announced detects a value that is longer than announced.
         value = inflater.decompress(data[1 + length_size :], length + 1)
     except zlib.error as error:
         raise ValueError(f"compressed column: {error}") from None
@@ -62,7 +62,7 @@ def decode_compressed(data: bytes, max_size: int = 4096 << 20) -> bytes:
 
 
 def encode_compressed(value: bytes, level: int = 6, raw: bool = True) -> bytes:
-    """The stored bytes; not compressed where that would not be shorter."""
+    """Return the stored bytes; uncompressed if compression would make them longer."""
     if not value:
         return b""
     deflater = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS if raw else zlib.MAX_WBITS)

@@ -25,15 +25,15 @@ _GROUP_DIGITS = 9
 _GROUP_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 MAX_PRECISION = 65
 MAX_SCALE = 38
-"""MariaDB has up to 38 digits behind the point, MySQL 30."""
-# A number of 64 bits holds them.
+"""MariaDB has up to 38 digits after the point, MySQL 30."""
+# This many digits fit into 64 bits.
 _SMALL_DIGITS = cython.declare(cython.int, 18)
 _MAX_GROUPS = 10
 _MAX_SCALE = cython.declare(cython.int, MAX_SCALE)
-# By precision and scale: how many groups there are, and how many digits each has; zero until needed.
+# By precision and scale: the number of groups, and the digits of each; zero until computed.
 _PLAN_SIZE = cython.declare(cython.int, 16)
 _PLANS_MEMORY = bytearray(_PLAN_SIZE * (MAX_PRECISION + 1) * (MAX_SCALE + 1))
-# As numbers in the code they would be Python's.
+# Literals would be Python integers in compiled code.
 _LOW_32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _LOW_64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -45,12 +45,12 @@ else:
 
 
 def decimal_exists(precision: int, scale: int) -> bool:
-    """Whether there is a DECIMAL(precision, scale)."""
+    """Return whether DECIMAL(precision, scale) is a valid type."""
     return 0 < precision <= MAX_PRECISION and 0 <= scale <= min(precision, MAX_SCALE)
 
 
 def decimal_size(precision: int, scale: int) -> int:
-    """Bytes of a DECIMAL(precision, scale).
+    """Return the number of bytes of a DECIMAL(precision, scale).
 
     Raises:
         ValueError: no such DECIMAL exists.
@@ -66,7 +66,7 @@ def decimal_size(precision: int, scale: int) -> int:
 @cython.cdivision(True)
 @cython.exceptval(-1, check=False)
 def _plan(precision: cython.int, scale: cython.int) -> cython.int:
-    """Have the digits of each group of a DECIMAL(precision, scale) in its plan."""
+    """Compute the number of digits of each group of a DECIMAL(precision, scale)."""
     at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
     last: cython.int = at
     digits: cython.int = precision - scale
@@ -85,7 +85,7 @@ def _plan(precision: cython.int, scale: cython.int) -> cython.int:
 
 
 def _plan_all() -> None:
-    """Have all plans, as they are read by several threads without a lock."""
+    """Compute all plans; several threads read them without a lock."""
     precision: cython.int
     scale: cython.int
     for precision in range(1, MAX_PRECISION + 1):
@@ -111,13 +111,13 @@ def _split(
     groups: cython.p_uint,
     units: cython.p_uint,
 ) -> cython.int:
-    """The groups of digits, and ten to the power of how many digits each has; returns how many."""
+    """Split a number into groups and their powers of ten; return the number of groups."""
     at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
     if not cython.compiled and not _PLANS[at]:
         _plan(precision, scale)
     count: cython.int = _PLANS[at]
-    # All bits of a negative number are inverted, and then its top bit is flipped; the bits of a group
-    # never reach it.
+    # All bits of a negative number are inverted, then its top bit is flipped. The bits of a
+    # group never reach the top bit.
     inverted: cython.uint = 0
     if data[offset] < 0x80:
         inverted = cython.cast(cython.uint, _LOW_32)
@@ -155,7 +155,7 @@ def decimal_fits(
     precision: cython.int,
     scale: cython.int,
 ) -> cython.bint:
-    """Whether the groups of the number at ``offset`` have no more digits than they should."""
+    """Return whether no group of the number at ``offset`` has too many digits."""
     at: cython.int = _PLAN_SIZE * (precision * (_MAX_SCALE + 1) + scale)
     if not cython.compiled and not _PLANS[at]:
         _plan(precision, scale)
@@ -192,9 +192,9 @@ def put_decimal(
     precision: cython.int,
     scale: cython.int,
 ) -> cython.Py_ssize_t:
-    """Write the number at ``offset`` in decimal; returns where its digits end.
+    """Write the number at ``offset`` in decimal; return where its digits end.
 
-    There are up to 68 bytes: a sign, the digits, a point and a zero before it.
+    Up to 68 bytes are written: a sign, the digits, a point and a zero before it.
     """
     groups: cython.uint[10]
     units: cython.uint[10]
@@ -221,7 +221,7 @@ def put_decimal(
             to += 1
             left = -1
         if left > 0 and to == start:
-            # Zeros before the first digit are not written.
+            # Skip leading zeros.
             while unit > 1:
                 unit //= 10
                 left -= 1
@@ -255,7 +255,7 @@ def decimal_at(
     precision: cython.int,
     scale: cython.int,
 ) -> object:
-    """The number at ``offset``; the caller has checked that ``decimal_size`` bytes are there."""
+    """Return the number at ``offset``; the caller has checked the size."""
     text: cython.uchar[68]
     if not cython.compiled:
         text = bytearray(MAX_PRECISION + 3)
@@ -276,7 +276,7 @@ def decimal_words(
     words: cython.p_uint,
     word_count: cython.int,
 ) -> cython.int:
-    """The number at ``offset`` without its point, in two's complement: 32-bit words, lowest first."""
+    """Write the unscaled number at ``offset`` in two's complement: 32-bit words, lowest first."""
     groups: cython.uint[10]
     units: cython.uint[10]
     if not cython.compiled:
@@ -316,7 +316,7 @@ def decimal_words(
 
 
 def decode_decimal(data: bytes, precision: int, scale: int) -> Decimal:
-    """A DECIMAL(precision, scale), exact, with ``scale`` digits after the point.
+    """Decode a DECIMAL(precision, scale), exactly, with ``scale`` digits after the point.
 
     Raises:
         ValueError: the bytes are not such a number.
@@ -329,7 +329,7 @@ def decode_decimal(data: bytes, precision: int, scale: int) -> Decimal:
 
 
 def encode_decimal(value: Decimal, precision: int, scale: int) -> bytes:
-    """The bytes of a DECIMAL(precision, scale).
+    """Encode a DECIMAL(precision, scale).
 
     Raises:
         EncodeError: the value does not fit exactly.
@@ -363,7 +363,7 @@ def encode_decimal(value: Decimal, precision: int, scale: int) -> bytes:
 
 
 def decode_old_decimal(data: bytes) -> Decimal:
-    """A DECIMAL of a table made before MySQL 5.0: its text, padded with spaces or zeros.
+    """Decode a DECIMAL of a table made before MySQL 5.0: a text padded with spaces or zeros.
 
     Raises:
         ValueError: the text is not a number.
@@ -375,7 +375,7 @@ def decode_old_decimal(data: bytes) -> Decimal:
 
 
 def encode_old_decimal(value: Decimal, size: int) -> bytes:
-    """The text of an old DECIMAL, right-aligned in ``size`` bytes.
+    """Encode an old DECIMAL: a text, right-aligned in ``size`` bytes.
 
     Raises:
         EncodeError: the text is longer.

@@ -1,4 +1,4 @@
-"""DOUBLE as the text that MySQL prints inside a JSON document."""
+"""Format a DOUBLE as MySQL prints it inside a JSON document."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ _MIN_DECIMAL_POINT = -14
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back as ``value``, laid out as MySQL does in JSON.
+    """Return the shortest text that reads back as ``value``, formatted as MySQL does in JSON.
 
-    With the value written as ``0.DDDD x 10**point``, MySQL writes it without an exponent when
-    ``-14 <= point <= 15``, or when ``point > 15`` and it has a fraction; otherwise as
-    ``D.DDDeN`` with neither plus sign nor leading zeros in the exponent. A value whose text would
-    read as an integer gets ``.0``.
+    For a value ``0.DDDD x 10**point``, MySQL writes no exponent if ``-14 <= point <= 15``, or if
+    ``point > 15`` and the value has a fraction. Otherwise it writes ``D.DDDeN``, without plus sign
+    or leading zeros in the exponent. A text that would read as an integer gets ``.0``.
 
     Raises:
         ValueError: infinity or not a number, which JSON cannot hold.

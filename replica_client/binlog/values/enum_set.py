@@ -2,7 +2,7 @@
 
 ENUM is a 1-based index of 1 or 2 bytes, little-endian; 0 is the empty string that the server stores
 for an invalid value. SET is a bitmap of 1, 2, 3, 4 or 8 bytes, little-endian; bit 0 is the first
-label. Which labels there are is not in the row: :mod:`replica_client.schema.shape` tells.
+label. The labels are not in the row: :mod:`replica_client.schema.shape` has them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from replica_client.errors import EncodeError
 class EnumValue(str):
     """An ENUM value: a string, its label; without known labels, the index as text.
 
-    Equality with a string compares the label, so an unresolved value equals no string; with an
-    integer it compares the index.
+    Comparison with a string uses the label, so a value without a label equals no string.
+    Comparison with an integer uses the index.
 
     Attributes:
         index: 1-based index of the label; 0 for the empty string of an invalid value.
@@ -73,7 +73,7 @@ class EnumValue(str):
         return EnumValue, (self.index, self.label)
 
 
-# The slots themselves: quicker than object.__setattr__, for columns of thousands of labels.
+# Slot descriptors are faster than object.__setattr__, for columns with thousands of labels.
 _set_index: Callable[[EnumValue, int], None] = vars(EnumValue)["index"].__set__
 _set_label: Callable[[EnumValue, str | None], None] = vars(EnumValue)["label"].__set__
 
@@ -82,8 +82,8 @@ class SetValue:
     """A SET value: some of the column's labels, in the order of the definition.
 
     ``str()`` is MySQL's own text (:func:`joined`; the number when the labels are not known).
-    It equals such a string, another value with the same bits and labels, a Python set of labels,
-    and the integer of its bits.
+    A value equals such a string, another value with the same bits and labels, a Python set of
+    labels, and the integer of its bits.
 
     Attributes:
         bits: the stored bitmap; bit 0 is the first label.
@@ -147,7 +147,7 @@ class SetValue:
 
 
 def joined(labels: Iterable[str]) -> str:
-    """The text of a SET value: the server writes a comma only behind what is not empty."""
+    """Return the text of a SET value; as on the server, no comma follows an empty text."""
     text = ""
     for label in labels:
         text = f"{text},{label}" if text else label
@@ -155,12 +155,12 @@ def joined(labels: Iterable[str]) -> str:
 
 
 def enum_values(labels: Sequence[str]) -> tuple[EnumValue, ...]:
-    """All values of an ENUM column, by index: made once per table."""
+    """Return all values of an ENUM column, by index, to compute once per table."""
     return (EnumValue(0, ""), *map(EnumValue, range(1, len(labels) + 1), labels))
 
 
 def enum_value(index: int, values: Sequence[EnumValue] | None) -> EnumValue:
-    """The value of an index, given :func:`enum_values` or None when labels are not known.
+    """Return the value of an index, given :func:`enum_values`, or None for unknown labels.
 
     Raises:
         ValueError: the index is beyond the labels.
@@ -173,7 +173,7 @@ def enum_value(index: int, values: Sequence[EnumValue] | None) -> EnumValue:
 
 
 def set_value(bits: int, labels: Sequence[str] | None) -> SetValue:
-    """The value of a bitmap, given the column's labels or None when they are not known.
+    """Return the value of a bitmap, given the column's labels, or None for unknown labels.
 
     Raises:
         ValueError: a bit beyond the labels is set.
@@ -186,7 +186,7 @@ def set_value(bits: int, labels: Sequence[str] | None) -> SetValue:
 
 
 def decode_enum(data: bytes, labels: Sequence[str] | None = None) -> EnumValue:
-    """An ENUM of 1 or 2 bytes."""
+    """Decode an ENUM of 1 or 2 bytes."""
     if len(data) not in (1, 2):
         raise ValueError(f"ENUM has 1 or 2 bytes, not {len(data)}")
     values = None if labels is None else enum_values(labels)
@@ -194,19 +194,19 @@ def decode_enum(data: bytes, labels: Sequence[str] | None = None) -> EnumValue:
 
 
 def decode_set(data: bytes, labels: Sequence[str] | None = None) -> SetValue:
-    """A SET of 1 to 8 bytes."""
+    """Decode a SET of 1 to 8 bytes."""
     if not 1 <= len(data) <= 8:
         raise ValueError(f"SET has 1 to 8 bytes, not {len(data)}")
     return set_value(int.from_bytes(data, "little"), labels)
 
 
 def encode_enum(value: EnumValue, size: int) -> bytes:
-    """The bytes of an ENUM of ``size`` bytes."""
+    """Encode an ENUM of ``size`` bytes."""
     return _bytes(value.index, size, "ENUM")
 
 
 def encode_set(value: SetValue, size: int) -> bytes:
-    """The bytes of a SET of ``size`` bytes."""
+    """Encode a SET of ``size`` bytes."""
     return _bytes(value.bits, size, "SET")
 
 

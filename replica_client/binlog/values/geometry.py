@@ -38,10 +38,10 @@ class Geometry:
 
 
 def decode_geometry(data: bytes) -> Geometry:
-    """A geometry's srid and WKB.
+    """Decode a geometry's SRID and WKB.
 
     Raises:
-        ValueError: one to three bytes, which hold no srid.
+        ValueError: one to three bytes, too few for an SRID.
     """
     if not data:
         return Geometry(0, b"")
@@ -51,7 +51,7 @@ def decode_geometry(data: bytes) -> Geometry:
 
 
 def encode_geometry(value: Geometry) -> bytes:
-    """The bytes of a geometry; no bytes at all for ``Geometry(0, b"")``."""
+    """Encode a geometry; return no bytes for ``Geometry(0, b"")``."""
     if not (value.srid or value.wkb):
         return b""
     if not 0 <= value.srid < 1 << 32:

@@ -1,4 +1,4 @@
-"""A JSON column's value: the document's bytes, read when asked for."""
+"""The value of a JSON column: the document's bytes, decoded on demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replica_client.binlog.values.json_text import json_text
 from replica_client.binlog.values.temporal import Temporal
 from replica_client.errors import ColumnDecodeError
 
-if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+if TYPE_CHECKING:  # the same types with and without Cython installed
     from replica_client import _cython as cython
 else:
     import cython
@@ -40,7 +40,7 @@ else:
 
 __all__ = ["JsonDocument", "JsonOpaque", "encode_json"]
 
-# Python values that a document equals. None is not among them: it is SQL NULL, and the document null is not.
+# Python types that a document can equal. None is SQL NULL, which differs from the document null.
 _VALUE_TYPES = (dict, list, str, int, float, Decimal, Temporal, JsonOpaque)
 
 
@@ -48,20 +48,21 @@ _VALUE_TYPES = (dict, list, str, int, float, Decimal, Temporal, JsonOpaque)
 @cython.freelist(64)
 @cython.cclass
 class JsonDocument:
-    """A JSON document as MySQL stores it; nothing is decoded before it is asked for.
+    """A JSON document in MySQL's binary form, decoded on demand.
 
-    It is used like the Python objects of :attr:`value`: ``document["items"][0]``, ``"key" in document``,
-    ``len(document)``, ``for key in document``, ``dict(document)``, ``if document``. A subscript decodes what
-    it gives and nothing else. A document of another kind raises TypeError, as Python's own value does.
+    It behaves like the Python objects of :attr:`value`: ``document["items"][0]``,
+    ``"key" in document``, ``len(document)``, ``for key in document``, ``dict(document)``,
+    ``if document``. A subscript decodes only its result. A wrong kind of document raises TypeError,
+    as the Python value would.
 
-    Two documents are equal when the server shows them as the same text, whatever their bytes are:
-    an update in place leaves holes, and older servers number types otherwise. A document and another
-    Python object are equal when :attr:`value` is. Documents of one string, number, true, false or null
-    have the hash of what their text is in JSON, so that a dict finds them under that; one DECIMAL or
-    date is not found under its Python value.
+    Two documents are equal if the server shows the same text for them. Their bytes may differ: an
+    update in place leaves holes, and older servers use other type numbers. A document equals
+    another Python object if :attr:`value` does. A document of one string, number, true, false or
+    null has the hash of its JSON value, so that a dict finds it by that value; one DECIMAL or date
+    is not found by its Python value.
 
     Attributes:
-        data: the stored bytes. Empty bytes are JSON null, as the server shows them.
+        data: the stored bytes. Empty bytes are JSON null, as on the server.
 
     Examples:
         >>> reader = rc.open_binlog("shop-bin.000001", tables=["shop.products"])
@@ -78,12 +79,12 @@ class JsonDocument:
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """A document from Python objects; see :func:`encode_json`."""
+        """Encode Python objects as a document; see :func:`encode_json`."""
         return cls(encode_json(value))
 
     @property
     def text(self) -> str:
-        """What ``CAST(j AS CHAR)`` gives on the server.
+        """The text that ``CAST(j AS CHAR)`` returns on the server.
 
         Raises:
             ColumnDecodeError: the bytes are not a document.
@@ -126,11 +127,11 @@ class JsonDocument:
         return top.at(top.members.index(str(key)))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of an object's member; ``default`` where there is none, and in other documents."""
+        """Return an object's member; ``default`` if there is none or the document is no object."""
         return self[key] if is_container(self.data) and key in self.keys() else default
 
     def keys(self) -> list[str]:
-        """The keys of an object, in the server's order; of another document there are none."""
+        """Return an object's keys, in the server's order; nothing for other documents."""
         return (DocumentTop(self.data).members or []) if is_container(self.data) else []
 
     def __len__(self) -> int:
@@ -148,7 +149,7 @@ class JsonDocument:
         return bool(len(DocumentTop(self.data)) if is_container(self.data) else self.value)
 
     def compacted(self) -> JsonDocument:
-        """The same document without holes, as the server would write it anew."""
+        """Return the document without holes, as the server would write it again."""
         return JsonDocument(serialize(read_node(self.data)))
 
     def __str__(self) -> str:
@@ -176,7 +177,7 @@ class JsonDocument:
 def new_document(
     data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> JsonDocument:
-    """The document of ``size`` bytes at ``offset``, made without argument parsing."""
+    """Return the document of ``size`` bytes at ``offset``, without parsing arguments."""
     if not cython.compiled:
         return JsonDocument(data[offset : offset + size])
     document: JsonDocument = JsonDocument.__new__(JsonDocument)
@@ -185,7 +186,7 @@ def new_document(
 
 
 def read_node(data: bytes) -> JsonNode:
-    """The node of a document (:mod:`replica_client.binlog.values.json_encoder`).
+    """Return the node of a document (:mod:`replica_client.binlog.values.json_encoder`).
 
     Raises:
         ColumnDecodeError: the bytes are not a document.
@@ -199,7 +200,7 @@ def read_node(data: bytes) -> JsonNode:
 
 
 def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
-    """Type byte and value bytes of a scalar, checked."""
+    """Return type byte and value bytes of a scalar, after checking them."""
     scalar_value(data, kind, at, end)
     if kind == STRING:
         stop = sized(data, at, end)[1]
@@ -217,7 +218,7 @@ def _scalar_node(data: bytes, kind: int, at: int, end: int) -> bytes:
 
 
 class _NodeReader(DocumentWalk):
-    """Builds nodes: scalars stay bytes."""
+    """A builder of nodes; scalars stay bytes."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Partial updates of JSON columns: the diffs in PARTIAL_UPDATE_ROWS events, and applying them."""
+"""Partial updates of JSON columns: decode and apply the diffs of PARTIAL_UPDATE_ROWS events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from replica_client.errors import ColumnDecodeError, EncodeError, ShortBufferErr
 
 
 class JsonDiffOperation(IntEnum):
-    """What a diff does at its path."""
+    """The operation of a diff at its path."""
 
     REPLACE = 0
-    """The value at the path becomes another one."""
+    """Replace the value at the path."""
     INSERT = 1
-    """A member is added, or an array element put before the one at the path."""
+    """Add a member, or insert an array element before the one at the path."""
     REMOVE = 2
-    """The member or array element at the path goes; later elements move up."""
+    """Remove the member or array element at the path; later elements move up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,19 @@ class JsonDiff:
 
 
 class JsonDiffs(tuple[JsonDiff, ...]):
-    """The diffs of a document that is not in the binlog, in the order in which they apply.
+    """The diffs of a document that is not in the binlog, in the order of application.
 
-    They have a type of their own because a tuple is also the value of a VECTOR column.
+    They have their own type because a tuple is also the value of a VECTOR column.
     """
 
     __slots__ = ()
 
     @property
     def text(self) -> str:
-        """JSON of the diffs: ``{"$json_diff": [{"operation": "replace", "path": "$.a", "value": 2}]}``."""
+        """The diffs as JSON.
+
+        For example ``{"$json_diff": [{"operation": "replace", "path": "$.a", "value": 2}]}``.
+        """
         return '{"$json_diff": [' + ", ".join(map(_diff_text, self)) + "]}"
 
 
@@ -82,10 +85,10 @@ def _diff_text(diff: JsonDiff) -> str:
 
 
 def decode_diffs(data: bytes) -> JsonDiffs:
-    """Read every diff of a column.
+    """Decode all diffs of a column.
 
     Args:
-        data: the column's bytes in the after image, without the four-byte length before them.
+        data: the column's bytes in the after image, without the four-byte length.
 
     Raises:
         ColumnDecodeError: the bytes are not diffs.
@@ -111,7 +114,7 @@ def decode_diffs(data: bytes) -> JsonDiffs:
 
 
 def encode_diffs(diffs: Iterable[JsonDiff]) -> bytes:
-    """The bytes that :func:`decode_diffs` reads."""
+    """Encode diffs; the inverse of :func:`decode_diffs`."""
     out = ByteWriter()
     for diff in diffs:
         out.uint(diff.operation, 1).lenenc_bytes(diff.path.encode())
@@ -121,11 +124,11 @@ def encode_diffs(diffs: Iterable[JsonDiff]) -> bytes:
 
 
 def apply_diffs(document: JsonDocument, diffs: Iterable[JsonDiff]) -> JsonDocument:
-    """The document after the diffs, as a replica of the server would have it.
+    """Return the document after the diffs, as on a replica.
 
     Raises:
-        ColumnDecodeError: a diff does not fit the document (the replica stops with
-            ``ER_COULD_NOT_APPLY_JSON_DIFF`` then), or bytes are malformed.
+        ColumnDecodeError: a diff does not fit the document (a replica stops with
+            ``ER_COULD_NOT_APPLY_JSON_DIFF``), or bytes are malformed.
     """
     root = read_node(document.data)
     for diff in diffs:
@@ -150,7 +153,7 @@ def _misfit(diff: JsonDiff) -> ColumnDecodeError:
 
 
 def _cell(array: list[JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> int:
-    """Index of an element that is there."""
+    """Return the index of an existing element."""
     if not isinstance(leg, str):
         index = leg if leg >= 0 else len(array) + leg
         if 0 <= index < len(array):
@@ -159,7 +162,7 @@ def _cell(array: list[JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> int:
 
 
 def _member(node: dict[bytes, JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> bytes:
-    """Key of a member that is there."""
+    """Return the key of an existing member."""
     if isinstance(leg, str):
         key = leg.encode()
         if key in node:
@@ -168,9 +171,9 @@ def _member(node: dict[bytes, JsonNode], leg: JsonPathLeg, diff: JsonDiff) -> by
 
 
 def _step(node: JsonNode, leg: JsonPathLeg, diff: JsonDiff) -> tuple[Any, JsonNode]:
-    """Key or index of the next place, and the node there; None when it is the node itself.
+    """Return key or index of the next node, and that node; None as key for the node itself.
 
-    A value that is no array is its own only element: ``[0]`` and ``[last]`` name the value.
+    A value that is no array counts as an array of itself: ``[0]`` and ``[last]`` mean the value.
     """
     if isinstance(node, list):
         index = _cell(node, leg, diff)
@@ -193,7 +196,7 @@ def _seek(root: JsonNode, legs: Sequence[JsonPathLeg], diff: JsonDiff) -> JsonNo
 def _replace(
     root: JsonNode, legs: Sequence[JsonPathLeg], new: JsonNode, diff: JsonDiff
 ) -> JsonNode:
-    """Put ``new`` at the path; the new root."""
+    """Replace the node at the path by ``new``; return the root."""
     holder: Any = None
     slot: Any = None
     node = root

@@ -1,7 +1,7 @@
-"""JSON documents written in MySQL's binary form, byte for byte as the server writes them.
+"""An encoder of JSON documents in MySQL's binary form, byte for byte as the server writes them.
 
-Encoding goes through nodes, which hold what the bytes say and nothing else: an object is a dict
-from key bytes to nodes, an array a list of nodes, and a scalar its type byte and value bytes.
+Encoding uses nodes: an object is a dict from key bytes to nodes, an array a list of nodes, and a
+scalar its type byte and value bytes.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _INLINED_LARGE = frozenset((LITERAL, INT16, UINT16, INT32, UINT32))
 
 
 def encode_json(value: object) -> bytes:
-    """A document from Python objects.
+    """Encode Python objects as a document.
 
     Args:
         value: None, bool, int, float, str, :class:`~decimal.Decimal`, ``Date``, ``Time``,
             ``DateTime``, :class:`JsonOpaque`, or a mapping with str keys, a list or a tuple of
-            such.
+            these.
 
     Raises:
         EncodeError: another type, a number or key that a document cannot hold, or more than 100
@@ -65,7 +65,7 @@ def encode_json(value: object) -> bytes:
 
 
 def to_node(value: Any, depth: int = 0) -> JsonNode:
-    """The node of a Python object; see :func:`encode_json`."""
+    """Return the node of a Python object; see :func:`encode_json`."""
     if isinstance(value, str):
         raw = _utf8(value)
         return bytes((STRING,)) + variable_length_bytes(len(raw)) + raw
@@ -96,7 +96,7 @@ def to_node(value: Any, depth: int = 0) -> JsonNode:
 
 
 def variable_length_bytes(length: int) -> bytes:
-    """A length of seven bits per byte, low first."""
+    """Encode a length in seven bits per byte, low bits first."""
     if length > _LARGE_LIMIT:
         raise EncodeError(f"{length} bytes do not fit into a JSON document")
     out = bytearray()
@@ -108,7 +108,7 @@ def variable_length_bytes(length: int) -> bytes:
 
 
 def serialize(node: JsonNode) -> bytes:
-    """The document of a node: type byte and value.
+    """Encode a node as a document: type byte and value.
 
     Raises:
         EncodeError: more than 4 GiB, or more than 100 nested levels.
@@ -134,7 +134,7 @@ def _key(key: object) -> bytes:
 
 
 def _key_order(key: bytes) -> tuple[int, bytes]:
-    """Where a member stands in its object: shorter keys first, then by bytes."""
+    """Return the sort key of a member: shorter keys first, then by bytes."""
     return len(key), key
 
 
@@ -171,7 +171,7 @@ def _typed(node: JsonNode, depth: int) -> tuple[int, bytes]:
 def _container(
     keys: list[bytes], items: list[tuple[int, bytes]], is_object: bool, width: int
 ) -> bytes | None:
-    """A container with offsets of ``width`` bytes, None when it is too large for them."""
+    """Encode a container with offsets of ``width`` bytes; return None if it is too large."""
     inlined = _INLINED_SMALL if width == 2 else _INLINED_LARGE
     at = 2 * width + len(items) * (width + 1)
     if is_object:

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""The keys of JSON objects that came before, checked and quoted once.
+"""A memo of JSON objects' keys, so that repeated keys are checked and quoted once.
 
-The objects of one table have the same keys over and over. The keys of a small object are one run of
-entries, which say where each key is, and one run of names; a server writes both without gaps. When
-the bytes of both runs are those of an object that was written before, so is the text of its keys,
-and nothing about them has to be checked again.
+The objects of one table mostly have the same keys. The keys of a small object are a run of entries
+with the offset of each key, and a run of names; a server writes both without gaps. If the bytes of
+both runs equal those of an earlier object, the text of the keys is the same, and the keys need no
+check.
 
-Compiled where that is possible, plain Python everywhere else.
+Compiled where that is possible; plain Python elsewhere.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if not cython.compiled:
     RECENT_MASK = 7
 
 SECTIONS = 32
-"""Key sections that a memo keeps; each has one place, where another can displace it."""
+"""Number of key sections in a memo; each has one slot, where another can displace it."""
 
 MOST_BYTES = 1024
-"""Bytes of entries and names that a section may have, which bounds what a memo holds."""
+"""The most bytes of entries and names in a section, which limits a memo's memory."""
 
 _MOST_BYTES = cython.declare(cython.Py_ssize_t, MOST_BYTES)
 _NOWHERE = cython.declare(cython.Py_ssize_t, SECTIONS)
-# Leaves the number of a place, below SECTIONS.
+# The shift leaves a slot number below SECTIONS.
 _SECTION_SHIFT = cython.declare(cython.int, 59)
-# Behind the text of a section, which is copied 16 bytes at a time.
+# Padding after a section's text, which is copied 16 bytes at a time.
 _OVERREAD = bytes(16)
 
 
@@ -60,8 +60,8 @@ class KeySection:
         size: bytes of all names.
         entries: the entries as in the document.
         names: the names as in the document.
-        text: per key its text with what is before and behind it, ``{"name": `` for the first and
-            ``, "name": `` for the others, after its length in two bytes.
+        text: for each key a length in two bytes, then its text with separators: ``{"name": `` for
+            the first key and ``, "name": `` for the others.
     """
 
     def __init__(self, mark: int, entries: bytes, names: bytes, text: bytes) -> None:
@@ -79,17 +79,17 @@ class KeySection:
 @cython.final
 @cython.cclass
 class KeyMemo:
-    """Key sections that came at least twice.
+    """The key sections that occurred at least twice.
 
     Attributes:
-        recent: what was found last at a depth, of which the bits of ``RECENT_MASK`` count; at first
-            a section without keys. No references.
+        recent: the section found last at each depth (by the bits of ``RECENT_MASK``); at first a
+            section without keys. Borrowed references.
     """
 
     def __init__(self) -> None:
         nothing = KeySection(0, b"", b"", b"")
-        # The last one stays without keys. It is here that the sections are kept; what is read
-        # without the interpreter's lock has no references.
+        # The last section stays without keys. This list owns the references: code that runs
+        # without the GIL only borrows them.
         self._sections: list[KeySection] = [nothing] * (SECTIONS + 1)
         self._missed = 0
         if not cython.compiled:
@@ -111,7 +111,7 @@ class KeyMemo:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _displace(self, position: cython.Py_ssize_t, section: KeySection) -> cython.int:
-        """Keep a section instead of the one that is there."""
+        """Store a section in a slot, replacing the previous section."""
         i: cython.int
         for i in range(RECENT_MASK + 1):
             if self.recent[i] == self._positions[position]:
@@ -133,17 +133,17 @@ class KeyMemo:
         size: cython.Py_ssize_t,
         depth: cython.int,
     ) -> cython.p_void:
-        """The keys of the small object at ``start`` when they are known; no reference to them.
+        """Return the known keys of the small object at ``start``, as a borrowed reference, or NULL.
 
-        Then all of them lie between its header and its end.
+        If they are known, all keys are between the object's header and its end.
 
         Args:
             data: the document.
-            start: where the object's element count is.
+            start: offset of the object's element count.
             count: its elements, at least one.
-            header: bytes up to the end of its value entries, which are there.
-            size: bytes of the object, which are there.
-            depth: containers around it.
+            header: bytes up to the end of its value entries; within the document.
+            size: bytes of the object; within the document.
+            depth: number of containers around it.
         """
         names: cython.Py_ssize_t = _names_size(data, start, count, header)
         if names <= 0 or names > size - header:
@@ -160,12 +160,12 @@ class KeyMemo:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def learn(self, data: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
-        """Remember the keys of a small object that is in order, when it is missed twice in a row.
+        """Store the keys of a valid small object when it is missed twice in a row.
 
-        What never comes again is not worth it, so a single object is not learnt.
+        Keys that occur only once are not worth storing.
 
         Returns:
-            whether they are remembered now.
+            whether the keys are stored now.
         """
         count: cython.Py_ssize_t = load_le(data, start, 2)
         header: cython.Py_ssize_t = 4 + 7 * count
@@ -197,7 +197,7 @@ def has_keys(
     header: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether the small object at ``start`` has these keys; arguments as of :meth:`KeyMemo.find`."""
+    """Return whether the small object at ``start`` has these keys; see :meth:`KeyMemo.find`."""
     return (
         keys.count == count
         and keys.size <= size - header
@@ -224,7 +224,7 @@ def _names_size(
     count: cython.Py_ssize_t,
     header: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Bytes from the end of the header to the end of the last key."""
+    """Return the bytes from the end of the header to the end of the last key."""
     last: cython.Py_ssize_t = start + 4 * count
     end: cython.Py_ssize_t = load_le(data, last, 2) + load_le(data, last + 2, 2)
     return end - header
@@ -252,7 +252,7 @@ def _text(
     header: cython.Py_ssize_t,
     names: cython.Py_ssize_t,
 ) -> bytes | None:
-    """The text of the keys as in a section; None when they have gaps or need to be escaped."""
+    """Return the text of the keys for a section; None for keys with gaps or escapes."""
     at: cython.Py_ssize_t = start + 4
     expected: cython.Py_ssize_t = header
     size: cython.Py_ssize_t

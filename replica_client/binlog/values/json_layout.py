@@ -1,4 +1,4 @@
-"""How MySQL lays out a JSON document in bytes: type codes, containers, lengths, limits.
+"""The binary layout of MySQL's JSON documents: type codes, containers, lengths, limits.
 
 A document is one type byte and a value. Offsets count from the first byte of the container's value
 (the byte after its type), integers are little-endian::
@@ -46,13 +46,13 @@ LITERAL_TRUE = 1
 LITERAL_FALSE = 2
 
 MAX_DEPTH = 100
-"""Containers inside each other that the server allows."""
+"""The most nested containers that the server allows."""
 
 EXPANSION_LIMIT = 2
-"""A document may use its own bytes this many times over.
+"""The most that all values together may take, as a multiple of the document's size.
 
-No value of a document that a server wrote shares bytes with another; in a hostile one a few bytes
-could stand for gigabytes. What all values together take may not exceed this multiple of the size.
+In a document from a server, values never share bytes. In a hostile document a few bytes could be
+used by values of gigabytes.
 """
 
 DOUBLE_STRUCT = Struct("<d")
@@ -67,12 +67,12 @@ _SIGNED = frozenset((INT16, INT32, INT64))
 
 
 def malformed(what: str, at: int) -> ColumnDecodeError:
-    """The error for byte ``at`` of a document."""
+    """Return the error for byte ``at`` of a document."""
     return ColumnDecodeError(f"malformed JSON document: {what} at its byte {at}")
 
 
 def variable_length(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The length at ``data[at]`` and the offset of the byte after it.
+    """Read the length at ``data[at]``; return it and the offset of the byte after it.
 
     Raises:
         ColumnDecodeError: more than five bytes or 32 bits, or past ``end``.
@@ -92,7 +92,7 @@ def variable_length(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def sized(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Start and stop of the bytes that follow the variable length at ``at``."""
+    """Return start and stop of the bytes after the variable length at ``at``."""
     length, at = variable_length(data, at, end)
     if length > end - at:
         raise malformed(f"{length} bytes where {end - at} are left", at)
@@ -100,7 +100,7 @@ def sized(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def opaque_bounds(data: bytes, at: int, end: int) -> tuple[int, int, int]:
-    """Column type code, start and stop of the bytes of an opaque value."""
+    """Return column type code, start and stop of the bytes of an opaque value."""
     if at >= end:
         raise malformed("an opaque value that is cut off", at)
     start, stop = sized(data, at + 1, end)
@@ -108,7 +108,7 @@ def opaque_bounds(data: bytes, at: int, end: int) -> tuple[int, int, int]:
 
 
 def integer(data: bytes, kind: int, at: int, end: int) -> int:
-    """The integer of type ``kind`` at ``at``."""
+    """Return the integer of type ``kind`` at ``at``."""
     size = _SCALAR_SIZES.get(kind)
     if size is None:
         raise malformed(f"unknown type 0x{kind:02x}", at)
@@ -118,7 +118,7 @@ def integer(data: bytes, kind: int, at: int, end: int) -> int:
 
 
 def double(data: bytes, at: int, end: int) -> float:
-    """The double at ``at``."""
+    """Return the double at ``at``."""
     if end - at < 8:
         raise malformed("a double that is cut off", at)
     value: float = DOUBLE_STRUCT.unpack_from(data, at)[0]
@@ -126,7 +126,7 @@ def double(data: bytes, at: int, end: int) -> float:
 
 
 def utf8(data: bytes, start: int, stop: int) -> str:
-    """``data[start:stop]`` as text."""
+    """Return ``data[start:stop]`` decoded as UTF-8."""
     try:
         return data[start:stop].decode()
     except UnicodeDecodeError as error:
@@ -134,7 +134,7 @@ def utf8(data: bytes, start: int, stop: int) -> str:
 
 
 class DocumentWalk:
-    """What every walk over a document shares: its bytes and the budget against overlapping values.
+    """The base of walks over a document: its bytes, and a budget against overlapping values.
 
     Attributes:
         data: the document.
@@ -148,7 +148,7 @@ class DocumentWalk:
         self.budget = EXPANSION_LIMIT * len(data)
 
     def overspent(self) -> ColumnDecodeError:
-        """The error for a budget below zero."""
+        """Return the error for a budget below zero."""
         return ColumnDecodeError(
             f"malformed JSON document: overlapping values take more than {EXPANSION_LIMIT} times "
             f"its {len(self.data)} bytes"
@@ -162,13 +162,13 @@ class DocumentWalk:
         Args:
             kind: type code, below :data:`LITERAL`.
             start: offset of its value.
-            limit: offset that it may not pass.
-            depth: containers around it.
+            limit: offset at which it must end at the latest.
+            depth: number of containers around it.
 
         Returns:
-            size of the container; size of its header with all entries, before which no key or
-            value may lie; its key entries (offset, length), None for an array; its value entries
-            (type, offset or inlined value).
+            size of the container; size of its header with all entries, before which no key or value
+            may be; its key entries (offset, length), None for an array; its value entries (type,
+            offset or inlined value).
         """
         if depth >= MAX_DEPTH:
             raise ColumnDecodeError(f"JSON document with more than {MAX_DEPTH} nested levels")
@@ -201,7 +201,7 @@ class DocumentWalk:
     def names(
         self, keys: Iterator[tuple[int, int]], start: int, size: int, header: int
     ) -> list[str]:
-        """The keys of an object, charged to the budget."""
+        """Return the keys of an object, and charge them to the budget."""
         data = self.data
         names = []
         left = self.budget

@@ -1,4 +1,4 @@
-"""One member or element of a JSON document, without decoding the others."""
+"""Decoding of one member or element of a JSON document, without the others."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from replica_client.binlog.values.json_reader import decode_json_value, scalar_v
 
 
 def is_container(data: bytes) -> bool:
-    """Whether a document is an object or an array."""
+    """Return whether a document is an object or an array."""
     return bool(data) and data[0] < LITERAL
 
 
 class DocumentTop(DocumentWalk):
-    """The object or array that a document is; what is in it is decoded when asked for.
+    """The outermost object or array of a document, whose content is decoded on demand.
 
     Args:
-        data: of a document for which :func:`is_container` holds.
+        data: of a document for which :func:`is_container` is true.
 
     Attributes:
-        members: the keys of an object, in its own order; None for an array.
+        members: the keys of an object, in order; None for an array.
 
     Raises:
         ColumnDecodeError: the bytes are not a document.
@@ -48,10 +48,10 @@ class DocumentTop(DocumentWalk):
         return len(self._entries)
 
     def at(self, index: int) -> Any:
-        """The value of an entry.
+        """Return the value of an entry.
 
         Raises:
-            ColumnDecodeError: there is none at its offset.
+            ColumnDecodeError: there is no valid value at its offset.
         """
         data = self.data
         code, field = self._entries[index]
@@ -63,5 +63,5 @@ class DocumentTop(DocumentWalk):
             return scalar_value(field.to_bytes(4, "little"), code, 0, 4)
         if field < self._header or field >= self._size:
             raise malformed("a value outside of its container", 1 + field)
-        # Offsets inside a container count from its start: with its type before it, it is a document.
+        # Offsets inside a container count from its start, so type byte and bytes are a document.
         return decode_json_value(bytes((code,)) + data[1 + field : 1 + self._size])

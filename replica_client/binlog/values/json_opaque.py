@@ -1,4 +1,4 @@
-"""Values that JSON text has no syntax for, as MySQL keeps them inside a document.
+"""Values that JSON text has no syntax for, in MySQL's binary documents.
 
 An opaque value is a column type code and bytes. DECIMAL is precision, scale and the packed decimal;
 DATE, TIME, DATETIME and TIMESTAMP are eight little-endian bytes of the packed temporal. All other
@@ -33,17 +33,17 @@ TEMPORAL_TYPES = frozenset((DATE, TIME, DATETIME, TIMESTAMP))
 
 _GROUP = 9
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-_MAX_PRECISION = 81  # nine groups of nine digits: what the server's decimal holds
+_MAX_PRECISION = 81  # nine groups of nine digits, as in the server's decimal
 _MAX_SCALE = 30
 
 
 @dataclass(frozen=True, slots=True)
 class JsonOpaque:
-    """A value of a type that has no Python counterpart here, e.g. BLOB, BIT or VARBINARY.
+    """A value of a type without a Python type here, e.g. BLOB, BIT or VARBINARY.
 
     Attributes:
         type_code: column type code (:class:`~replica_client.constants.column_types.ColumnType`).
-        data: its bytes.
+        data: the value's bytes.
     """
 
     type_code: int
@@ -51,7 +51,7 @@ class JsonOpaque:
 
 
 def decimal_text(payload: bytes) -> str:
-    """The text of an opaque DECIMAL: all digits of its scale, no leading zeros.
+    """Return the text of an opaque DECIMAL: all digits of its scale, no leading zeros.
 
     Raises:
         ColumnDecodeError: the bytes are not a decimal.
@@ -96,10 +96,10 @@ def decimal_text(payload: bytes) -> str:
 
 
 def decimal_payload(value: Decimal) -> bytes:
-    """The bytes of an opaque DECIMAL.
+    """Return the bytes of an opaque DECIMAL.
 
     Raises:
-        EncodeError: it is not finite, or has more digits than a MySQL decimal.
+        EncodeError: the value is not finite, or has more digits than a MySQL decimal.
     """
     sign, number, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -127,7 +127,7 @@ def decimal_payload(value: Decimal) -> bytes:
 
 
 def temporal_fields(code: int, payload: bytes) -> tuple[bool, int, int, int, int, int, int, int]:
-    """Negative, year, month, day, hour, minute, second, microsecond of an opaque temporal.
+    """Return sign, year, month, day, hour, minute, second, microsecond of an opaque temporal.
 
     Raises:
         ColumnDecodeError: not eight bytes, or a field out of its range.
@@ -156,7 +156,7 @@ def temporal_fields(code: int, payload: bytes) -> tuple[bool, int, int, int, int
 
 
 def temporal_value(code: int, payload: bytes) -> Date | DateTime | Time:
-    """The value of an opaque temporal; a TIMESTAMP is a DATETIME in its session's time zone."""
+    """Return the value of an opaque temporal; a TIMESTAMP as DATETIME in the session's zone."""
     negative, year, month, day, hour, minute, second, micro = temporal_fields(code, payload)
     if code == DATE:
         return Date(year, month, day)
@@ -166,7 +166,7 @@ def temporal_value(code: int, payload: bytes) -> Date | DateTime | Time:
 
 
 def temporal_opaque(value: Date | DateTime | Time) -> JsonOpaque:
-    """The opaque form of a temporal."""
+    """Return the opaque form of a temporal value."""
     if isinstance(value, Time):
         number = value.hours << 12 | value.minutes << 6 | value.seconds
         return JsonOpaque(TIME, _packed(number, value.microseconds, value.negative))
@@ -178,7 +178,7 @@ def temporal_opaque(value: Date | DateTime | Time) -> JsonOpaque:
 
 
 def temporal_text(code: int, payload: bytes) -> str:
-    """MySQL's text of an opaque temporal, with six fraction digits (DATE has none)."""
+    """Return MySQL's text of an opaque temporal, with six fraction digits (DATE has none)."""
     negative, year, month, day, hour, minute, second, micro = temporal_fields(code, payload)
     if code == DATE:
         return f"{year:04d}-{month:02d}-{day:02d}"

@@ -1,7 +1,7 @@
 r"""Paths into a JSON document, as the server writes them into partial updates.
 
 A path is ``$`` and legs: ``.name``, ``."any \"name\""``, ``[3]``, ``[last]``, ``[last-2]``.
-Wildcards and ranges, which name many places at once, never stand in an update.
+Wildcards and ranges, which name several values, never occur in an update.
 
 Spec: MySQL json_path.cc.
 """
@@ -24,10 +24,10 @@ _CELL = re.compile(r"\[\s*(?:(?P<index>\d{1,10})|last(?:\s*-\s*(?P<back>\d{1,10}
 
 
 def parse_path(text: str) -> tuple[JsonPathLeg, ...]:
-    """The legs of a path; none for ``$``, the whole document.
+    """Return the legs of a path; none for ``$``, the whole document.
 
     Raises:
-        ColumnDecodeError: it is not a path to exactly one place.
+        ColumnDecodeError: the text is not a path to exactly one value.
     """
     at = _skip(text, 0)
     if text[at : at + 1] != "$":

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Builds Python objects from a JSON document.
+"""A decoder of JSON documents to Python objects.
 
-This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands
-everywhere else. How the bytes are laid out is in :mod:`replica_client.binlog.values.json_layout`.
+This module is compiled where that is possible (Cython's pure Python mode); elsewhere it runs as
+plain Python. :mod:`replica_client.binlog.values.json_layout` describes the layout of the bytes.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ _EXPANSION_LIMIT = cython.declare(cython.longlong, EXPANSION_LIMIT)
 _LITERALS = (None, True, False)
 _DOUBLE_STRUCT = struct.Struct("<d")
 
-# Member names that were met, by a hash of their bytes: documents of a column have the same ones.
+# Known member names by a hash of their bytes: documents of a column share them.
 _KEY_SLOTS = cython.declare(cython.int, 1024)
 _MAX_KEPT_KEY = cython.declare(cython.int, 64)
 _keys = cython.declare(list, [(b"", "")] * 1024)
 
 
 def scalar_value(data: bytes, kind: int, at: int, end: int) -> Any:
-    """The value of type ``kind`` at ``at``, which is no container and not inlined.
+    """Return the value of type ``kind`` at ``at``, which is no container and not inlined.
 
     Raises:
-        ColumnDecodeError: there is none.
+        ColumnDecodeError: there is no such value.
     """
     if kind == STRING:
         start, stop = sized(data, at, end)
@@ -106,7 +106,7 @@ def scalar_value(data: bytes, kind: int, at: int, end: int) -> Any:
 
 @cython.ccall
 def decode_json_value(data: bytes) -> object:
-    """Python objects from a document; see :attr:`~.json_binary.JsonDocument.value`.
+    """Decode a document to Python objects; see :attr:`~.json_binary.JsonDocument.value`.
 
     Raises:
         ColumnDecodeError: the bytes are not a document.
@@ -121,12 +121,12 @@ def decode_json_value(data: bytes) -> object:
 
 @cython.ccall
 def decode_json_bytes(data: bytes, convert: Any) -> object:
-    """The same with bytes for keys and texts, as they are stored.
+    """Decode a document to Python objects, with the stored bytes for keys and texts.
 
     Args:
         data: the document.
-        convert: makes what is wanted of a value that :func:`decode_json_value` would give, where that is
-            neither a container nor a text nor a small number.
+        convert: is called with each value of :func:`decode_json_value` that is no container, text
+            or small number; returns the value to use.
 
     Raises:
         ColumnDecodeError: the bytes are not a document.
@@ -144,7 +144,7 @@ def decode_json_bytes(data: bytes, convert: Any) -> object:
 @cython.freelist(8)
 @cython.cclass
 class JsonValueReader:
-    """Reads one document."""
+    """A reader of one document."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -166,7 +166,7 @@ class JsonValueReader:
         limit: cython.Py_ssize_t,
         depth: cython.int,
     ) -> object:
-        """The object or array whose value is at ``start``."""
+        """Read the object or array whose value is at ``start``."""
         if depth >= _MAX_DEPTH:
             raise ColumnDecodeError(f"JSON document with more than {MAX_DEPTH} nested levels")
         data: cython.p_const_uchar = self._data
@@ -222,7 +222,7 @@ class JsonValueReader:
         end: cython.Py_ssize_t,
         depth: cython.int,
     ) -> object:
-        """The value whose entry is at ``entry``, in the container from ``start`` to ``end``."""
+        """Read the value with its entry at ``entry``, in a container from ``start`` to ``end``."""
         data: cython.p_const_uchar = self._data
         code: cython.int = data[entry]
         field: cython.longlong = load_le(data, entry + 1, 4 if large else 2)
@@ -248,7 +248,7 @@ class JsonValueReader:
 
     @cython.cfunc
     def _value_at(self, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
-        """The value of type ``code`` at ``at``, which is no container."""
+        """Read the value of type ``code`` at ``at``, which is no container."""
         data: cython.p_const_uchar = self._data
         length: cython.Py_ssize_t
         start: cython.Py_ssize_t
@@ -292,7 +292,7 @@ class JsonValueReader:
 
     @cython.cfunc
     def _text(self, at: cython.Py_ssize_t, length: cython.Py_ssize_t) -> object:
-        """The string of ``length`` bytes at ``at``, which are there."""
+        """Read the string of ``length`` bytes at ``at``; the caller has checked the length."""
         data: cython.p_const_uchar = self._data
         if self._convert is not None:
             return self._source[at : at + length]
@@ -303,7 +303,7 @@ class JsonValueReader:
 
     @cython.cfunc
     def _key(self, at: cython.Py_ssize_t, length: cython.Py_ssize_t) -> object:
-        """The member name of ``length`` bytes at ``at``, which are there."""
+        """Read the member name of ``length`` bytes at ``at``; the caller has checked the length."""
         if self._budget < 0:
             raise self._overspent()
         if length > _MAX_KEPT_KEY or not length:

@@ -1,7 +1,7 @@
-"""The text of a JSON value that is no container, whatever its type.
+"""The text of JSON values that are no containers, of any type.
 
-This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands
-everywhere else. What is frequent :mod:`replica_client.binlog.values.json_writer` writes itself.
+This module is compiled where that is possible (Cython's pure Python mode); elsewhere it runs as
+plain Python. :mod:`replica_client.binlog.values.json_writer` writes the frequent types itself.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _VAR_STRING = int(ColumnType.MYSQL_TYPE_VAR_STRING)
 
 
 def scalar_text(data: bytes, kind: int, at: int, end: int) -> str:
-    """The text of a value that is neither a container nor inlined.
+    """Return the text of a value that is neither a container nor inlined.
 
     Args:
         data: the document.
         kind: the type of the value.
-        at: where it is.
-        end: where it has to end at the latest.
+        at: offset of the value.
+        end: offset at which the value must end at the latest.
 
     Raises:
         ColumnDecodeError: there is no such value.
     """
     if kind == STRING:
         start, stop = sized(data, at, end)
-        # What is wrong is said about the string by itself.
+        # Slice the string, so that offsets in an error count from its start.
         return _quoted(utf8(data[start:stop], 0, stop - start))
     if kind == DOUBLE:
         try:

@@ -1,4 +1,4 @@
-"""A JSON document's bytes as the text of the server's ``CAST(j AS CHAR)``."""
+"""JSON documents as the text of the server's ``CAST(j AS CHAR)``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from replica_client.binlog.values.json_writer import JsonTextWriter
 
 
 def json_text(data: bytes) -> str:
-    """The text of a document; the empty byte string is ``null``.
+    """Return the text of a document; ``null`` for an empty byte string.
 
     MySQL stores an empty document where NULL was forced into a NOT NULL column (``INSERT IGNORE``
     or lax SQL mode), and shows it as JSON null.

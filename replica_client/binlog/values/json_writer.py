@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Writes a JSON document's text, byte by byte into one buffer.
+"""A writer of JSON documents' text, byte by byte into one buffer.
 
-This module is compiled where that is possible (Cython's pure Python mode) and runs as it stands
-everywhere else. How the bytes are laid out is in :mod:`replica_client.binlog.values.json_layout`.
+This module is compiled where that is possible (Cython's pure Python mode); elsewhere it runs as
+plain Python. :mod:`replica_client.binlog.values.json_layout` describes the layout of the bytes.
 """
 
 # Over 500 lines: one compiled class, whose methods share C fields that no other module may reach
@@ -67,15 +67,15 @@ else:
         utf8_ok,
     )
 
-# As numbers in the code they would be Python's.
+# Literals would be Python integers in compiled code.
 _BEYOND_32 = cython.declare(cython.longlong, 1 << 32)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)
-# Room behind the room: what is short, from one look at the room to the next, goes without another.
-# A separator, quotation marks, a colon, what copy_over writes beyond, a number and a bracket fit.
+# Spare bytes after the room, for short output between two checks of the room: a separator,
+# quotation marks, a colon, the bytes that copy_over writes too many, a number and a bracket.
 _SLACK = cython.declare(cython.Py_ssize_t, 64)
 _KEPT_ROOM = cython.declare(cython.Py_ssize_t, 1 << 20)
-# Where more documents have unknown keys than do not, as one with keys of its own in each, looking for
-# them is in vain: at so many it is left off for so many documents.
+# If most documents have unknown keys, looking keys up is useless: after _MOST_VAIN more misses
+# than hits, it stops for _PAUSE documents.
 _MOST_VAIN = cython.declare(cython.int, 8)
 _PAUSE = cython.declare(cython.int, 64)
 
@@ -89,13 +89,14 @@ _DOUBLE_STRUCT = struct.Struct("<d")
 @cython.final
 @cython.cclass
 class JsonTextWriter:
-    """Writes the text of one document after the other.
+    """A writer of one document's text after the other.
 
-    What writes takes where to write, and returns where it stopped. The room is looked at for each
-    element, for what is longer than a number, and where a container ends.
+    Methods that write take an offset to write at, and return where they stopped. The room in the
+    buffer is checked for each element, for values longer than a number, and at the end of a
+    container.
 
     Attributes:
-        used: bytes of the text that was written last.
+        used: bytes of the last text.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class JsonTextWriter:
         self._has_source = False
         self._size = self.used = 0
         self._budget = 0
-        # A single document is done before anything could be learnt from it.
+        # A memo is of no use for a single document.
         self._keys: KeyMemo | None = None
         self._looking = False
         self._pause = 1
@@ -114,7 +115,7 @@ class JsonTextWriter:
         self._room = _FIRST_ROOM
 
     def text(self, data: bytes) -> str:
-        """The text of a document; the empty byte string is ``null``.
+        """Return the text of a document; ``null`` for an empty byte string.
 
         Raises:
             ColumnDecodeError: the bytes are not a document.
@@ -161,7 +162,7 @@ class JsonTextWriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _learn(self) -> cython.int:
-        """Remember keys of the document, which is in order, or stop to look for a while."""
+        """Store keys of a valid document, or stop looking keys up for a while."""
         if self._keys is None:
             self._keys = KeyMemo()
         if self._keys.learn(self.data, self._missed):
@@ -170,14 +171,14 @@ class JsonTextWriter:
             return 0
         self._vain += 1
         if self._vain >= _MOST_VAIN:
-            # Two documents are enough to learn from.
+            # After the pause, two misses in a row stop the lookup again.
             self._vain = _MOST_VAIN - 2
             self._pause = _PAUSE
         return 0
 
     @cython.cfunc
     def _bytes(self) -> bytes:
-        """The document as bytes, for what is rare."""
+        """Return the document as bytes, for rare cases."""
         if not self._has_source:
             self._source = self.data[: self._size]
             self._has_source = True
@@ -195,7 +196,7 @@ class JsonTextWriter:
     @cython.inline
     @cython.exceptval(-1, check=False)
     def _reserve(self, used: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
-        """Have room for so many bytes more than are used."""
+        """Make sure that `size` bytes fit after the used ones."""
         if used + size > self._room:
             with cython.gil:
                 self._grow(used, size)
@@ -225,7 +226,7 @@ class JsonTextWriter:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def _put_double(self, at: cython.Py_ssize_t, used: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write the double at ``at``, which is there."""
+        """Write the double at ``at``; the caller has checked its bytes."""
         value: cython.double = 0
         if cython.compiled:
             bits: cython.ulonglong = load_le(self.data, at, 8)
@@ -235,7 +236,7 @@ class JsonTextWriter:
         magnitude: cython.double = -value if value < 0 else value
         number: cython.longlong
         if 0.0001 <= magnitude < 1e9:
-            # A decimal of at most 15 digits that reads back as the double is its shortest one.
+            # If a decimal of at most 15 digits reads back as the double, it is the shortest one.
             number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
             if cython.cast(cython.double, number) / 1e4 == magnitude:
                 if value < 0:
@@ -250,7 +251,7 @@ class JsonTextWriter:
     def _put_other_double(
         self, value: cython.double, at: cython.Py_ssize_t, used: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write any double, which is at ``at``."""
+        """Write any double at ``at``."""
         try:
             return self._put_text(double_text(value), used)
         except ValueError as error:
@@ -278,7 +279,7 @@ class JsonTextWriter:
         used: cython.Py_ssize_t,
         found: cython.int,
     ) -> cython.Py_ssize_t:
-        """What is left to do for a string when copy_quotable copied it and ``found`` that."""
+        """Finish a string after copy_quotable returned ``found``: escape it, or add its quotes."""
         if found and not utf8_ok(self.data, at, stop - at):
             with cython.gil:
                 utf8(self._bytes(), at, stop)
@@ -296,7 +297,7 @@ class JsonTextWriter:
     def _put_escaped(
         self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, used: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write the bytes from ``at`` to ``stop``, which are UTF-8, and the string's end."""
+        """Write the UTF-8 bytes from ``at`` to ``stop`` with escapes, and the string's end."""
         begin: cython.Py_ssize_t = at
         byte: cython.uchar
         while at < stop:
@@ -396,7 +397,7 @@ class JsonTextWriter:
         end: cython.Py_ssize_t,
         used: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write a value by way of its object."""
+        """Write a value by decoding it to an object first."""
         if kind == layout.OPAQUE:
             _, begin, stop = opaque_bounds(self._bytes(), at, end)
             self._budget -= stop - begin
@@ -411,7 +412,7 @@ class JsonTextWriter:
     def _put_decimal(
         self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, used: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write the DECIMAL whose length is at ``at``; 0 for one that is not ordinary."""
+        """Write the DECIMAL whose length is at ``at``; return 0 if it needs the slow path."""
         size: cython.Py_ssize_t = self.data[at]
         precision: cython.int = self.data[at + 1]
         scale: cython.int = self.data[at + 2]
@@ -420,7 +421,7 @@ class JsonTextWriter:
             return 0
         if not 0 < precision <= _MAX_PRECISION or scale > _MAX_SCALE:
             return 0
-        # Nine digits in four bytes, up to eight in half as many.
+        # Nine digits take four bytes, up to eight digits half a byte each.
         if size - 2 != 4 * (whole // 9 + scale // 9) + (whole % 9 + 1) // 2 + (scale % 9 + 1) // 2:
             return 0
         self._budget -= size
@@ -500,7 +501,7 @@ class JsonTextWriter:
         size: cython.Py_ssize_t,
         depth: cython.int,
     ) -> cython.p_void:
-        """The keys of a small object when they are known; no reference to them."""
+        """Return the known keys of a small object as a borrowed reference, or NULL."""
         if self._keys is None:
             return cython.NULL
         # Objects at the same depth mostly have the same keys.
@@ -521,9 +522,9 @@ class JsonTextWriter:
         depth: cython.int,
         used: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the opening and the members of a small object whose keys are known.
+        """Write the opening and the members of a small object with known keys.
 
-        Its header is from ``start`` to ``stop``, all of it ends at ``end``.
+        The object's header is from ``start`` to ``stop``; the object ends at ``end``.
         """
         data: cython.p_const_uchar = self.data
         out: cython.p_uchar = self.out
@@ -533,7 +534,7 @@ class JsonTextWriter:
         entry: cython.Py_ssize_t = stop - 3 * keys.count
         code: cython.int
         field: cython.Py_ssize_t
-        # The text of the first key has five characters more than the key, that of the others six.
+        # The first key's text is five characters longer than the key, the others' six.
         self._budget -= 1
         while entry < stop:
             length = load_le(text, text_at, 2)
@@ -665,7 +666,7 @@ class JsonTextWriter:
         size: cython.longlong,
         used: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the key whose entry is at ``at``, with what separates it from its value."""
+        """Write the key whose entry is at ``at``, with the separator before its value."""
         key_at: cython.longlong
         key_size: cython.longlong
         if large:

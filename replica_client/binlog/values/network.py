@@ -1,8 +1,7 @@
 """MariaDB's UUID, INET4 and INET6 as text.
 
-In a table map they are fixed binary strings of 16, 4 and 16 bytes, and no metadata tells them from
-BINARY columns; only the table's definition does. In row images trailing zero bytes are stripped, as
-of any BINARY column.
+In a table map they look like BINARY columns of 16, 4 and 16 bytes; only the table's definition
+shows the type. As for any BINARY column, row images omit trailing zero bytes.
 
 Spec: MariaDB ``sql_type_uuid``, ``sql_type_inet`` (text forms as their ``to_string``).
 """
@@ -17,18 +16,18 @@ INET6_SIZE = 16
 
 
 def decode_uuid(data: bytes) -> str:
-    """A UUID's text, lower case with dashes."""
+    """Return a UUID's text, in lower case with dashes."""
     text = _padded(data, UUID_SIZE).hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def decode_inet4(data: bytes) -> str:
-    """An INET4's dotted text."""
+    """Return an INET4's dotted text."""
     return str(ipaddress.IPv4Address(_padded(data, INET4_SIZE)))
 
 
 def decode_inet6(data: bytes) -> str:
-    """An INET6's text, as MariaDB spells it.
+    """Return an INET6's text, as MariaDB writes it.
 
     The first longest run of zero groups becomes ``::``, even a run of one group; mapped and
     compatible IPv4 addresses (``::ffff:1.2.3.4``, ``::1.2.3.4``) have dots.
@@ -46,7 +45,7 @@ def decode_inet6(data: bytes) -> str:
 
 
 def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
-    """Start and length of the first longest run of zeros."""
+    """Return start and length of the first longest run of zeros."""
     best, start = (0, 0), None
     for at, group in enumerate([*groups, 1]):
         if group == 0:
@@ -59,19 +58,19 @@ def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
 
 
 def encode_uuid(value: str) -> bytes:
-    """The 16 bytes of a UUID."""
+    """Encode a UUID as 16 bytes."""
     import uuid  # no reader needs it
 
     return uuid.UUID(value).bytes
 
 
 def encode_inet4(value: str) -> bytes:
-    """The 4 bytes of an INET4."""
+    """Encode an INET4 as 4 bytes."""
     return ipaddress.IPv4Address(value).packed
 
 
 def encode_inet6(value: str) -> bytes:
-    """The 16 bytes of an INET6."""
+    """Encode an INET6 as 16 bytes."""
     return ipaddress.IPv6Address(value).packed
 
 

@@ -22,7 +22,7 @@ else:
 
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
-# Every float of 7 digits or fewer that is smaller than this has its shortest form found at once.
+# Below this limit, the fast search finds every float of up to 7 digits.
 _EXACT_LIMIT = cython.declare(cython.double, 16777216.0)
 
 
@@ -32,7 +32,7 @@ _EXACT_LIMIT = cython.declare(cython.double, 16777216.0)
 def uint_le(
     data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int
 ) -> cython.ulonglong:
-    """An unsigned little-endian integer of 1 to 8 bytes."""
+    """Return an unsigned little-endian integer of 1 to 8 bytes."""
     value: cython.ulonglong = 0
     i: cython.Py_ssize_t
     for i in range(offset + size - 1, offset - 1, -1):
@@ -46,7 +46,7 @@ def uint_le(
 def uint_be(
     data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int
 ) -> cython.ulonglong:
-    """An unsigned big-endian integer of 1 to 8 bytes."""
+    """Return an unsigned big-endian integer of 1 to 8 bytes."""
     value: cython.ulonglong = 0
     i: cython.Py_ssize_t
     for i in range(offset, offset + size):
@@ -60,7 +60,7 @@ def uint_be(
 def sint_le(
     data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int
 ) -> cython.longlong:
-    """A two's complement little-endian integer of 1 to 8 bytes."""
+    """Return a two's complement little-endian integer of 1 to 8 bytes."""
     value: cython.ulonglong = uint_le(data, offset, size)
     shift: cython.int = 64 - 8 * size
     if cython.compiled:
@@ -72,7 +72,7 @@ def sint_le(
 @cython.exceptval(check=False)
 @cython.inline
 def _as_single(value: cython.double) -> cython.double:
-    """The value rounded to a 4-byte float."""
+    """Round a value to a 4-byte float."""
     if cython.compiled:
         return cython.cast(cython.double, cython.cast(cython.float, value))
     return _FLOAT.unpack(_FLOAT.pack(value))[0]
@@ -80,7 +80,7 @@ def _as_single(value: cython.double) -> cython.double:
 
 @cython.cfunc
 def _shortest(single: cython.double) -> object:
-    """The number with the fewest digits that rounds to ``single`` as a 4-byte float."""
+    """Return the number with the fewest digits that rounds to ``single`` as a 4-byte float."""
     magnitude: cython.double = -single if single < 0 else single
     if 0.0001 <= magnitude < _EXACT_LIMIT:
         power: cython.double = 1.0
@@ -99,7 +99,7 @@ def _shortest(single: cython.double) -> object:
     if single - single != 0.0:
         return single
     i: cython.int
-    # Six digits are always kept, but by numbers that are too small for a full mantissa.
+    # A float keeps at least six digits, except numbers too small for a full mantissa.
     for i in range(1 if magnitude < 1.2e-38 else 6, 9):
         near = float(f"{single:.{i}g}")
         if _as_single(near) == single:
@@ -109,7 +109,7 @@ def _shortest(single: cython.double) -> object:
 
 @cython.cfunc
 def float_at(data: cython.p_const_uchar, offset: cython.Py_ssize_t) -> object:
-    """The FLOAT of 4 bytes at ``offset``, as :func:`decode_float` gives it."""
+    """Return the FLOAT of 4 bytes at ``offset``, as :func:`decode_float` does."""
     if cython.compiled:
         bits: cython.uint = cython.cast(cython.uint, uint_le(data, offset, 4))
         single: cython.float = 0
@@ -120,7 +120,7 @@ def float_at(data: cython.p_const_uchar, offset: cython.Py_ssize_t) -> object:
 
 @cython.cfunc
 def double_at(data: cython.p_const_uchar, offset: cython.Py_ssize_t) -> object:
-    """The DOUBLE of 8 bytes at ``offset``."""
+    """Return the DOUBLE of 8 bytes at ``offset``."""
     if cython.compiled:
         bits: cython.ulonglong = uint_le(data, offset, 8)
         value: cython.double = 0
@@ -137,15 +137,15 @@ def put_double(
     data: cython.p_const_uchar,
     offset: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Write the DOUBLE at ``offset`` as ``repr()`` has it; returns where it ends.
+    """Write the DOUBLE at ``offset`` in the form of ``repr()``; return where it ends.
 
-    Up to 32 bytes are written. Of infinity and what is no number it writes nothing.
+    Up to 32 bytes are written; nothing for infinity or NaN.
     """
     value: cython.double = double_at(data, offset)
     magnitude: cython.double = -value if value < 0 else value
     number: cython.longlong
     if 0.0001 <= magnitude < 1e9:
-        # A decimal of at most 15 digits that reads back as the double is its shortest one.
+        # If a decimal of at most 15 digits reads back as the double, it is the shortest one.
         number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
         if cython.cast(cython.double, number) / 1e4 == magnitude:
             if value < 0:
@@ -163,7 +163,10 @@ def put_float(
     data: cython.p_const_uchar,
     offset: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Write the FLOAT at ``offset`` as ``repr()`` of :func:`decode_float` has it; see :func:`put_double`."""
+    """Write the FLOAT at ``offset`` in the form of ``repr()``; return where it ends.
+
+    The value is that of :func:`decode_float`; see :func:`put_double`.
+    """
     value: cython.double
     if cython.compiled:
         bits: cython.uint = cython.cast(cython.uint, uint_le(data, offset, 4))
@@ -175,7 +178,7 @@ def put_float(
     magnitude: cython.double = -value if value < 0 else value
     number: cython.longlong
     if 0.0001 <= magnitude < 100.0:
-        # No two decimals of up to six digits are the same float.
+        # Different decimals of up to six digits are different floats.
         number = cython.cast(cython.longlong, magnitude * 1e4 + 0.5)
         if number < 1_000_000 and _as_single(cython.cast(cython.double, number) / 1e4) == magnitude:
             if value < 0:
@@ -199,16 +202,16 @@ def _put_repr(target: cython.p_uchar, to: cython.Py_ssize_t, value: object) -> c
 
 
 def decode_integer(data: bytes, unsigned: bool = False) -> int:
-    """A TINYINT, SMALLINT, MEDIUMINT, INT or BIGINT, by the number of bytes."""
+    """Decode a TINYINT, SMALLINT, MEDIUMINT, INT or BIGINT, by the number of bytes."""
     if len(data) not in (1, 2, 3, 4, 8):
         raise ValueError(f"an integer has 1, 2, 3, 4 or 8 bytes, not {len(data)}")
     return int.from_bytes(data, "little", signed=not unsigned)
 
 
 def decode_float(data: bytes) -> float:
-    """A FLOAT: the shortest decimal number that reads back as the 4-byte float.
+    """Decode a FLOAT as the shortest decimal number that reads back as the 4-byte float.
 
-    That is 5.61, not 5.610000133514404. Packed as a 4-byte float it gives the same bytes.
+    The result is 5.61, not 5.610000133514404; as a 4-byte float it has the same bytes.
     """
     if len(data) != 4:
         raise ValueError(f"{len(data)} bytes, FLOAT has 4")
@@ -217,7 +220,7 @@ def decode_float(data: bytes) -> float:
 
 
 def decode_double(data: bytes) -> float:
-    """A DOUBLE."""
+    """Decode a DOUBLE."""
     if len(data) != 8:
         raise ValueError(f"{len(data)} bytes, DOUBLE has 8")
     value: float = double_at(data, 0)
@@ -225,14 +228,14 @@ def decode_double(data: bytes) -> float:
 
 
 def decode_bit(data: bytes) -> int:
-    """A BIT(n)."""
+    """Decode a BIT(n)."""
     if not 1 <= len(data) <= 8:
         raise ValueError(f"BIT has 1 to 8 bytes, not {len(data)}")
     return int.from_bytes(data, "big")
 
 
 def encode_integer(value: int, size: int, unsigned: bool = False) -> bytes:
-    """The bytes of an integer of ``size`` bytes."""
+    """Encode an integer in ``size`` bytes."""
     try:
         return value.to_bytes(size, "little", signed=not unsigned)
     except OverflowError as error:
@@ -240,7 +243,7 @@ def encode_integer(value: int, size: int, unsigned: bool = False) -> bytes:
 
 
 def encode_float(value: float) -> bytes:
-    """The 4 bytes of a FLOAT, rounded."""
+    """Encode a FLOAT in 4 bytes, rounded."""
     try:
         return _FLOAT.pack(value)
     except OverflowError as error:
@@ -248,12 +251,12 @@ def encode_float(value: float) -> bytes:
 
 
 def encode_double(value: float) -> bytes:
-    """The 8 bytes of a DOUBLE."""
+    """Encode a DOUBLE in 8 bytes."""
     return _DOUBLE.pack(value)
 
 
 def encode_bit(value: int, bits: int) -> bytes:
-    """The bytes of a BIT(bits)."""
+    """Encode a BIT(bits)."""
     if not 1 <= bits <= 64 or value >> bits:
         raise EncodeError(f"BIT({bits}) cannot hold a value")
     return value.to_bytes((bits + 7) // 8, "big")

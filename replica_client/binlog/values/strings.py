@@ -1,4 +1,4 @@
-"""CHAR, VARCHAR, TEXT and their binary kin.
+"""CHAR, VARCHAR, TEXT and the binary string types.
 
 =====================  ======================================================================
 CHAR(n), BINARY(n)     length (1 byte, 2 if the column can have more than 255 bytes), bytes
@@ -7,8 +7,8 @@ VARCHAR, VARBINARY     length (1 or 2 bytes, likewise), bytes
 TEXT, BLOB             length (1 to 4 bytes), bytes
 =====================  ======================================================================
 
-``SELECT`` shows CHAR without trailing spaces and BINARY with all its zero bytes; so do we. Bytes of
-the ``binary`` character set stay bytes; so do those whose character set is not known.
+As in ``SELECT``, CHAR has no trailing spaces and BINARY has all its zero bytes. Bytes of the
+``binary`` character set stay bytes, and so do bytes whose character set is not known.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from replica_client.codec.charsets import charset_of, encode_text, text_decoder
 from replica_client.errors import EncodeError
 
 BINARY_COLLATION = 63
-"""Collation id of bytes that are no text."""
+"""Collation id of bytes that are not text."""
 
 TextPolicy = Literal["strict", "replace", "bytes"]
 TextFunction = Callable[[bytes], str | bytes]
 
 
 def is_utf8(collation_id: int) -> bool:
-    """Whether text of this collation is UTF-8 (utf8mb3, utf8mb4)."""
+    """Return whether text of this collation is UTF-8 (utf8mb3, utf8mb4)."""
     return charset_of(collation_id).name.startswith("utf8")
 
 
 def text_function(collation_id: int | None, policy: TextPolicy = "strict") -> TextFunction | None:
-    """The function that turns a column's bytes into text; None where bytes stay bytes.
+    """Return the function that decodes a column's bytes; None where bytes stay bytes.
 
     Args:
         collation_id: the column's collation; None when it is not known.
-        policy: ``strict`` raises UnicodeDecodeError for what is not text, ``replace`` puts U+FFFD,
-            ``bytes`` gives such a value as bytes.
+        policy: for invalid bytes: ``strict`` raises UnicodeDecodeError, ``replace`` writes U+FFFD,
+            ``bytes`` returns the value as bytes.
 
     Raises:
         UnknownCollationError: no MySQL or MariaDB has such a collation.
@@ -58,7 +58,7 @@ def text_function(collation_id: int | None, policy: TextPolicy = "strict") -> Te
 
 
 def char_function(collation_id: int | None, policy: TextPolicy = "strict") -> TextFunction | None:
-    """As :func:`text_function`, for a CHAR: trailing spaces go."""
+    """Return a :func:`text_function` for a CHAR, which strips trailing spaces."""
     text = text_function(collation_id, policy)
     if text is None:
         return None
@@ -74,16 +74,16 @@ def char_function(collation_id: int | None, policy: TextPolicy = "strict") -> Te
 def decode_char(
     data: bytes, collation_id: int | None, policy: TextPolicy = "strict"
 ) -> str | bytes:
-    """A CHAR's text without trailing spaces."""
+    """Decode a CHAR without trailing spaces."""
     decode = char_function(collation_id, policy)
     return data if decode is None else decode(data)
 
 
 def decode_binary(data: bytes, length: int) -> bytes:
-    """A BINARY(length) with the zero bytes that its row image leaves out.
+    """Return a BINARY(length) with the zero bytes that its row image omits.
 
     Raises:
-        ValueError: it is longer than the column.
+        ValueError: the value is longer than the column.
     """
     if len(data) > length:
         raise ValueError(f"{len(data)} bytes in BINARY({length})")
@@ -91,15 +91,15 @@ def decode_binary(data: bytes, length: int) -> bytes:
 
 
 def encode_binary(value: bytes) -> bytes:
-    """The bytes of a BINARY as a row image has them, without their length."""
+    """Encode a BINARY as in a row image, without its length."""
     return value.rstrip(b"\0")
 
 
 def encode_string(value: str | bytes, length_size: int, collation_id: int | None = None) -> bytes:
-    """A string as a row image has it: its length, then its bytes.
+    """Encode a string as in a row image: its length, then its bytes.
 
     Raises:
-        EncodeError: it is too long, or not in the character set.
+        EncodeError: the string is too long, or not in the character set.
     """
     if isinstance(value, str):
         if collation_id is None:

@@ -1,4 +1,4 @@
-"""Dates and times as the servers store them: zero, partial and negative ones too.
+"""Dates and times as the servers store them: also zero, partial and negative ones.
 
 =============  ================================================================  ================
 type           column types                                                      ``to_python()``
@@ -10,14 +10,14 @@ type           column types                                                     
 =============  ================================================================  ================
 
 Values are immutable, ordered and hashable. ``str()`` is MySQL's own text with all fraction digits
-of the column; two values that differ in the number of fraction digits only are equal, as in SQL.
+of the column. Values that differ only in the number of fraction digits are equal, as in SQL.
 
-A value compares with its own type and with the :mod:`datetime` type of the table, and where both are
-equal so are their hashes: ``change.after["created"] >= datetime(2026, 1, 1)``. As in Python, a ``Date`` is
-never equal to a ``DateTime``, nor an instant (``Timestamp``, aware ``datetime``) to a date and time without
-a time zone, and which of them is less is a TypeError. Zero and partial dates, which :mod:`datetime`
-cannot hold, are equal to none of its values; they stand before all later days, as in SQL, and the zero
-timestamp before every instant.
+A value compares with its own type and with the :mod:`datetime` type in the table above:
+``change.after["created"] >= datetime(2026, 1, 1)``. Equal values have equal hashes. As in Python, a
+``Date`` never equals a ``DateTime``, an instant (``Timestamp``, aware ``datetime``) never equals a
+date and time without a time zone, and ordering them raises TypeError. Zero and partial dates, which
+:mod:`datetime` cannot hold, equal none of its values. They are before all later days, as in SQL,
+and the zero timestamp is before every instant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
+if TYPE_CHECKING:  # the same types with and without Cython installed
     from replica_client import _cython as cython
 else:
     import cython
@@ -41,7 +41,7 @@ def _fraction(microseconds: int, digits: int) -> str:
 
 @cython.cclass
 class Temporal:
-    """Base of the four types: comparison within one type, hash, pickling."""
+    """The base of the four types: comparison, hash, pickling."""
 
     __slots__ = ()
 
@@ -52,10 +52,10 @@ class Temporal:
         raise NotImplementedError
 
     def to_python(self) -> Any:
-        """The value as a :mod:`datetime` type.
+        """Return the value as a :mod:`datetime` type.
 
         Raises:
-            ValueError: that type cannot hold it.
+            ValueError: that type cannot hold the value.
         """
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ class Temporal:
         return type(self), self._fields()
 
     def _beside(self, other: Any) -> tuple[Any, Any] | None:
-        """Two values that compare as this one and one of Python do; None: they do not compare."""
+        """Return comparable forms of this and a :mod:`datetime` value; None if there are none."""
         raise NotImplementedError
 
     def _pair(self, other: Any) -> tuple[Any, Any] | None:
@@ -108,7 +108,7 @@ class Temporal:
 @cython.final
 @cython.cclass
 class Date(Temporal):
-    """A DATE: also ``0000-00-00`` and dates with a zero month or day.
+    """A DATE; also ``0000-00-00`` and dates with a zero month or day.
 
     Attributes:
         year: 0 to 9999.
@@ -132,11 +132,11 @@ class Date(Temporal):
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is ``0000-00-00``."""
+        """Whether the date is ``0000-00-00``."""
         return not (self.year or self.month or self.day)
 
     def to_python(self) -> datetime.date:
-        """The same day as a :class:`datetime.date`.
+        """Return the date as a :class:`datetime.date`.
 
         Raises:
             ValueError: a zero or partial date, or a day that its month does not have.
@@ -164,7 +164,7 @@ class Time(Temporal):
     """A TIME: a signed duration, not a time of day.
 
     Attributes:
-        negative: whether it is below zero.
+        negative: whether the duration is below zero.
         hours: 0 to 838.
         minutes: 0 to 59.
         seconds: 0 to 59.
@@ -204,7 +204,7 @@ class Time(Temporal):
         return int(-total if self.negative else total)
 
     def to_python(self) -> datetime.timedelta:
-        """The duration as a :class:`datetime.timedelta`, which holds every TIME."""
+        """Return the duration as a :class:`datetime.timedelta`, which holds every TIME."""
         return datetime.timedelta(microseconds=self.total_microseconds)
 
     def __str__(self) -> str:
@@ -233,7 +233,7 @@ class Time(Temporal):
 @cython.final
 @cython.cclass
 class DateTime(Temporal):
-    """A DATETIME: without a time zone; also zero and partial dates.
+    """A DATETIME, without a time zone; also zero and partial dates.
 
     Attributes:
         year: 0 to 9999.
@@ -284,11 +284,11 @@ class DateTime(Temporal):
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is ``0000-00-00 00:00:00``."""
+        """Whether the value is ``0000-00-00 00:00:00``."""
         return self._rank() == 0
 
     def to_python(self) -> datetime.datetime:
-        """The same date and time as a naive :class:`datetime.datetime`.
+        """Return the date and time as a naive :class:`datetime.datetime`.
 
         Raises:
             ValueError: a zero or partial date, or a day that its month does not have.
@@ -326,7 +326,7 @@ class DateTime(Temporal):
         value: DateTime = DateTime(
             other.year, other.month, other.day, other.hour, other.minute, other.second
         )
-        # No time of a day that Python has is that of one that it has not: microseconds decide nothing.
+        # Days that Python has and days that it lacks never coincide: microseconds do not matter.
         return self._rank(), value._rank()
 
     def _fields(self) -> tuple[Any, ...]:
@@ -345,7 +345,7 @@ class DateTime(Temporal):
 @cython.final
 @cython.cclass
 class Timestamp(Temporal):
-    """A TIMESTAMP: an instant, kept in UTC whatever time zone the server has.
+    """A TIMESTAMP: an instant in UTC, whatever time zone the server has.
 
     Args:
         seconds: since 1970-01-01 00:00:00 UTC; None is the zero timestamp.
@@ -378,11 +378,11 @@ class Timestamp(Temporal):
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is ``0000-00-00 00:00:00``."""
+        """Whether the value is ``0000-00-00 00:00:00``."""
         return self._seconds < 0
 
     def to_python(self) -> datetime.datetime:
-        """The instant as a :class:`datetime.datetime` in UTC.
+        """Return the instant as a :class:`datetime.datetime` in UTC.
 
         Raises:
             ValueError: the zero timestamp.
@@ -424,7 +424,7 @@ if not cython.compiled:  # compiled, the attributes are read-only anyway
 
 @cython.cfunc
 def new_date(year: cython.int, month: cython.int, day: cython.int) -> Date:
-    """A `Date`, made without argument parsing when compiled."""
+    """Return a `Date`; the compiled form parses no arguments."""
     if not cython.compiled:
         return Date(year, month, day)
     date: Date = Date.__new__(Date)
@@ -443,7 +443,7 @@ def new_time(
     microseconds: cython.int,
     fraction_digits: cython.int,
 ) -> Time:
-    """A `Time`, made without argument parsing when compiled."""
+    """Return a `Time`; the compiled form parses no arguments."""
     if not cython.compiled:
         return Time(bool(negative), hours, minutes, seconds, microseconds, fraction_digits)
     time: Time = Time.__new__(Time)
@@ -467,7 +467,7 @@ def new_datetime(
     microsecond: cython.int,
     fraction_digits: cython.int,
 ) -> DateTime:
-    """A `DateTime`, made without argument parsing when compiled."""
+    """Return a `DateTime`; the compiled form parses no arguments."""
     if not cython.compiled:
         return DateTime(year, month, day, hour, minute, second, microsecond, fraction_digits)
     value: DateTime = DateTime.__new__(DateTime)
@@ -486,7 +486,7 @@ def new_datetime(
 def new_timestamp(
     seconds: cython.longlong, microseconds: cython.int, fraction_digits: cython.int
 ) -> Timestamp:
-    """A `Timestamp`, made without argument parsing; ``seconds`` -1 is the zero timestamp."""
+    """Return a `Timestamp`, the zero timestamp for -1; the compiled form parses no arguments."""
     if not cython.compiled:
         return Timestamp(None if seconds < 0 else seconds, microseconds, fraction_digits)
     value: Timestamp = Timestamp.__new__(Timestamp)

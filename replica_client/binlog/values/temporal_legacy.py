@@ -1,7 +1,7 @@
 """TIME, DATETIME and TIMESTAMP as MySQL before 5.6 and MariaDB before 10.1 write them.
 
-MariaDB still does where ``mysql56_temporal_format`` is OFF, and every server does in tables made
-that long ago. Without fraction digits:
+MariaDB still does so if ``mysql56_temporal_format`` is OFF, and every server does for tables made
+by such old versions. Without fraction digits:
 
 ==============  =====================================================================
 TIME            3 bytes little-endian, signed: the decimal number hhmmss
@@ -43,7 +43,7 @@ _SECOND = 1_000_000
 
 
 def decode_old_time(data: bytes) -> Time:
-    """A TIME of 3 bytes."""
+    """Decode a TIME of 3 bytes."""
     number = int.from_bytes(_exact(data, 3), "little", signed=True)
     hours, rest = divmod(abs(number), 10000)
     minutes, seconds = divmod(rest, 100)
@@ -53,7 +53,7 @@ def decode_old_time(data: bytes) -> Time:
 
 
 def decode_old_datetime(data: bytes) -> DateTime:
-    """A DATETIME of 8 bytes."""
+    """Decode a DATETIME of 8 bytes."""
     date, time = divmod(int.from_bytes(_exact(data, 8), "little"), 1_000_000)
     year, month, day = date // 10000, date // 100 % 100, date % 100
     hour, minute, second = time // 10000, time // 100 % 100, time % 100
@@ -63,12 +63,12 @@ def decode_old_datetime(data: bytes) -> DateTime:
 
 
 def decode_old_timestamp(data: bytes) -> Timestamp:
-    """A TIMESTAMP of 4 bytes."""
+    """Decode a TIMESTAMP of 4 bytes."""
     return Timestamp(int.from_bytes(_exact(data, 4), "little") or None)
 
 
 def decode_hires_time(data: bytes, fraction_digits: int) -> Time:
-    """A MariaDB TIME(n), n from 1 to 6."""
+    """Decode a MariaDB TIME(n), n from 1 to 6."""
     data = _exact(data, HIRES_TIME_SIZES[_digits(fraction_digits)])
     unit = 10 ** (6 - fraction_digits)
     duration = int.from_bytes(data, "big") * unit - _TIME_OFFSET_SECONDS * _SECOND
@@ -81,7 +81,7 @@ def decode_hires_time(data: bytes, fraction_digits: int) -> Time:
 
 
 def decode_hires_datetime(data: bytes, fraction_digits: int) -> DateTime:
-    """A MariaDB DATETIME(n), n from 1 to 6."""
+    """Decode a MariaDB DATETIME(n), n from 1 to 6."""
     data = _exact(data, HIRES_DATETIME_SIZES[_digits(fraction_digits)])
     number = int.from_bytes(data, "big") * 10 ** (6 - fraction_digits)
     whole, microsecond = divmod(number, _SECOND)
@@ -96,7 +96,7 @@ def decode_hires_datetime(data: bytes, fraction_digits: int) -> DateTime:
 
 
 def decode_hires_timestamp(data: bytes, fraction_digits: int) -> Timestamp:
-    """A MariaDB TIMESTAMP(n), n from 1 to 6; all zero is the zero timestamp."""
+    """Decode a MariaDB TIMESTAMP(n), n from 1 to 6; all zero is the zero timestamp."""
     data = _exact(data, HIRES_TIMESTAMP_SIZES[_digits(fraction_digits)])
     seconds, fraction = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:], "big")
     microseconds = fraction * 10 ** (6 - fraction_digits)
@@ -106,25 +106,25 @@ def decode_hires_timestamp(data: bytes, fraction_digits: int) -> Timestamp:
 
 
 def encode_old_time(value: Time) -> bytes:
-    """The 3 bytes of a TIME."""
+    """Encode a TIME in 3 bytes."""
     number = (value.hours * 100 + value.minutes) * 100 + value.seconds
     return _bytes(-number if value.negative else number, 3, "little", signed=True)
 
 
 def encode_old_datetime(value: DateTime) -> bytes:
-    """The 8 bytes of a DATETIME."""
+    """Encode a DATETIME in 8 bytes."""
     date = (value.year * 100 + value.month) * 100 + value.day
     time = (value.hour * 100 + value.minute) * 100 + value.second
     return _bytes(date * 1_000_000 + time, 8, "little")
 
 
 def encode_old_timestamp(value: Timestamp) -> bytes:
-    """The 4 bytes of a TIMESTAMP."""
+    """Encode a TIMESTAMP in 4 bytes."""
     return _bytes(value.seconds or 0, 4, "little")
 
 
 def encode_hires_time(value: Time, fraction_digits: int) -> bytes:
-    """The bytes of a MariaDB TIME(n)."""
+    """Encode a MariaDB TIME(n)."""
     duration = value.total_microseconds + _TIME_OFFSET_SECONDS * 1_000_000
     return _bytes(
         duration // 10 ** (6 - _digits(fraction_digits)), HIRES_TIME_SIZES[fraction_digits], "big"
@@ -132,7 +132,7 @@ def encode_hires_time(value: Time, fraction_digits: int) -> bytes:
 
 
 def encode_hires_datetime(value: DateTime, fraction_digits: int) -> bytes:
-    """The bytes of a MariaDB DATETIME(n)."""
+    """Encode a MariaDB DATETIME(n)."""
     date = (value.year * 13 + value.month) * 32 + value.day
     seconds = ((date * 24 + value.hour) * 60 + value.minute) * 60 + value.second
     number = (seconds * 1_000_000 + value.microsecond) // 10 ** (6 - _digits(fraction_digits))
@@ -140,7 +140,7 @@ def encode_hires_datetime(value: DateTime, fraction_digits: int) -> bytes:
 
 
 def encode_hires_timestamp(value: Timestamp, fraction_digits: int) -> bytes:
-    """The bytes of a MariaDB TIMESTAMP(n)."""
+    """Encode a MariaDB TIMESTAMP(n)."""
     size = HIRES_TIMESTAMP_SIZES[_digits(fraction_digits)]
     fraction = value.microseconds // 10 ** (6 - fraction_digits)
     return _bytes((value.seconds or 0) << (8 * (size - 4)) | fraction, size, "big")

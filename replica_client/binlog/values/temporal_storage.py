@@ -12,14 +12,14 @@ YEAR                  1 byte: year - 1900; 0 is year 0
 
 The fraction has f = (n + 1) // 2 bytes and counts 100ths, 10000ths or millionths of a second.
 
-The ``*_of`` functions take the bytes as one unsigned integer (the row decoder reads it so), the
+The ``*_of`` functions take the bytes as one unsigned integer, as the row decoder reads them; the
 ``decode_*`` functions take exactly the value's bytes. All raise ValueError for bytes that no server
 writes, and each ``encode_*`` is the inverse.
 
 Spec: MySQL ``my_time.cc`` (``my_time_packed_to_binary`` and its kin).
 """
 
-# Over 500 lines: the bytes of every temporal type, old and new, beside each other.
+# Over 500 lines: the bytes of all current temporal types in one place.
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ else:
         new_timestamp,
     )
 
-# The sign bits; offset binary: what is below is negative.
+# The sign bits; offset binary: smaller numbers are negative.
 _TIME2_ZERO = cython.declare(cython.ulonglong, 1 << 23)
 _DATETIME2_ZERO = cython.declare(cython.ulonglong, 1 << 39)
 
 
 NOT_IN_CALENDAR = -(1 << 62)
-"""Instead of days or microseconds, for a value that the calendar does not have."""
+"""Returned instead of days or microseconds for a value that is not in the calendar."""
 
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, NOT_IN_CALENDAR)
-# Not -1, which stands for an exception.
+# Not -1, which signals an exception.
 _BAD_FRACTION = cython.declare(cython.int, 1_000_000)
 
 
@@ -61,7 +61,7 @@ _BAD_FRACTION = cython.declare(cython.int, 1_000_000)
 @cython.inline
 @cython.exceptval(check=False)
 def _microseconds(fraction: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
-    """Microseconds of a stored fraction, ``_BAD_FRACTION`` for a whole second or more."""
+    """Return the microseconds of a stored fraction, ``_BAD_FRACTION`` for a second or more."""
     if fraction_digits >= 5:
         return cython.cast(cython.int, fraction) if fraction < 1_000_000 else _BAD_FRACTION
     if fraction_digits >= 3:
@@ -70,10 +70,10 @@ def _microseconds(fraction: cython.ulonglong, fraction_digits: cython.int) -> cy
 
 
 def fraction_size(fraction_digits: int) -> int:
-    """Bytes that the fraction of a TIME2, DATETIME2 or TIMESTAMP2 has.
+    """Return the number of bytes of the fraction of a TIME2, DATETIME2 or TIMESTAMP2.
 
     Raises:
-        ValueError: more than six digits, or fewer than none.
+        ValueError: the number of digits is not 0 to 6.
     """
     if not 0 <= fraction_digits <= 6:
         raise ValueError(f"{fraction_digits} fraction digits; 0 to 6 are possible")
@@ -86,7 +86,7 @@ def fraction_size(fraction_digits: int) -> int:
 @cython.exceptval(check=False)
 @cython.cdivision(True)
 def _days(year: cython.int, month: cython.int, day: cython.int) -> cython.longlong:
-    """Days from 1970-01-01 to a day of the calendar; `NOT_IN_CALENDAR` where there is none."""
+    """Return the days from 1970-01-01 to a day; `NOT_IN_CALENDAR` for an invalid day."""
     if year < 1 or month < 1 or month > 12 or day < 1:
         return _NOT_IN_CALENDAR
     if day > 28:
@@ -98,7 +98,7 @@ def _days(year: cython.int, month: cython.int, day: cython.int) -> cython.longlo
             last = 30
         if day > last:
             return _NOT_IN_CALENDAR
-    # Years that begin with March: the leap day is the last one.
+    # Count years from March, so that the leap day is the last day.
     if month <= 2:
         year -= 1
         month += 12
@@ -118,7 +118,7 @@ def _check_date(packed: cython.uint) -> cython.int:
 
 @cython.ccall
 def date_of(packed: cython.uint) -> object:
-    """The `Date` of three little-endian bytes."""
+    """Return the `Date` of three little-endian bytes."""
     _check_date(packed)
     return new_date(packed >> 9, (packed >> 5) & 15, packed & 31)
 
@@ -127,7 +127,7 @@ def date_of(packed: cython.uint) -> object:
 @cython.nogil
 @cython.exceptval(-1, check=True)
 def date_days(packed: cython.uint) -> cython.longlong:
-    """The same as days since 1970; `NOT_IN_CALENDAR` for a zero or partial date."""
+    """Return a DATE as days since 1970; `NOT_IN_CALENDAR` for a zero or partial date."""
     _check_date(packed)
     return _days(packed >> 9, (packed >> 5) & 15, packed & 31)
 
@@ -137,7 +137,7 @@ def date_days(packed: cython.uint) -> cython.longlong:
 @cython.inline
 @cython.exceptval(check=False)
 def _fraction(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
-    """Microseconds below the whole seconds of a value, ``_BAD_FRACTION`` for a second or more."""
+    """Return the microseconds of a value's fraction, ``_BAD_FRACTION`` for a second or more."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
     if not shift:
         return 0
@@ -149,7 +149,7 @@ def _fraction(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.int:
 @cython.nogil
 @cython.exceptval(0, check=True)
 def _time2_magnitude(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
-    """A TIME2 without its sign, checked."""
+    """Return a TIME2 without its sign, after checking it."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
     zero: cython.ulonglong = _TIME2_ZERO << shift
     magnitude: cython.ulonglong = zero - raw if raw < zero else raw - zero
@@ -169,7 +169,7 @@ def _time2_magnitude(raw: cython.ulonglong, fraction_digits: cython.int) -> cyth
 
 @cython.ccall
 def time2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `Time` of ``3 + fraction_size`` big-endian bytes."""
+    """Return the `Time` of ``3 + fraction_size`` big-endian bytes."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
     magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
     whole: cython.ulonglong = magnitude >> shift
@@ -187,7 +187,7 @@ def time2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 @cython.nogil
 @cython.exceptval(-1, check=True)
 def time2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
-    """The same as microseconds, with sign."""
+    """Return a TIME2 as microseconds, with sign."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
     magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
     whole: cython.longlong = magnitude >> shift
@@ -201,7 +201,7 @@ def time2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cy
 @cython.exceptval(0, check=True)
 @cython.cdivision(True)
 def _datetime2_whole(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.ulonglong:
-    """Year, month, day, hour, minute and second of a DATETIME2 as they are packed, checked."""
+    """Return the packed date and time of a DATETIME2, without fraction, after checking it."""
     whole: cython.ulonglong = raw >> (8 * ((fraction_digits + 1) >> 1))
     if whole < _DATETIME2_ZERO:
         with cython.gil:
@@ -221,7 +221,7 @@ def _datetime2_whole(raw: cython.ulonglong, fraction_digits: cython.int) -> cyth
 @cython.ccall
 @cython.cdivision(True)
 def datetime2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `DateTime` of ``5 + fraction_size`` big-endian bytes."""
+    """Return the `DateTime` of ``5 + fraction_size`` big-endian bytes."""
     whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
     year_month: cython.ulonglong = whole >> 22
     return new_datetime(
@@ -241,7 +241,7 @@ def datetime2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 @cython.exceptval(-1, check=True)
 @cython.cdivision(True)
 def datetime2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
-    """The same as microseconds since 1970; `NOT_IN_CALENDAR` for zero and partial dates."""
+    """Return a DATETIME2 as microseconds since 1970, or `NOT_IN_CALENDAR`."""
     whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
     year_month: cython.ulonglong = whole >> 22
     days: cython.longlong = _days(
@@ -258,7 +258,7 @@ def datetime2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -
 
 @cython.ccall
 def timestamp2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
-    """The `Timestamp` of ``4 + fraction_size`` big-endian bytes; all zero is the zero timestamp."""
+    """Return the `Timestamp` of ``4 + fraction_size`` big-endian bytes; zero for all zero bytes."""
     total: cython.longlong = timestamp2_microseconds(raw, fraction_digits)
     if total == _NOT_IN_CALENDAR:
         return new_timestamp(-1, 0, fraction_digits)
@@ -271,7 +271,7 @@ def timestamp2_of(raw: cython.ulonglong, fraction_digits: cython.int) -> object:
 @cython.nogil
 @cython.exceptval(-1, check=True)
 def timestamp2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) -> cython.longlong:
-    """The same as microseconds since 1970; `NOT_IN_CALENDAR` for the zero timestamp."""
+    """Return a TIMESTAMP2 as microseconds since 1970; `NOT_IN_CALENDAR` for zero."""
     microseconds: cython.int = _fraction(raw, fraction_digits)
     if microseconds == _BAD_FRACTION:
         with cython.gil:
@@ -288,7 +288,7 @@ def timestamp2_microseconds(raw: cython.ulonglong, fraction_digits: cython.int) 
 def _put_padded(
     target: cython.p_uchar, to: cython.Py_ssize_t, number: cython.int, digits: cython.int
 ) -> cython.Py_ssize_t:
-    """Write the last ``digits`` digits of a number; returns where they end."""
+    """Write the last ``digits`` digits of a number; return where they end."""
     at: cython.Py_ssize_t
     for at in range(to + digits - 1, to - 1, -1):
         target[at] = 48 + number % 10
@@ -335,7 +335,7 @@ def _put_clock(
     if not fraction_digits:
         return to
     target[to] = 46
-    # Digits beyond those of the column are cut off.
+    # Digits beyond the column's are cut off.
     _put_padded(target, to + 1, microseconds, 6)
     return to + 1 + fraction_digits
 
@@ -345,9 +345,9 @@ def _put_clock(
 def put_date(
     target: cython.p_uchar, to: cython.Py_ssize_t, packed: cython.uint
 ) -> cython.Py_ssize_t:
-    """Write the text of a `Date` as :func:`date_of` makes it; returns where it ends.
+    """Write the text of a DATE as :func:`date_of` shows it; return where it ends.
 
-    Like those that follow it writes up to 32 bytes.
+    This and the following functions write up to 32 bytes.
     """
     _check_date(packed)
     return _put_ymd(target, to, packed >> 9, (packed >> 5) & 15, packed & 31)
@@ -361,7 +361,7 @@ def put_time2(
     raw: cython.ulonglong,
     fraction_digits: cython.int,
 ) -> cython.Py_ssize_t:
-    """Write the text of a `Time` as :func:`time2_of` makes it; returns where it ends."""
+    """Write the text of a TIME2 as :func:`time2_of` shows it; return where it ends."""
     shift: cython.int = 8 * ((fraction_digits + 1) >> 1)
     magnitude: cython.ulonglong = _time2_magnitude(raw, fraction_digits)
     whole: cython.ulonglong = magnitude >> shift
@@ -388,7 +388,7 @@ def put_datetime2(
     raw: cython.ulonglong,
     fraction_digits: cython.int,
 ) -> cython.Py_ssize_t:
-    """Write the text of a `DateTime` as :func:`datetime2_of` makes it; returns where it ends."""
+    """Write the text of a DATETIME2 as :func:`datetime2_of` shows it; return where it ends."""
     whole: cython.ulonglong = _datetime2_whole(raw, fraction_digits)
     year_month: cython.int = cython.cast(cython.int, whole >> 22)
     to = _put_ymd(target, to, year_month // 13, year_month % 13, (whole >> 17) & 31)
@@ -413,7 +413,7 @@ def put_timestamp2(
     raw: cython.ulonglong,
     fraction_digits: cython.int,
 ) -> cython.Py_ssize_t:
-    """Write the text of a `Timestamp` as :func:`timestamp2_of` makes it; returns where it ends."""
+    """Write the text of a TIMESTAMP2 as :func:`timestamp2_of` shows it; return where it ends."""
     total: cython.longlong = timestamp2_microseconds(raw, fraction_digits)
     if total == _NOT_IN_CALENDAR:
         to = _put_ymd(target, to, 0, 0, 0)
@@ -440,8 +440,8 @@ def put_timestamp2(
 def put_day(
     target: cython.p_uchar, to: cython.Py_ssize_t, days: cython.longlong
 ) -> cython.Py_ssize_t:
-    """Write the date of a day since 1970, of a year up to 9999; returns where it ends."""
-    # In years that begin with March leap days come last: Hinnant, "Low-level date algorithms".
+    """Write the date of a day since 1970, in a year up to 9999; return where it ends."""
+    # Years from March have the leap day last: Hinnant, "Low-level date algorithms".
     z: cython.longlong = days + 719468
     era: cython.longlong = z // 146097
     day: cython.longlong = z - era * 146097
@@ -463,45 +463,45 @@ def put_day(
 
 
 def decode_date(data: bytes) -> Date:
-    """A DATE or NEWDATE of 3 bytes."""
+    """Decode a DATE or NEWDATE of 3 bytes."""
     value: Date = date_of(int.from_bytes(_exact(data, 3), "little"))
     return value
 
 
 def decode_time2(data: bytes, fraction_digits: int) -> Time:
-    """A TIME(n) of ``3 + fraction_size(n)`` bytes."""
+    """Decode a TIME(n) of ``3 + fraction_size(n)`` bytes."""
     data = _exact(data, 3 + fraction_size(fraction_digits))
     value: Time = time2_of(int.from_bytes(data, "big"), fraction_digits)
     return value
 
 
 def decode_datetime2(data: bytes, fraction_digits: int) -> DateTime:
-    """A DATETIME(n) of ``5 + fraction_size(n)`` bytes."""
+    """Decode a DATETIME(n) of ``5 + fraction_size(n)`` bytes."""
     data = _exact(data, 5 + fraction_size(fraction_digits))
     value: DateTime = datetime2_of(int.from_bytes(data, "big"), fraction_digits)
     return value
 
 
 def decode_timestamp2(data: bytes, fraction_digits: int) -> Timestamp:
-    """A TIMESTAMP(n) of ``4 + fraction_size(n)`` bytes."""
+    """Decode a TIMESTAMP(n) of ``4 + fraction_size(n)`` bytes."""
     data = _exact(data, 4 + fraction_size(fraction_digits))
     value: Timestamp = timestamp2_of(int.from_bytes(data, "big"), fraction_digits)
     return value
 
 
 def decode_year(data: bytes) -> int:
-    """A YEAR of 1 byte: 0, or 1901 to 2155."""
+    """Decode a YEAR of 1 byte: 0, or 1901 to 2155."""
     code = _exact(data, 1)[0]
     return code + 1900 if code else 0
 
 
 def encode_date(value: Date) -> bytes:
-    """The 3 bytes of a DATE."""
+    """Encode a DATE in 3 bytes."""
     return _bytes(value.year << 9 | value.month << 5 | value.day, 3, "little")
 
 
 def encode_time2(value: Time, fraction_digits: int) -> bytes:
-    """The bytes of a TIME(n)."""
+    """Encode a TIME(n)."""
     size = fraction_size(fraction_digits)
     whole = value.hours << 12 | value.minutes << 6 | value.seconds
     magnitude = whole << (8 * size) | _stored_fraction(value.microseconds, fraction_digits)
@@ -510,7 +510,7 @@ def encode_time2(value: Time, fraction_digits: int) -> bytes:
 
 
 def encode_datetime2(value: DateTime, fraction_digits: int) -> bytes:
-    """The bytes of a DATETIME(n)."""
+    """Encode a DATETIME(n)."""
     size = fraction_size(fraction_digits)
     date = (value.year * 13 + value.month) << 5 | value.day
     whole = date << 17 | value.hour << 12 | value.minute << 6 | value.second
@@ -519,14 +519,14 @@ def encode_datetime2(value: DateTime, fraction_digits: int) -> bytes:
 
 
 def encode_timestamp2(value: Timestamp, fraction_digits: int) -> bytes:
-    """The bytes of a TIMESTAMP(n)."""
+    """Encode a TIMESTAMP(n)."""
     size = fraction_size(fraction_digits)
     raw = (value.seconds or 0) << (8 * size)
     return _bytes(raw | _stored_fraction(value.microseconds, fraction_digits), 4 + size, "big")
 
 
 def encode_year(value: int) -> bytes:
-    """The byte of a YEAR."""
+    """Encode a YEAR in one byte."""
     if value and not 1901 <= value <= 2155:
         raise EncodeError(f"YEAR cannot hold {value}")
     return bytes((value - 1900 if value else 0,))

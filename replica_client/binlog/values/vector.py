@@ -1,7 +1,7 @@
-"""VECTOR: 4-byte floats one after the other, little-endian.
+"""VECTOR: consecutive 4-byte floats, little-endian.
 
-MySQL 9 has a type code of its own for it. MariaDB 11.7 and later write a VECTOR as binary string,
-so that only the table's definition tells it.
+MySQL 9 has its own type code for VECTOR. MariaDB 11.7 and later write a VECTOR as a binary string,
+so that only the table's definition shows the type.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _ITEM_SIZE = 4
 
 
 def decode_vector(data: bytes) -> tuple[float, ...]:
-    """The vector's numbers, each the shortest that reads back as its 4-byte float.
+    """Return the vector's numbers, each the shortest that reads back as its 4-byte float.
 
     Raises:
-        ValueError: the bytes are no whole number of floats.
+        ValueError: the number of bytes is no multiple of four.
     """
     if len(data) % _ITEM_SIZE:
         raise ValueError(f"a vector of {len(data)} bytes is no whole number of floats")
@@ -27,7 +27,7 @@ def decode_vector(data: bytes) -> tuple[float, ...]:
 
 
 def encode_vector(value: Sequence[float]) -> bytes:
-    """The bytes of a vector."""
+    """Encode a vector."""
     try:
         return struct.pack(f"<{len(value)}f", *value)
     except OverflowError as error:

@@ -201,7 +201,7 @@ class ColumnText:
         )
         doubtful = set(unknown)
         if self.listed:
-            # The listing shows ``?`` for invalid bytes after CONVERT TO, and changes wide characters.
+            # Listings show ``?`` for invalid bytes after CONVERT TO, and change wide characters.
             is_wide = column.charset in WIDE_CHARSETS
             texts = enumerate(column.labels or (), 1)
             doubtful.update(at for at, label in texts if is_wide or "?" in label)
