@@ -1,4 +1,4 @@
-"""Directories that sinks write to: whether they can, and that one process at a time does."""
+"""Checks and locks for directories that sinks write to."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from replica_client.storage.durable import DATA_MODE
 
 
 def check_writable(directory: Path) -> None:
-    """Look whether files can be made in a directory, or it itself; nothing is made.
+    """Check that files can be created in a directory, or the directory itself.
+
+    Nothing is created.
 
     Raises:
-        SinkError: they cannot.
+        SinkError: files cannot be created.
     """
     found = directory.absolute()
     while not found.exists() and found != found.parent:
@@ -33,10 +35,10 @@ def check_writable(directory: Path) -> None:
 
 
 def owners_of_file(saved: Mapping[str, Any] | None, where: str) -> list[Owner]:
-    """Return the owner that was kept with a checkpoint, in a list.
+    """Return the owner that was saved with a checkpoint, as a list.
 
     Raises:
-        SinkError: it is damaged.
+        SinkError: the saved owner is damaged.
     """
     text = "" if saved is None else str(saved.get("owner", ""))
     try:
@@ -46,11 +48,11 @@ def owners_of_file(saved: Mapping[str, Any] | None, where: str) -> list[Owner]:
 
 
 def check_file_owner(claim: Claim | None, saved: Mapping[str, Any] | None, where: str) -> str:
-    """Return the owner to keep with a checkpoint, as JSON text; refuse that of another one.
+    """Return the owner to save with a checkpoint, as JSON text.
 
     Args:
-        claim: the identity to write as; None: there is none.
-        saved: what was kept with the checkpoint; None: there is none.
+        claim: the identity to write as; None: no identity.
+        saved: data saved with the checkpoint; None: no checkpoint.
         where: the files, for messages.
 
     Raises:
@@ -67,10 +69,10 @@ def check_file_owner(claim: Claim | None, saved: Mapping[str, Any] | None, where
 
 
 class DirectoryLock:
-    """Keeps a second writer out of a directory, for as long as this process lives or it is released.
+    """A lock that keeps other writers out of a directory until it is released.
 
     Args:
-        directory: which one; there must be one.
+        directory: an existing directory.
 
     Raises:
         SinkError: another process writes there.
@@ -91,7 +93,7 @@ class DirectoryLock:
             ) from None
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

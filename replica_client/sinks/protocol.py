@@ -1,31 +1,31 @@
-"""The protocol of sinks: where changes go, and what a sink guarantees.
+"""The protocol of sinks: how changes are written, and what a sink guarantees.
 
 A sink is driven by one task, in this order::
 
     checkpoint = await sink.open()
     while …:
-        await sink.write(transaction)        # as often as there are transactions (or parts)
+        await sink.write(transaction)        # for each transaction, or part of one
         await sink.commit(checkpoint)        # now and then; never inside a transaction
     await sink.close()
 
-A transaction with schema changes stands alone between two commits: ``commit`` is called right before
-it is written, where anything was written since the last one, and right after it. A sink whose store
+A transaction with schema changes is alone between two commits: ``commit`` is called right before
+it is written, if anything was written since the last commit, and right after it. A sink whose store
 ends its own transaction at DDL can thus repeat the DDL alone.
 
-``commit`` may come with nothing written before it: the first one says where delivery begins, and an
-idle source's files move on.
+``commit`` may be called with nothing written before it: the first call says where delivery begins, and the
+position of an idle source moves on to its next files.
 
-After a crash at any point the next ``open`` repairs what was left half done: what was written since the
-last ``commit`` that returned is either gone, or is known to the sink and passed over when it comes
+After a crash at any point the next ``open`` repairs unfinished work: transactions written since the last
+``commit`` that returned are either removed, or the sink recognizes and skips them when they are written
 again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.
 
-After any error of ``write`` or ``commit`` the sink is closed; then it, or a new one with the same
-options, is opened again, and everything behind the checkpoint is written again. An error may come
-later than the transaction that it is about: :class:`~replica_client.errors.PoisonChangeError` and
+After any error of ``write`` or ``commit`` the sink is closed. Then it, or a new one with the same
+options, is opened again, and everything after the checkpoint is written again. An error may be raised
+later than the transaction that caused it: :class:`~replica_client.errors.PoisonChangeError` and
 :class:`~replica_client.errors.BinlogDecodeError` name the file and position of the rows event, so that
 the change can be left out the next time.
 
-Sinks of others are found by the entry point group ``replica_client.sinks``: a callable that takes the
+Sinks of other packages are found by the entry point group ``replica_client.sinks``: a callable that takes the
 sink's table of the configuration and returns a sink.
 """
 
@@ -41,24 +41,26 @@ from replica_client.readers.transaction import Transaction
 
 
 class Guarantee(StrEnum):
-    """How often a sink shows a change when processes are killed and started again."""
+    """How often a sink delivers a change if processes are killed and restarted."""
 
     EXACTLY_ONCE = "exactly-once"
-    """Once: position and data are committed together, or what comes again changes nothing."""
+    """Once: position and data are committed together, or a repeated change has no effect."""
     AT_LEAST_ONCE = "at-least-once"
-    """Once, and again where a crash fell between the sink's commit and the store's."""
+    """Once, and again after a crash between the sink's commit and that of the position store."""
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where transactions go.
+    """The destination of transactions.
+
+    No method blocks the event loop. Rows are decoded when they are iterated.
 
     No method blocks the event loop. Rows are decoded when they are iterated.
 
     Attributes:
-        guarantee: what is promised of each change.
-        holds_position: whether :meth:`commit` keeps the checkpoint together with the data, and
-            :meth:`open` gives it back; otherwise a position store keeps it, after ``commit``.
+        guarantee: how often each change is delivered.
+        holds_position: whether :meth:`commit` saves the checkpoint together with the data, and
+            :meth:`open` returns it; otherwise a position store saves it after ``commit``.
     """
 
     guarantee: Guarantee
@@ -68,37 +70,38 @@ class Sink(Protocol):
         """Prepare the sink, and repair what a crash left behind.
 
         Returns:
-            The checkpoint of the last commit, None when there is none or the sink holds none.
+            The checkpoint of the last commit; None before the first commit, or if the sink holds none.
 
         Raises:
-            SinkError: it cannot be used; says why and what to do.
+            SinkError: the sink cannot be used; the message says why and what to do.
         """
         ...
 
     async def write(self, transaction: Transaction) -> None:
-        """Take a transaction, or a part of a very large one, in order.
+        """Write a transaction, or a part of a very large one, in order.
 
-        It may be kept in memory, or written where only :meth:`commit` makes it count.
+        The sink may keep the transaction in memory, or write it where it takes effect only with
+        :meth:`commit`.
 
         Raises:
-            SinkError: it cannot be written now; ``retriable`` tells whether the same may work later.
-            PoisonChangeError: one change can never be written; names it.
+            SinkError: the transaction cannot be written now; ``retriable`` says whether a later attempt may succeed.
+            PoisonChangeError: one change can never be written; the error names it.
         """
         ...
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """Make all that was written durable; when this returns it survives a crash.
+        """Make all written transactions durable. They survive a crash once this method returns.
 
         Args:
-            checkpoint: the position behind the last transaction that was written, and its state.
+            checkpoint: the position after the last written transaction, and its state.
 
         Raises:
-            SinkError: see :meth:`write`; what was committed before is whole.
+            SinkError: see :meth:`write`; earlier commits stay intact.
         """
         ...
 
     async def close(self) -> None:
-        """Release all resources; what was not committed is dropped. It may be called at any time."""
+        """Release all resources, and drop uncommitted transactions. May be called at any time."""
         ...
 
 
@@ -107,10 +110,12 @@ class ProbedSink(Sink, Protocol):
     """A sink that can check whether it could be opened, without changing anything."""
 
     async def probe(self) -> None:
-        """Check whether the sink can be used now. It creates nothing and disturbs no other process.
+        """Check whether the sink can be used now.
+
+        Nothing is created, and no other process is disturbed.
 
         Raises:
-            SinkError: it cannot; says why and what to do.
+            SinkError: the sink cannot be used; the message says why and what to do.
         """
         ...
 
@@ -120,56 +125,63 @@ class ReadSink(Sink, Protocol):
     """A sink whose position can be read while another process writes."""
 
     async def owners(self) -> Sequence[Owner]:
-        """Read the identities that write there. The sink is not open; nothing is made, changed or taken over.
+        """Return the identities that write to the destination.
+
+        Called while the sink is not open. Nothing is created, changed or taken over.
 
         Raises:
-            SinkError: they cannot be read now.
+            SinkError: the identities cannot be read now.
         """
         ...
 
     async def saved(self) -> Checkpoint | None:
-        """Read the checkpoint of the last commit. The sink is not open; nothing is made, changed or taken over.
+        """Return the checkpoint of the last commit.
+
+        Called while the sink is not open. Nothing is created, changed or taken over.
 
         Raises:
-            SinkError: it cannot be read now.
+            SinkError: the checkpoint cannot be read now.
         """
         ...
 
 
 @runtime_checkable
 class AbortableSink(Sink, Protocol):
-    """A sink whose calls may hang in a thread, where a task that is cancelled does not end them."""
+    """A sink whose calls may hang in a thread, where cancelling a task does not end them."""
 
     def abort(self) -> None:
-        """Break the connection, so that the call that hangs fails. Called from the event loop; does not block."""
+        """Break the connection, so that a hanging call fails.
+
+        Called from the event loop; does not block.
+        """
         ...
 
 
 @runtime_checkable
 class ReplacingSink(Sink, Protocol):
-    """A sink that may store another value in place of one that its destination does not have."""
+    """A sink that may store another value for a value that its destination cannot store."""
 
     @property
     def replaced_values(self) -> int:
-        """How many values it replaced since it was made, those of a repetition too."""
+        """Number of values replaced since the sink was built, including repetitions."""
         ...
 
 
 @runtime_checkable
 class GroupSink(Sink, Protocol):
-    """A sink that takes many small transactions with one call."""
+    """A sink that takes many small transactions in one call."""
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """Do what :meth:`Sink.write` does with each of some transactions, in order.
+        """Write transactions in order, as :meth:`Sink.write` does.
 
-        They are whole, and have rows and nothing else: no schema changes, statements or losses.
+        They are whole, and have only rows: no schema changes, statements or losses.
 
         Args:
             transactions: at least one.
-            size: bytes of their rows events.
+            size: total bytes of their rows events.
 
         Raises:
             SinkError: see :meth:`Sink.write`.
-            PoisonChangeError: see there.
+            PoisonChangeError: see :meth:`Sink.write`.
         """
         ...

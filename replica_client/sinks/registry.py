@@ -1,4 +1,4 @@
-"""Sinks by name: our own, and those of others by entry point."""
+"""Sinks by name: built-in sinks, and those of other packages by entry point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 ENTRY_POINT_GROUP = "replica_client.sinks"
-"""Where packages of others name a callable that takes the sink's table and returns a sink."""
+"""Entry point group of other packages: callables that take the sink's table and return a sink."""
 
 SinkFactory = Callable[[Mapping[str, object]], Sink]
 
@@ -44,21 +44,21 @@ _EXTRAS = {
 
 
 def sink_kinds() -> list[str]:
-    """Names of all sinks that can be made here."""
+    """Return the names of all available sinks."""
     return sorted({*_OWN, *(point.name for point in _entry_points())})
 
 
 def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
-    """A sink, not yet opened.
+    """Build a sink, not yet opened.
 
     Args:
-        kind: its name: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``clickhouse``,
+        kind: name of the sink: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``clickhouse``,
             ``parquet``, ``redis``, ``kafka``, ``http``, ``nats``, or an entry point's.
-        table: its options; secrets in it are resolved.
+        table: options of the sink, with secrets resolved.
 
     Raises:
-        ConfigError: no such sink, a package that it needs is missing, or an option is wrong; names
-            the option.
+        ConfigError: no such sink, a package that it needs is missing, or an option is wrong; the
+            message names the option.
     """
     factory = _own(kind) if kind in _OWN else _of_others(kind)
     sink = factory(table)
@@ -94,7 +94,7 @@ def _of_others(kind: str) -> SinkFactory:
 
 
 def _entry_points() -> EntryPoints:
-    # Looked for only where it is needed: the import costs a start's time.
+    # Called only if needed, as searching for entry points delays the start.
     from importlib.metadata import entry_points
 
     return entry_points(group=ENTRY_POINT_GROUP)

@@ -1,4 +1,4 @@
-"""Schema changes as record batches: a table of their own, ``_schema_changes``."""
+"""Schema changes as record batches of the table ``_schema_changes``."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _SCHEMA = pa.schema(
 def schema_changes_batch(
     transaction: Transaction, changes: Sequence[SchemaChange]
 ) -> pa.RecordBatch:
-    """Some schema changes of a transaction.
+    """Return a record batch of schema changes.
 
-    ``definition`` is the table's definition afterwards as JSON, with its name.
+    ``definition`` is the table's new definition as JSON, with its name.
     """
     stamp = transaction.commit_us
     rows = [

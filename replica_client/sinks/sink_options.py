@@ -1,4 +1,4 @@
-"""A sink's table of the configuration as a typed object."""
+"""Conversion of a sink's table of the configuration to a typed object."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 def read_options(kind: type[Options], table: Mapping[str, object], what: str) -> Options:
-    """The table as an object of a class.
+    """Return the table as an object of a class.
 
     Args:
-        kind: the class; it forbids unknown fields.
+        kind: the class, which should forbid unknown fields.
         table: keys and values.
-        what: which part of the configuration it is, for messages.
+        what: part of the configuration, for messages.
 
     Raises:
-        ConfigError: a key is missing, unknown, or has a wrong value; names it.
+        ConfigError: a key is missing, unknown, or has a wrong value; the message names it.
     """
     try:
         return msgspec.convert(dict(table), kind)
     except msgspec.ValidationError as error:
-        # The text is `Expected `int`, got `str` - at `$.rotate_bytes``; values are not in it.
+        # The text is `Expected `int`, got `str` - at `$.rotate_bytes``, without values.
         text = str(error).replace("`$.", "`").replace(" - at `", ": at `")
         raise ConfigError(f"{what}: {text}") from None
 
 
 def check_least(options: msgspec.Struct, what: str, **least: float) -> None:
-    """Refuse a number that is too small.
+    """Check that numbers are not too small.
 
     Args:
-        options: of the sink.
-        what: as of :func:`read_options`.
-        least: the smallest number for each option, by its name.
+        options: options of the sink.
+        what: see :func:`read_options`.
+        least: minimum of each option, by name.
 
     Raises:
-        ConfigError: an option is smaller; names it.
+        ConfigError: an option is smaller; the message names it.
     """
     for name, number in least.items():
         if getattr(options, name) < number:
@@ -48,10 +48,10 @@ def check_least(options: msgspec.Struct, what: str, **least: float) -> None:
 
 
 def check_positive(options: msgspec.Struct, what: str, *names: str) -> None:
-    """Refuse numbers that are not above 0.
+    """Check that numbers are above 0.
 
     Raises:
-        ConfigError: an option is 0 or less; names it.
+        ConfigError: an option is 0 or less; the message names it.
     """
     for name in names:
         if getattr(options, name) <= 0:
@@ -59,10 +59,10 @@ def check_positive(options: msgspec.Struct, what: str, *names: str) -> None:
 
 
 def check_path(path: str, what: str, kind: str) -> None:
-    """Refuse an empty path.
+    """Check that a path is not empty.
 
     Raises:
-        ConfigError: there is no path; says that a ``kind`` (``a file``, ``a directory``) is wanted.
+        ConfigError: the path is empty; the message asks for ``kind`` (``a file``, ``a directory``).
     """
     if not path:
         raise ConfigError(f"{what}: path: {kind} is wanted")

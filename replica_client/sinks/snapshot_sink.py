@@ -1,14 +1,14 @@
-"""A sink of events that takes the rows of a snapshot among the changes of the stream.
+"""Event sinks that take rows of a snapshot between the changes of the stream.
 
-Whoever reads the snapshot (:mod:`replica_client.daemon.running_snapshot`) does, between two transactions::
+The reader of the snapshot (:mod:`replica_client.daemon.running_snapshot`) does, between two transactions::
 
-    await sink.commit(checkpoint)            # where anything was written
+    await sink.commit(checkpoint)            # if anything was written
     if sink.takes_snapshot:
         await sink.write_snapshot(rows)      # a chunk of a table, in one call or several
-        await sink.commit(checkpoint)        # commits the chunk, and how far the snapshot is
+        await sink.commit(checkpoint)        # commits the chunk and the progress
 
-A chunk that was not committed is read again, and may then be another one: a sink that knows what was written by its
-content takes all of it in one transaction.
+A chunk that was not committed is read again, and may then have other rows: a sink that recognizes repeated output
+by its content must write a chunk in one transaction.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ class SnapshotRows:
     """Rows of a table as they were when they were read.
 
     Attributes:
-        shape: of the table.
-        columns: of the rows' values, in order.
+        shape: shape of the table.
+        columns: columns of the row values, in order.
         rows: the values.
-        numbers: of the rows among those that were read of the table, from 0 on; some may be missing.
-        low: what was committed before it is in the rows.
-        high: what was committed behind it is not.
-        timestamp: seconds since 1970 at which they were read.
-        begins: no rows of the table come before them.
-        ends: no rows of the table come behind them.
-        first: no table comes before this one.
-        last: no table with rows comes behind this one.
-        before: rows that were read of the table before these.
-        request: name of the request for a snapshot of the table; empty where the sink is new to it.
-        blocking: the request wants its rows marked as those of a first copy: ``first`` and ``last`` are of it.
-        source: the source's table, where several become this one; else empty.
+        numbers: numbers of the rows among all rows read from the table, from 0; some may be missing.
+        low: position before which all commits are in the rows.
+        high: position after which no commit is in the rows.
+        timestamp: time of reading, in seconds since 1970.
+        begins: whether these are the first rows of the table.
+        ends: whether these are the last rows of the table.
+        first: whether this is the first table.
+        last: whether no table with rows follows.
+        before: number of rows read from the table before these.
+        request: name of the snapshot request for the table; empty for the initial snapshot of the sink.
+        blocking: whether rows of the request are marked like those of an initial snapshot; ``first`` and
+            ``last`` then refer to the request.
+        source: the source's table, if several are merged into this one; else empty.
     """
 
     shape: TableShape
@@ -64,7 +65,7 @@ class SnapshotRows:
 
     @property
     def name(self) -> str:
-        """Tells a reading of these rows: another one with this name has the same rows."""
+        """Unique name of this reading of rows: readings with equal names have equal rows."""
         table = f"{quote(self.shape.database)}.{quote(self.shape.table)}"
         window = f"{quote(self.low.file)}:{self.low.offset}-{self.high.offset}"
         if self.source:
@@ -74,17 +75,20 @@ class SnapshotRows:
 
 @runtime_checkable
 class SnapshotSink(Sink, Protocol):
-    """See the module."""
+    """An event sink that takes snapshot rows; see the module."""
 
     @property
     def takes_snapshot(self) -> bool:
-        """Whether rows may be written now; not so while something is to come again as it came before."""
+        """Whether rows may be written now.
+
+        False while the sink must skip changes that it wrote before a crash.
+        """
         ...
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """Take rows; they count with the next commit.
+        """Write snapshot rows. The next commit makes them durable.
 
         Raises:
-            SinkError: they cannot be written now.
+            SinkError: the rows cannot be written now.
         """
         ...

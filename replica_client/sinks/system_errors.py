@@ -1,4 +1,4 @@
-"""Errors of the operating system as errors of a sink."""
+"""Conversion of operating system errors to errors of a sink."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _REMEDIES = {
 
 @contextmanager
 def os_errors(what: str) -> Iterator[None]:
-    """What the operating system refuses in the block is a ``SinkError``.
+    """Raise errors of the operating system in the block as ``SinkError``.
 
     Args:
         what: what is being written, for the message.
 
     Raises:
-        SinkError: retriable where the state of the machine may change: a full or read-only disk.
+        SinkError: retriable if the state of the machine may change, such as a full or read-only disk.
     """
     try:
         yield

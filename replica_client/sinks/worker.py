@@ -1,4 +1,4 @@
-"""The one thread that a sink's blocking work is done in, in order."""
+"""A thread for a sink's blocking work, and batches of transactions for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 DEFAULT_BATCH_SIZE = 1 << 20
-"""Bytes of rows events that are collected before they are handed to the thread."""
+"""Bytes of rows events that are collected before they are given to the thread."""
 
 
 class Worker:
-    """Does calls one after the other in a thread of its own, which is made when needed."""
+    """Runs calls one after the other in a thread of its own, which is started on demand."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
@@ -25,14 +25,17 @@ class Worker:
     async def run(
         self, call: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
     ) -> Result:
-        """Do a call when those before it are done. One that was begun is not cancelled."""
+        """Run a call after all earlier ones, and return its result.
+
+        A call that has started is not cancelled.
+        """
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "replica-client-sink")
         future = self._executor.submit(call, *args, **kwargs)
         return await asyncio.wrap_future(future)
 
     def stop(self) -> None:
-        """Let the thread end when it has nothing more to do."""
+        """Stop the thread once all its calls are done."""
         if self._executor is not None:
             self._executor.shutdown(wait=False)
             self._executor = None
@@ -41,7 +44,7 @@ class Worker:
 def in_thread(
     worker: Worker, take: Callable[[list[Transaction]], None]
 ) -> Callable[[list[Transaction]], Awaitable[None]]:
-    """What :class:`Batches` wants, of a function that blocks."""
+    """Return a handler for :class:`Batches` that runs a blocking function in the worker's thread."""
 
     async def handle(transactions: list[Transaction]) -> None:
         await worker.run(take, transactions)
@@ -50,11 +53,11 @@ def in_thread(
 
 
 class Batches:
-    """Collects transactions, so that small ones are not handed on one by one.
+    """Collects transactions, so that small ones are not handled one by one.
 
     Args:
-        handle: what is done with them.
-        limit: bytes of rows events that are collected.
+        handle: called with the collected transactions.
+        limit: bytes of rows events after which the transactions are handled.
     """
 
     def __init__(
@@ -68,25 +71,25 @@ class Batches:
         self._size = 0
 
     async def add(self, transaction: Transaction) -> None:
-        """Collect a transaction; hand all on when they are enough."""
+        """Add a transaction; handle all collected ones if they reach the limit."""
         self._waiting.append(transaction)
         self._size += 64 + sum(rows.event_size for rows in transaction.rows)
         if self._size >= self._limit:
             await self.flush()
 
     async def add_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """Collect some transactions, of whose rows events the size is known."""
+        """Add transactions with a known total size of rows events; see :meth:`add`."""
         self._waiting += transactions
         self._size += 64 * len(transactions) + size
         if self._size >= self._limit:
             await self.flush()
 
     async def flush(self) -> None:
-        """Hand on what is collected."""
+        """Handle all collected transactions."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         if waiting:
             await self._handle(waiting)
 
     def clear(self) -> None:
-        """Forget what is collected."""
+        """Drop all collected transactions."""
         self._waiting, self._size = [], 0

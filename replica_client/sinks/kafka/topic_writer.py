@@ -62,7 +62,7 @@ class TopicWriter:
         """Connect, fence earlier writers of the transactional id and abort their transactions.
 
         Raises:
-            SinkError: the brokers are away, or refuse.
+            SinkError: the brokers are unavailable, or refuse.
         """
         options = self._options
         with kafka_errors(self._where):
@@ -76,7 +76,7 @@ class TopicWriter:
         """Create a topic if it does not exist.
 
         Raises:
-            SinkError: the brokers are away, or refuse.
+            SinkError: the brokers are unavailable, or refuse.
         """
         if name in self._topics:
             return

@@ -1,4 +1,4 @@
-"""The sink of a mirror in a database that is one file."""
+"""The base of sinks that mirror tables in a single-file database."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from replica_client.storage.location import local_path
 
 
 class FileMirrorOptions(Protocol):
-    """The options that all of these sinks have; their own classes say what each means."""
+    """The options that all file mirrors share; their own classes describe them."""
 
     @property
     def path(self) -> str:
-        """The file."""
+        """The path of the file."""
         ...
 
     @property
@@ -35,14 +35,14 @@ class FileMirrorOptions(Protocol):
 
 
 class FileMirrorSink(TableMirrorSink):
-    """Holds tables in a file.
+    """A sink that mirrors tables in a file.
 
     Args:
         options: what the user chose.
-        name: of the sink, for messages.
+        name: name of the sink, for messages.
 
     Attributes:
-        refused: the base of the errors of the database's library.
+        refused: base class of the database library's errors.
     """
 
     refused: ClassVar[type[Exception]]
@@ -55,17 +55,17 @@ class FileMirrorSink(TableMirrorSink):
             create=options.unknown_tables == "create",
         )
 
-    # To override.
+    # Methods to override.
 
     def _look(self) -> None:
-        """See that the file, which is there, is a database; what else it is raises."""
+        """Check that the existing file is a database; raise an error otherwise."""
         raise NotImplementedError
 
     def _sink_error(self, error: Exception) -> SinkError:
-        """What the database refused, as the sink's error."""
+        """Return the sink's error for an error of the database."""
         raise NotImplementedError
 
-    # What all do.
+    # Common to all file mirrors.
 
     def _owners(self) -> Sequence[Owner]:
         return super()._owners() if self._path.exists() else ()

@@ -1,4 +1,4 @@
-"""What a database must be able to do to hold a mirror: its dialect, and its connection."""
+"""The interface of a mirror's database: its dialect and its connection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOG = logging.getLogger("replica_client.sinks")
 
 @dataclass(frozen=True)
 class Alteration:
-    """An ALTER TABLE of the source, as it is done to a mirrored table that has rows.
+    """An ALTER TABLE of the source, as applied to a mirrored table with rows.
 
     Attributes:
-        before: the table as the mirror has it.
-        after: the table afterwards.
-        sources: for each column afterwards which one it was.
-        constants: for each column afterwards the value in rows that are there, where it is new.
-        replaced: values of columns that become other ones, by the old name of the column.
+        before: definition of the table in the mirror.
+        after: definition after the change.
+        sources: for each new column, the column that it comes from.
+        constants: for each added column, its value in existing rows.
+        replaced: replacements of values, by the column's old name.
     """
 
     before: TableModel
@@ -37,31 +37,32 @@ class Alteration:
 
 
 class KeyTwiceError(Exception):
-    """A row is added whose key is there."""
+    """A row was added whose key exists already."""
 
 
 class MirrorDatabase(ABC):
-    """A connection, and how its server writes SQL. Calls block, and are made from one thread.
+    """A connection to a mirror's database, and its SQL dialect.
 
-    Values come and go as :mod:`~replica_client.sinks.mirror.stored_values` says.
+    The methods block and must be called from one thread. Values have the form of
+    :mod:`~replica_client.sinks.mirror.stored_values`.
 
     Attributes:
         where: the database, for messages.
-        names: under which name it keeps each table.
-        state_table: of the mirror's own: names and values.
-        tables_table: definitions.
-        copies_table: first copies.
-        mark: what stands for a value in a statement.
-        conflict: error of a row whose key is there, raised by what adds rows.
-        rebuilt: a table as SQL that takes another one's place later.
-        locking: what a query has at its end whose rows stay locked until the transaction ends.
-        shared: whether several owners can write it, each its own tables.
-        leases: whether another connection can write beats; otherwise no other process can have the database open, or
-            the process that opens it last writes.
+        names: the names under which tables are stored.
+        state_table: the mirror's own table of names and values.
+        tables_table: the mirror's own table of definitions.
+        copies_table: the mirror's own table of initial copies.
+        mark: placeholder of a value in a statement.
+        conflict: error raised when a row is added whose key exists.
+        rebuilt: name, as SQL, of a table that is built to replace another one.
+        locking: end of a query that locks its rows until the transaction ends.
+        shared: whether several owners can write to the database, each its own tables.
+        leases: whether another connection can write heartbeats. Otherwise only one process can open the
+            database, or the last process that opened it writes.
         alters: whether :meth:`alter` alters tables in place.
-        native: whether it has the source's types, and converts values as the source does.
+        native: whether the database has the source's types and converts values as the source does.
         ddl_commits: whether DDL ends a transaction.
-        database_column: of the mirror's own tables, with the name of a source's database.
+        database_column: column of the mirror's own tables that holds a source's database name.
     """
 
     where: str
@@ -82,20 +83,20 @@ class MirrorDatabase(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make the mirror's own tables where they are not."""
+        """Create the mirror's own tables if they are missing."""
 
     @property
     @abstractmethod
     def is_made(self) -> bool:
-        """Whether the mirror's own tables are there."""
+        """Whether the mirror's own tables exist."""
 
     @property
     def session(self) -> str:
-        """The session with the server, as :meth:`end_session` takes it; empty without one."""
+        """The session on the server, for :meth:`end_session`; empty if there is none."""
         return ""
 
     def end_session(self, session: str) -> None:
-        """End another session, with its transaction and its locks, where it is still there."""
+        """End another session with its transaction and locks, if it still exists."""
         del session
 
     def abort(self) -> None:
@@ -103,32 +104,35 @@ class MirrorDatabase(ABC):
         return
 
     def lock_owners(self) -> None:
-        """Let no other transaction claim an identity until this one ends, where beginning one does not do that."""
+        """Keep other transactions from claiming an identity until this one ends.
+
+        Does nothing if beginning a transaction has this effect already.
+        """
         return
 
     @property
     @abstractmethod
     def in_transaction(self) -> bool:
-        """Whether a transaction was begun."""
+        """Whether a transaction is open."""
 
     @property
     def unlocked(self) -> bool:
-        """Whether DDL ended the transaction that was begun, with its locks."""
+        """Whether DDL ended the open transaction and released its locks."""
         return False
 
     def at_step(self, position: str, number: int, *, may_repeat: bool) -> None:
-        """Note which statement of the source is done next.
+        """Note which statement of the source is applied next.
 
         Args:
-            position: of the statement; empty where it is none.
-            number: which of its changes it is.
-            may_repeat: whether it may have been done before a crash.
+            position: position of the statement; empty for none.
+            number: number of the change in the statement.
+            may_repeat: whether the change may have been applied before a crash.
         """
         return
 
     @property
     def is_done(self) -> bool:
-        """Whether the tables are already as the statement of :meth:`at_step` leaves them."""
+        """Whether the change noted by :meth:`at_step` was applied already."""
         return False
 
     @abstractmethod
@@ -137,41 +141,41 @@ class MirrorDatabase(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Commit it."""
+        """Commit the transaction."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Undo it."""
+        """Roll the transaction back."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close; what is not committed goes."""
+        """Close the connection. Uncommitted changes are lost."""
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """What a query gives."""
+        """Run a query and yield its rows."""
 
     @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Do a statement; how many rows it was about."""
+        """Run a statement and return the number of affected rows."""
 
     @abstractmethod
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """Keep a text in one of the mirror's own tables.
+        """Store a text in one of the mirror's own tables, in place of any with its key.
 
         Args:
-            table: which one.
-            columns: all of it: those of its key, and then the text's.
-            values: of these columns.
+            table: the table.
+            columns: all its columns: those of the key, and then that of the text.
+            values: values of these columns.
         """
 
     def take(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """Forget a text of one of the mirror's own tables.
+        """Delete a text from one of the mirror's own tables.
 
         Args:
-            table: which one.
-            columns: those of its key.
-            values: of these columns.
+            table: the table.
+            columns: columns of its key.
+            values: values of these columns.
         """
         where = " AND ".join(f"{name} = {self.mark}" for name in columns)
         self.change(f"DELETE FROM {table} WHERE {where}", values)
@@ -181,45 +185,45 @@ class MirrorDatabase(ABC):
         """Add rows to a table.
 
         Args:
-            table: as SQL.
+            table: the table as SQL.
             model: its definition.
-            rows: whose keys are not there, or :attr:`conflict` is raised.
+            rows: the rows; an existing key raises :attr:`conflict`.
         """
 
     @abstractmethod
     def table(self, name: TableName) -> str:
-        """A table as SQL."""
+        """Return a table as SQL."""
 
     @abstractmethod
     def quoted(self, name: str) -> str:
-        """A column's name as SQL."""
+        """Return a column's name as SQL."""
 
     @abstractmethod
     def definition(self, model: TableModel, table: str) -> str:
-        """CREATE TABLE."""
+        """Return the CREATE TABLE statement of a table."""
 
     def create(self, model: TableModel) -> None:
-        """Make a table that is not there."""
+        """Create a table that does not exist."""
         self.change(self.definition(model, self.table((model.database, model.name))))
 
     def create_rebuilt(self, model: TableModel) -> None:
-        """Make a table as :attr:`rebuilt`."""
+        """Create a table under the name :attr:`rebuilt`."""
         self.change(self.definition(model, self.rebuilt))
 
     def drop(self, name: TableName) -> None:
-        """Remove a table, where it is there."""
+        """Drop a table if it exists."""
         self.change(f"DROP TABLE IF EXISTS {self.table(name)}")
 
     def drop_unknown(self, name: TableName) -> None:
-        """Remove a table of a name that the mirror has no definition of, where it is there."""
+        """Drop a table for which the mirror has no definition, if it exists."""
         self.drop(name)
 
     def renew(self, old: TableModel, new: TableModel) -> None:
-        """Replace a table by an empty one; what users put on it stays where that can be.
+        """Replace a table by an empty one, and keep its users' objects if possible.
 
         Args:
             old: its definition.
-            new: its definition then, which may have another name.
+            new: its new definition, which may have another name.
         """
         name, after = (old.database, old.name), (new.database, new.name)
         if name != after:
@@ -230,15 +234,18 @@ class MirrorDatabase(ABC):
         self.make_objects(after, objects)
 
     def alter(self, alteration: Alteration) -> bool:
-        """Alter a table in place, its name too; returns False where this database needs another table with its rows."""
+        """Alter a table in place, including its name.
+
+        Return False if this database needs a rebuilt table instead.
+        """
         return False
 
     def objects(self, model: TableModel) -> list[str]:
-        """Return SQL for what users put on a table and goes with it, such as indexes."""
+        """Return SQL for objects that users added to a table and that a drop would remove."""
         return []
 
     def extra_column(self, model: TableModel, name: str, kind: str, default: Any) -> str:
-        """Return SQL that adds a column of users to a table that was made again, and log that its values go."""
+        """Return SQL that adds a user's column again, and log that its values are lost."""
         _LOG.warning(
             "%s: %s.%s is made again: its column %s, which is not the source's, gets its default in all rows",
             self.where,
@@ -250,7 +257,7 @@ class MirrorDatabase(ABC):
         return text if default is None else f"{text} DEFAULT {default}"
 
     def make_objects(self, name: TableName, statements: Sequence[str]) -> None:
-        """Make what users put on a table that was replaced; what is refused is logged with its SQL."""
+        """Create users' objects on a replaced table; log each refused statement."""
         for statement in statements:
             error = self.attempt(statement)
             if error:
@@ -259,49 +266,51 @@ class MirrorDatabase(ABC):
                 )
 
     def attempt(self, statement: str) -> str:
-        """Run a statement that may be refused; returns why it was."""
+        """Run a statement that may be refused, and return the error; ``""`` if it succeeds."""
         raise NotImplementedError
 
     def truncate(self, model: TableModel) -> None:
-        """Remove all rows of a table."""
+        """Delete all rows of a table."""
         self.change(f"DELETE FROM {self.table((model.database, model.name))}")
 
     def is_empty(self, model: TableModel) -> bool:
-        """Whether a table has no rows."""
+        """Return whether a table has no rows."""
         table = self.table((model.database, model.name))
         return not list(self.rows(f"SELECT 1 FROM {table} LIMIT 1"))
 
     @abstractmethod
     def rename(self, old: TableName, new: TableModel) -> None:
-        """Give a table another name; the mirror's names are told of it.
+        """Rename a table, also in :attr:`names`.
 
         Args:
             old: its name.
-            new: what it is then.
+            new: its new definition.
         """
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
-        """Give a table that was made as :attr:`rebuilt` the name of one that is gone."""
+        """Give a table that was built as :attr:`rebuilt` the name of a dropped one."""
         raise NotImplementedError
 
     @abstractmethod
     def has(self, stored: str) -> bool:
-        """Whether there is a table of a name that older mirrors gave."""
+        """Return whether a table has a name that older mirrors gave."""
 
     def shown(self, column: ColumnModel) -> str:
-        """A column in a query, as its values are handed over."""
+        """Return an expression that selects a column's values in the mirrors' form."""
         return self.quoted(column.name)
 
     def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
-        """Some columns of all rows of a table, which may be read while rows of others are added.
+        """Yield some columns of all rows of a table.
+
+        Rows may be added to other tables meanwhile.
 
         Args:
-            table: as SQL.
+            table: the table as SQL.
             shown: the columns, as :meth:`shown` and :meth:`quoted` write them; at least one.
         """
         yield from self.rows(f"SELECT {', '.join(shown)} FROM {table}")
 
-    # Net changes. Of a table with a primary key, ``key`` has the indexes of its columns.
+    # Net changes. ``key`` has the indexes of the primary key's columns.
 
     def change_rows(
         self,
@@ -312,18 +321,18 @@ class MirrorDatabase(ABC):
         *,
         strict: bool,
     ) -> int:
-        """Take rows away, and then add others.
+        """Remove rows, and then add others.
 
         Args:
             model: the table.
-            key: of it.
-            removed: keys of the rows that go.
+            key: indexes of its key columns.
+            removed: keys of the rows to remove.
             added: rows by key.
-            strict: rows are added whose keys are not there, or :attr:`conflict` is raised; otherwise they are added in
-                place of those with their keys.
+            strict: whether an existing key of an added row raises :attr:`conflict`; otherwise the added row
+                replaces the row with its key.
 
         Returns:
-            How many went; where these are fewer than there should be, and strict, nothing is added.
+            The number of removed rows. If strict and rows were missing, nothing is added.
         """
         done = self.remove(model, key, removed) if removed else 0
         if strict and done != len(removed):
@@ -336,11 +345,11 @@ class MirrorDatabase(ABC):
 
     @abstractmethod
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """Take the rows with some keys away; how many there were."""
+        """Remove the rows with some keys, and return their number."""
 
     @abstractmethod
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """Add rows, in place of those with their keys."""
+        """Add rows, in place of any with their keys."""
 
     @abstractmethod
     def patch(
@@ -350,23 +359,23 @@ class MirrorDatabase(ABC):
         patched: Sequence[int],
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
-        """Change some columns of rows, in order; how many there were.
+        """Change some columns of rows, in order, and return the number of rows found.
 
         Args:
             model: the table.
-            key: of it.
-            patched: indexes of the columns.
-            rows: their values, and the key that a row had before.
+            key: indexes of its key columns.
+            patched: indexes of the changed columns.
+            rows: for each row, the new values and the key before the change.
         """
 
     @abstractmethod
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """Take rows of a table without key away.
+        """Remove rows of a table without a primary key.
 
         Args:
             model: the table.
-            counts: rows that differ, and how many of each there shall be fewer.
+            counts: different rows, each with the number of its equals to remove.
 
         Returns:
-            How many were taken away: of each at most what was asked for.
+            The number of removed rows; for each row at most the requested number.
         """

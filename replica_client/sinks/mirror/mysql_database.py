@@ -1,10 +1,10 @@
 """A mirror on a MySQL or MariaDB server.
 
-A table has the source's database and name, the database after a prefix where one is given. The mirror's own
+A table has the source's database and name; a prefix of the database is optional. The mirror's own
 tables are in the database ``replica_client``, or the one that the configuration names.
 
-DDL ends a transaction there. Each statement that makes or alters a table also sets the table's comment to the
-position of the source's statement, so that a statement that was done before a crash is not done again. Writes to
+DDL ends a transaction. Each statement that creates or alters a table also sets the table's comment to the
+position of the source's statement, so that a statement applied before a crash is not applied again. Writes to
 the mirror's own tables wait for the commit.
 """
 
@@ -44,7 +44,7 @@ _MODE: Final = (
     "ERROR_FOR_DIVISION_BY_ZERO"
 )
 _SESSION: Final = (
-    # Its mode is the mirror's own: what backslashes and double quotes mean depends on it.
+    # The mirror sets its own mode, which defines the meaning of backslashes and double quotes.
     f"SET SESSION sql_mode = '{_MODE}', time_zone = '+00:00', foreign_key_checks = 0, "
     "unique_checks = 1, autocommit = 1"
 )
@@ -57,10 +57,10 @@ class MysqlDatabase(MysqlRows):
     """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
 
     Args:
-        options: of the connection.
-        prefix: of database names.
+        options: options of the connection.
+        prefix: prefix of database names.
         state: database of the mirror's own tables.
-        names: those of another session of the same mirror; None: they are read.
+        names: stored names of another session of the same mirror; None: start with none.
     """
 
     locking = " FOR UPDATE"
@@ -93,7 +93,7 @@ class MysqlDatabase(MysqlRows):
         self._mark = f"replica_client {state} "
         self._begun = self._ended = self._changed = self._locked = False
         self._pending: dict[tuple[str, ...], tuple[str, Sequence[str]]] = {}
-        # The position of the source's statement, and which of its changes this is.
+        # Position of the source's statement, and the number of the change in it.
         self._step, self._is_done = "", False
         self._done = ("", 0)
 
@@ -103,7 +103,8 @@ class MysqlDatabase(MysqlRows):
     def _prepare_session(self) -> tuple[TargetServer, int]:
         self.run(_SESSION)
         for setting in _ASKED:
-            # Some servers lack it, some accounts may not set it: what it would refuse is one table's error then.
+            # Some servers lack the setting, and some accounts may not change it: a refused table is then an
+            # error of that table alone.
             with contextlib.suppress(ServerError):
                 self.run(f"SET SESSION {setting} = 0")
         charsets = self.run("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")
@@ -127,7 +128,7 @@ class MysqlDatabase(MysqlRows):
         return target, int(packet)
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement, in which a % of a name is doubled."""
+        """Run a statement, in which a % of a name is doubled, and return its rows."""
         text = sql if values else sql.replace("%%", "%")
         return self._wait(self._connection.query(text, values))
 
@@ -165,7 +166,7 @@ class MysqlDatabase(MysqlRows):
 
     def end_session(self, session: str) -> None:
         """See the base."""
-        # A number is given again: only a session of this user is ended.
+        # Session numbers are reused: only a session of this user is ended.
         found = self.run(
             "SELECT 1 FROM information_schema.processlist WHERE id = %s AND "
             "user = SUBSTRING_INDEX(USER(), '@', 1)",
@@ -226,7 +227,7 @@ class MysqlDatabase(MysqlRows):
 
     def abort(self) -> None:
         """See the base."""
-        with contextlib.suppress(RuntimeError):  # its loop is closed
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._connection.abort)
 
     def close(self) -> None:
@@ -248,7 +249,10 @@ class MysqlDatabase(MysqlRows):
         return int(self.run("SELECT ROW_COUNT()")[0][0])
 
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base; inside a transaction it waits for the commit, as DDL would end the transaction before."""
+        """Store a text; see the base.
+
+        In a transaction it is written at the commit, as DDL would end the transaction earlier.
+        """
         marks = ", ".join(["%s"] * len(columns))
         self._write((table, *values[:-1]), f"REPLACE INTO {table} VALUES ({marks})", values)
 
@@ -286,7 +290,7 @@ class MysqlDatabase(MysqlRows):
         return self._is_done
 
     def _steps_done(self, position: str) -> int:
-        """Return how many changes of the statement at a position were done; those that leave a comment."""
+        """Return how many changes of the statement at a position left a comment."""
         text = self._mark + position
         for char in "\\%_":
             text = text.replace(char, f"\\{char}")
@@ -305,12 +309,12 @@ class MysqlDatabase(MysqlRows):
             raise SinkError(
                 "a schema change was written before what is in front of it was committed"
             )
-        # The server ends the transaction first, and also if it refuses the statement then.
+        # The server ends the transaction first, even if it then refuses the statement.
         self._ended = self._begun
         self.run(sql)
 
     def _is_ours(self, name: TableName) -> bool | None:
-        """Return whether a table is the mirror's, whose tables have its comment; None when there is none."""
+        """Return whether a table has the mirror's comment; None if there is no such table."""
         wanted = (mysql_database(self._prefix, name[0]), self.names.name(name))
         rows = self.run(
             "SELECT table_comment, table_schema, table_name FROM information_schema.tables "
@@ -318,15 +322,15 @@ class MysqlDatabase(MysqlRows):
             wanted,
         )
         if not self._target.ignores_case:
-            # Listings of old servers compare names without case.
+            # Old servers ignore case when they filter these listings.
             rows = [row for row in rows if (str(row[1]), str(row[2])) == wanted]
         return str(rows[0][0]).startswith(self._mark) if rows else None
 
     def create(self, model: TableModel) -> None:
-        """See the base; one of the mirror's that is there is replaced.
+        """Create a table, in place of one that the mirror made; see the base.
 
         Raises:
-            SinkError: there is one that is not the mirror's.
+            SinkError: the table exists and is not the mirror's.
         """
         if self._is_done:
             return
@@ -364,7 +368,7 @@ class MysqlDatabase(MysqlRows):
         self._ddl(f"DROP TABLE IF EXISTS {self.table(name)}")
 
     def drop_unknown(self, name: TableName) -> None:
-        """See the base; a table that is not the mirror's stays."""
+        """Drop a table only if the mirror made it; see the base."""
         if self._is_ours(name):
             self.drop(name)
 
@@ -394,7 +398,7 @@ class MysqlDatabase(MysqlRows):
             self._ddl(f"ALTER TABLE {before} RENAME TO {after}, {self._comment()}")
 
     def _move(self, old: TableName, new: TableModel) -> tuple[str, str]:
-        """Return what a table is called before and after it is renamed; its name is free for the new one."""
+        """Return a table's names, as SQL, before and after a rename, and record the new one."""
         before = self.table(old)
         self.names.forget(old)
         return before, self.table((new.database, new.name))
@@ -404,7 +408,10 @@ class MysqlDatabase(MysqlRows):
         return False
 
     def objects(self, model: TableModel) -> list[str]:
-        """See the base: columns, indexes, constraints and triggers. Grants and views have the table's name only."""
+        """Return SQL for columns, indexes, constraints and triggers; see the base.
+
+        Grants and views refer to the table by name only.
+        """
         name = (model.database, model.name)
         if self._is_ours(name) is None:
             return []
@@ -483,7 +490,7 @@ class MysqlDatabase(MysqlRows):
     def _unmoved(
         self, before: TableModel, sources: Sequence[ColumnSource], old: ColumnModel
     ) -> str:
-        """Return where a column is without any clause, once those that go are gone."""
+        """Return the position that a column has without any clause, after dropped columns are gone."""
         new_names = {one.old.name: one.column.name for one in sources if one.old is not None}
         left = [column.name for column in before.columns if column.name in new_names]
         at = left.index(old.name)
@@ -519,8 +526,8 @@ def _default(column: ColumnModel, value: StoredValue) -> str:
         return ""
     if column.kind in _NO_DEFAULT or column.kind.endswith(("text", "blob")):
         if value in ("", b""):
-            return ""  # what the server fills in by itself
+            return ""  # the server's implicit default
         raise CannotFollowError(f"{column.name} cannot have a default on the mirror's server")
     if not value and not isinstance(value, int | float):
-        return " DEFAULT ''"  # servers of old do not take x''
+        return " DEFAULT ''"  # old servers do not accept x''
     return f" DEFAULT {before_arguments(mysql_value(value))}"

@@ -1,4 +1,4 @@
-"""Rows of a mirror on MySQL or MariaDB."""
+"""The rows part of a mirror on MySQL or MariaDB."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replica_client.tables.net_changes import Values
 
 _MOST_ROWS: Final = 500
 _JOINED: Final = 16
-"""Different rows of a table without key from which on one join is cheaper than a search for each."""
+"""Number of different keyless rows from which one join is cheaper than one search per row."""
 _DUPLICATE: Final = 1062
 _LONG: Final = frozenset(
     (
@@ -36,14 +36,14 @@ _DENIED: Final = frozenset((1044, 1142, 1227))
 
 
 class _NotAllowedError(Exception):
-    """The account may not make temporary tables."""
+    """The account may not create temporary tables."""
 
 
 class MysqlRows(MirrorDatabase):
-    """See the module; names and definitions are to be told.
+    """The rows part of a MySQL mirror; subclasses add names and definitions.
 
     Attributes:
-        staging: the database, as SQL, that temporary tables are made in.
+        staging: database for temporary tables, as SQL.
     """
 
     mark = "%s"
@@ -55,7 +55,7 @@ class MysqlRows(MirrorDatabase):
 
     @abstractmethod
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement, in which a % of a name is doubled."""
+        """Run a statement, in which a % of a name is doubled, and return its rows."""
 
     def quoted(self, name: str) -> str:
         """See the base."""
@@ -69,8 +69,8 @@ class MysqlRows(MirrorDatabase):
         self._insert(table, model, rows)
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """See the base; a row in another one's place keeps columns of the operator."""
-        # VALUES() is deprecated where an alias can be given, and the only way where it cannot.
+        """Add or replace rows; see the base. Columns that the operator added keep their values."""
+        # VALUES() is deprecated on servers with aliases, and the only way on others.
         alias = not self._target.is_mariadb and self._target.version >= (8, 0, 19)
         new = "new.{}" if alias else "VALUES({})"
         names = [self.quoted(column.name) for column in model.columns]
@@ -96,7 +96,10 @@ class MysqlRows(MirrorDatabase):
         *,
         strict: bool,
     ) -> int:
-        """See the base; a row in another one's place is updated, so that columns of the operator stay."""
+        """Apply net changes; see the base.
+
+        A replaced row is updated, so that columns that the operator added keep their values.
+        """
         same = [values for values in removed if values in added]
         done = self._count(model, key, same) if strict else len(same)
         if done != len(same):
@@ -115,7 +118,7 @@ class MysqlRows(MirrorDatabase):
         return done
 
     def _count(self, model: TableModel, key: Sequence[int], keys: Iterable[Values]) -> int:
-        """Return how many of some keys are there."""
+        """Return how many of some keys exist."""
         table = self._of(model)
         return sum(
             int(self.run(f"SELECT COUNT(*) FROM {table} WHERE {where}", values)[0][0])
@@ -133,7 +136,7 @@ class MysqlRows(MirrorDatabase):
     def _conditions(
         self, model: TableModel, key: Sequence[int], keys: Iterable[Values]
     ) -> Iterator[tuple[str, list[Any]]]:
-        """Yield conditions with their values that keys are these, each of some of them."""
+        """Yield conditions, with their values, that select some keys, each for a group of them."""
         names = [self.quoted(model.columns[at].name) for at in key]
         marks = [placeholder(model.columns[at]) for at in key]
         left, one = names[0], marks[0]
@@ -155,7 +158,7 @@ class MysqlRows(MirrorDatabase):
             columns = [model.columns[at] for at in indexes]
             return between.join(f"{self.quoted(one.name)} = {placeholder(one)}" for one in columns)
 
-        # The server counts rows that an UPDATE changed, not those that it found.
+        # The server counts the rows that an UPDATE changed, not the rows that it found.
         keys = dict.fromkeys(before for _, before in rows)
         missing = len(keys) - self._count(model, key, keys)
         sql = f"UPDATE {self._of(model)} SET {equal(patched, ', ')} WHERE {equal(key, ' AND ')}"
@@ -168,7 +171,10 @@ class MysqlRows(MirrorDatabase):
     # Tables without a key.
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base: many rows are found by one join on a digest, as there is no index on all columns."""
+        """Remove keyless rows; see the base.
+
+        Many rows are found by one join on a digest, as there is no index on all columns.
+        """
         table = self._of(model)
         if len(counts) >= _JOINED and self._target.version >= (8,):
             with contextlib.suppress(_NotAllowedError):
@@ -187,10 +193,10 @@ class MysqlRows(MirrorDatabase):
     def _take_many(
         self, model: TableModel, table: str, counts: Collection[tuple[Values, int]]
     ) -> int:
-        """Delete many rows of a table without key by one join on a digest.
+        """Delete many keyless rows by one join on a digest.
 
-        The digest of both sides is the server's. Equal rows cannot be told apart in a join: all of them
-        go, and those that stay are put back.
+        The server computes the digests of both sides. A join cannot tell equal rows apart: all of
+        them are deleted, and the surplus is inserted again.
         """
         digest = _digest(model)
         rows, wanted, found, numbers = (
@@ -230,7 +236,7 @@ class MysqlRows(MirrorDatabase):
     def _put_back(
         self, model: TableModel, table: str, staged: tuple[str, str, str], most: int
     ) -> None:
-        """Add the rows again that are more than those that were to go."""
+        """Insert the rows again that were deleted in excess."""
         rows, found, numbers = staged
         names = ", ".join(self.quoted(column.name) for column in model.columns)
         self.run(f"CREATE TEMPORARY TABLE {numbers} (number INT PRIMARY KEY)")
@@ -245,7 +251,7 @@ class MysqlRows(MirrorDatabase):
         )
 
     def _chunks(self, rows: Iterable[Values]) -> Iterator[list[Values]]:
-        """Yield the rows in groups that make statements of a moderate size."""
+        """Yield the rows in groups for statements of a moderate size."""
         limit = min(self._packet // 4, 4 << 20)
         group: list[Values] = []
         size = 0
@@ -262,7 +268,7 @@ class MysqlRows(MirrorDatabase):
 
 @contextmanager
 def _conflicts() -> Iterator[None]:
-    """Raise the error of a row whose key is there."""
+    """Raise the server's duplicate key error as :class:`KeyTwiceError`."""
     try:
         yield
     except ServerError as error:
@@ -272,7 +278,7 @@ def _conflicts() -> Iterator[None]:
 
 
 def _digest(model: TableModel, table: str = "") -> str:
-    """Return SQL that tells rows apart by all their columns."""
+    """Return SQL for a digest of all columns of a row."""
     texts = ", ".join(_part(column, table) for column in model.columns)
     return f"UNHEX(SHA2(CONCAT({texts}), 256))"
 
@@ -280,13 +286,13 @@ def _digest(model: TableModel, table: str = "") -> str:
 def _part(column: ColumnModel, table: str) -> str:
     text = _exact(column, table)
     if column.kind in _LONG or column.kind in GEOMETRIES:
-        # Joined, long values could exceed max_allowed_packet: the server makes NULL of that.
+        # Concatenated long values could exceed max_allowed_packet, and the result would be NULL.
         return f"IFNULL(SHA2({text}, 256), '-')"
     return f"IFNULL(CONCAT(LENGTH({text}), ':', {text}), '-')"
 
 
 def _exact(column: ColumnModel, table: str) -> str:
-    """Return SQL whose text tells the values of a column apart."""
+    """Return SQL for a text that differs for all different values of a column."""
     name = f"{table}{'.' * bool(table)}{before_arguments(mysql_name(column.name))}"
     if column.kind == "float":
         return f"CAST({name} + 0e0 AS CHAR)"  # FLOAT is shown with six digits otherwise
@@ -294,7 +300,7 @@ def _exact(column: ColumnModel, table: str) -> str:
 
 
 def _compared(model: TableModel, key: Sequence[int], values: Values) -> Values:
-    """Return a key as it is compared with stored ones."""
+    """Return a key in the form in which it is compared with stored keys."""
     return tuple(key_value(model.columns[at], value) for at, value in zip(key, values, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Tables of the source on another MySQL or MariaDB: exactly once, rows and position in one transaction."""
+"""A sink that mirrors tables on MySQL or MariaDB: exactly once, rows and position together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replica_client.wire.server_errors import TRANSIENT_ERRORS
 
 _NO_SUCH_TABLE = 1146
 _OF_ALL = frozenset((1044, 1045, 1142, 1143, 1227, 1290, 1792, 1836))
-"""Missing rights, and servers that are read-only: every table would meet them."""
+"""Missing rights and read-only servers: these errors hit every table."""
 # Lock wait, deadlock, full disk or table, read-only, shutdown, too many connections.
 _MAY_PASS = frozenset((1205, 1213, 1021, 1114, 3675, 1290, 1836, 1053, 1040, 1203, 1135, 1037))
 
@@ -31,14 +31,14 @@ class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Options of the sink ``mysql``.
 
     Attributes:
-        url: ``mysql://user:password@host:3306/`` or ``mariadb://…``, of the mirror's server.
-        database_prefix: what is put before the source's database names.
-        state_database: where the mirror keeps its position.
-        missing_rows: what a change does of a row that the mirror does not have, or has already:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was
-            seen: ``error`` stops; ``create`` takes the table for empty.
-        statement_timeout: seconds that a statement may take, such as an ALTER of a large table.
+        url: URL of the mirror's server: ``mysql://user:password@host:3306/`` or ``mariadb://…``.
+        database_prefix: prefix of the mirror's databases, put before the source's database names.
+        state_database: database in which the mirror keeps its position.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
+            stops; ``create`` creates the table and assumes that it was empty.
+        statement_timeout: time limit of a statement in seconds, such as an ALTER of a large table.
     """
 
     url: str
@@ -50,10 +50,10 @@ class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 def make(table: Mapping[str, object]) -> MysqlSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(MysqlOptions, table, "sink mysql")
     try:
@@ -65,7 +65,7 @@ def make(table: Mapping[str, object]) -> MysqlSink:
 
 
 class MysqlSink(TableMirrorSink):
-    """See the module.
+    """The sink ``mysql``; see the module.
 
     Args:
         options: what the user chose.
@@ -98,12 +98,12 @@ class MysqlSink(TableMirrorSink):
         return mysql_encoder(column)
 
     def _lacks_table(self, error: Exception) -> bool:
-        # Dropped by somebody, or a kill fell between the renames of one statement and a copy took away what says how
-        # many were done: DDL ends transactions.
+        # Somebody dropped the table. Or a kill fell between the renames of one statement, and a copy then removed
+        # the comment that says how many were done, as DDL ends transactions.
         return isinstance(error, ServerError) and error.errno == _NO_SUCH_TABLE
 
     def _refuses(self, error: Exception) -> bool:
-        # The source's mode may have converted values that the mirror's refuses.
+        # The source's sql_mode may have converted values that the mirror's refuses.
         return isinstance(error, ServerError) and not _may_pass(error)
 
     def _concerns_all(self, error: BaseException | None) -> bool:
@@ -122,5 +122,5 @@ class MysqlSink(TableMirrorSink):
 
 
 def _may_pass(error: ServerError) -> bool:
-    """Return whether the same statement may work later."""
+    """Return whether the same statement may succeed later."""
     return error.errno in _MAY_PASS or error.errno in TRANSIENT_ERRORS

@@ -1,8 +1,8 @@
 """Values and columns in a mirror on MySQL or MariaDB: the source's own types.
 
-Text keeps its character set where the server has it (else utf8mb4), with the binary collation, and the
-one without padding where the server has one: keys that the source tells apart must not be one here.
-UUID, INET4, INET6 (MariaDB) and VECTOR are text or bytes on a server that does not have them.
+Text keeps its character set if the server has it (else utf8mb4). Its collation is binary, without padding if
+possible: keys that differ on the source must differ here.
+UUID, INET4, INET6 (MariaDB) and VECTOR are text or bytes on a server without these types.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ADDRESSES: Final = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varch
 
 @dataclass(frozen=True)
 class TargetServer:
-    """What the mirror's server has.
+    """The features of the mirror's server.
 
     Attributes:
         is_mariadb: whether it is MariaDB.
-        version: of the server.
+        version: version of the server.
         charsets: its character sets.
         collations: its collations.
         ignores_case: whether ``lower_case_table_names`` is not 0.
@@ -55,7 +55,7 @@ class TargetServer:
     ignores_case: bool = False
 
     def column(self, column: ColumnModel) -> str:
-        """The type of a column, with character set, without nullability."""
+        """Return the type of a column with its character set, without nullability."""
         kind = column.kind
         if kind in _ADDRESSES and not (self.is_mariadb and self.version >= (10, 10)):
             return _ADDRESSES[kind] + " CHARACTER SET ascii COLLATE ascii_bin"
@@ -80,9 +80,9 @@ class TargetServer:
         return f"CHARACTER SET {charset} COLLATE {collation}"
 
     def match(self, column: ColumnModel) -> tuple[str, ValueEncoder | None]:
-        """A condition that a column has exactly a value, and what is made of the value for it.
+        """Return a condition that a column equals a value, and the converter of that value.
 
-        It is for a statement with arguments, the value the next of them.
+        The condition has one placeholder; the converter is None if the value is used as it is.
         """
         name, kind = before_arguments(mysql_name(column.name)), column.kind
         if kind == "bit":
@@ -90,7 +90,7 @@ class TargetServer:
         if kind in _NUMBERS:
             return f"{name} <=> %s", None
         if kind == "float":
-            # As the DOUBLE that the stored FLOAT is.
+            # Compare as DOUBLE, the exact value of the stored FLOAT.
             return f"{name} <=> %s", partial(key_value, column)
         if kind in BYTES or kind in GEOMETRIES:
             return f"HEX({name}) <=> %s", str.upper
@@ -105,21 +105,24 @@ class TargetServer:
 
 
 def key_value(column: ColumnModel, value: Any) -> Any:
-    """Return what a key column is compared with; a FLOAT is compared as the DOUBLE that it is."""
+    """Return the value with which a key column is compared.
+
+    A FLOAT is compared as the DOUBLE with its exact value.
+    """
     if column.kind != "float" or value is None:
         return value
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def placeholder(column: ColumnModel) -> str:
-    """What stands for a column's value in a statement; bytes are sent as hexadecimal digits."""
+    """Return the SQL for a column's value in a statement. Bytes are sent as hexadecimal digits."""
     if column.kind in BYTES or column.kind in GEOMETRIES:
         return "UNHEX(%s)"
     return "%s"
 
 
 def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
-    """What is sent for a column's values; None: themselves."""
+    """Return the encoder of a column's values for statements; None if they need none."""
     kind = column.kind
     if kind in GEOMETRIES:
         return lambda value: encode_geometry(value).hex()

@@ -1,7 +1,7 @@
-"""Objects that users put on mirrored tables in PostgreSQL: saved as SQL before a change, and made again after it.
+"""Users' objects on mirrored tables in PostgreSQL: saved as SQL before a change, and created again after it.
 
 A mirrored table is altered in place, so that indexes, grants, comments, triggers, options and publications stay. Only
-two things need more: a view keeps the type of a column from changing, and a rename swap
+two cases need more: a view blocks the change of a column's type, and a rename swap
 (``RENAME TABLE t TO old, new TO t``) gives the name that readers use to another table.
 """
 
@@ -65,8 +65,8 @@ class SavedView:
     Attributes:
         name: qualified and quoted.
         kind: ``VIEW`` or ``MATERIALIZED VIEW``.
-        create: makes it, under a verb such as ``CREATE``.
-        others: statements after it: owner, grants, comments, indexes, triggers, rules.
+        create: its definition, to follow a verb such as ``CREATE``.
+        others: further statements: owner, grants, comments, indexes, triggers, rules.
     """
 
     name: str
@@ -76,32 +76,35 @@ class SavedView:
 
 
 class PostgresObjects:
-    """Reads and makes objects on one connection, inside the transaction of the caller.
+    """Reads and creates objects on one connection, inside the caller's transaction.
 
     Args:
-        connection: to the mirror's database.
+        connection: connection to the mirror's database.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
 
     def oid(self, table: str) -> int | None:
-        """Return the OID of a table that is written as SQL; None where there is none."""
+        """Return the OID of a table given as SQL; None if there is no such table."""
         found = self._connection.execute("SELECT to_regclass(%s)::oid", (table,)).fetchone()
         return None if found is None or found[0] is None else int(found[0])
 
     def views_of(self, oid: int) -> list[SavedView]:
-        """Return the views that read a table, in the order in which they can be made."""
+        """Return the views that read a table, in the order in which they can be created."""
         with self._qualified_names():
             return [self._saved(int(view)) for (view,) in self._rows(_DEPENDENT_VIEWS, oid)]
 
     def drop_views(self, views: Sequence[SavedView]) -> None:
-        """Drop views; the last ones first, as they may read the others."""
+        """Drop views in reverse order, as later views may read earlier ones."""
         for view in reversed(views):
             self._run(f"DROP {view.kind} {view.name}")
 
     def make_views(self, views: Sequence[SavedView]) -> None:
-        """Make views that were dropped; one that reads a column that is gone is logged with its SQL."""
+        """Create dropped views again.
+
+        A view that reads a missing column is logged with its SQL.
+        """
         for view in views:
             try:
                 with self._savepoint():
@@ -115,10 +118,10 @@ class PostgresObjects:
                 )
 
     def point_views(self, views: Sequence[SavedView]) -> None:
-        """Let views read the tables that have the names of their text now.
+        """Make views read the tables that now have the names in their text.
 
-        ``CREATE OR REPLACE`` keeps a view's grants; where the columns are others, or it is materialized, it is made
-        again with them.
+        ``CREATE OR REPLACE`` keeps a view's grants. A view whose columns differ, or that is
+        materialized, is dropped and created again with its grants.
         """
         for at, view in enumerate(views):
             try:
@@ -132,7 +135,10 @@ class PostgresObjects:
                 return
 
     def table_statements(self, oid: int) -> list[str]:
-        """Return statements that give a table of the same name an owner, grants, comments and options."""
+        """Return statements that copy a table's attributes to another table of its name.
+
+        These are owner, grants, comments, options, triggers and publications.
+        """
         with self._qualified_names():
             name, _, _, options, owner, comment, _ = self._rows(_RELATION, oid)[0]
             statements = self._common(oid, name, "TABLE", owner, comment)
@@ -144,12 +150,12 @@ class PostgresObjects:
             return statements
 
     def indexes(self, oid: int) -> list[tuple[str, str]]:
-        """Return the indexes that users made on a table: names, and the statements that make them."""
+        """Return names and CREATE statements of the indexes that users made on a table."""
         with self._qualified_names():
             return [(name, text) for name, text in self._rows(_INDEXES, oid)]
 
     def run_each(self, statements: Sequence[str]) -> list[str]:
-        """Run statements; returns those that the server refused, with its words."""
+        """Run statements, and return those that the server refused, each with the error."""
         refused = []
         for statement in statements:
             try:
@@ -171,7 +177,7 @@ class PostgresObjects:
             self._run("RELEASE SAVEPOINT replica_client")
 
     def attempt(self, statement: str) -> None:
-        """Run a statement; where the server refuses it, the transaction goes on."""
+        """Run a statement in a savepoint, so that an error leaves the transaction usable."""
         with self._savepoint():
             self._run(statement)
 
@@ -206,7 +212,10 @@ class PostgresObjects:
 
     @contextmanager
     def _qualified_names(self) -> Iterator[None]:
-        """Let the server qualify every name that it writes; functions of users have their own path."""
+        """Empty the search path in the block, so that the server qualifies every name.
+
+        Functions of users have their own path.
+        """
         ((path,),) = self._connection.execute("SELECT current_setting('search_path')").fetchall()
         self._connection.execute("SELECT set_config('search_path', '', true)")
         try:

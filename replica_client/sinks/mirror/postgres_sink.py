@@ -1,4 +1,4 @@
-"""Tables of the source in PostgreSQL: exactly once, rows and position in one transaction."""
+"""A sink that mirrors tables in PostgreSQL: exactly once, rows and position together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
 from replica_client.sinks.sink_options import check_least, read_options
 
-# By class of SQLSTATE: connections, resources, operator's intervention, deadlocks, locks, the system.
+# Classes of SQLSTATE: connections, resources, operator intervention, deadlocks, locks, the system.
 _MAY_PASS = ("08", "53", "57", "40", "55", "58")
 
 
@@ -27,18 +27,18 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Options of the sink ``postgres``.
 
     Attributes:
-        url: ``postgresql://user@host:5432/database``, with libpq's parameters (``?sslmode=verify-full``).
-        password: instead of one in the URL; may be ``file:…``.
-        schema_prefix: put before the name of each database of the source to make the name of its schema.
-        missing_rows: what a change does of a row that the mirror does not have, or has already: ``error`` stops;
-            ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was seen: ``error``
-            stops; ``create`` takes the table for empty.
-        unstorable_values: what a value does that PostgreSQL does not have, such as a zero date, February 31st, or
-            text with a character U+0000: ``error`` stops; ``null`` stores NULL.
-        lock_timeout: seconds that a statement waits for a lock, such as an ALTER for readers of its table; it is tried
-            again later.
-        timeout: seconds in which a connection must be made.
+        url: URL ``postgresql://user@host:5432/database``, with libpq's parameters (``?sslmode=verify-full``).
+        password: password, instead of one in the URL; may be ``file:…``.
+        schema_prefix: prefix of the mirror's schemas, put before the source's database names.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
+            stops; ``create`` creates the table and assumes that it was empty.
+        unstorable_values: reaction to a value that PostgreSQL cannot store, such as a zero date,
+            February 31st, or text with a character U+0000: ``error`` stops; ``null`` stores NULL.
+        lock_timeout: seconds that a statement waits for a lock, such as an ALTER for readers of its
+            table; then it is retried later.
+        timeout: time limit of connecting, in seconds.
     """
 
     url: str
@@ -55,10 +55,10 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 def make(table: Mapping[str, object]) -> PostgresSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(PostgresOptions, table, "sink postgres")
     if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
@@ -68,7 +68,7 @@ def make(table: Mapping[str, object]) -> PostgresSink:
 
 
 class PostgresSink(TableMirrorSink):
-    """See the module.
+    """The sink ``postgres``; see the module.
 
     Args:
         options: what the user chose.
@@ -100,7 +100,7 @@ class PostgresSink(TableMirrorSink):
             autocommit=True,
             connect_timeout=int(self._options.timeout),
             application_name="replica_client",
-            # What statements mean depends on these.
+            # The meaning of statements depends on these settings.
             options="-c client_encoding=UTF8 -c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC "
             f"-c standard_conforming_strings=on -c lock_timeout={int(self._options.lock_timeout * 1000)}",
             **password,

@@ -1,7 +1,7 @@
 """A mirror in PostgreSQL: a schema for each database of the source, a table for each of its tables.
 
 The mirror's own tables are in the schema ``_replica_client``. Names of more than 63 bytes, which PostgreSQL would cut,
-are shortened to one with a digest; a column with such a name is refused.
+are shortened and get a digest; a column with such a name is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_NAME: Final = 63
 _OWN: Final = "_replica_client"
 _FETCHED: Final = 5_000
 _JOINED: Final = 16
-"""Different rows of a table without key from which on one join is cheaper than a search for each."""
+"""Number of different keyless rows from which one join is cheaper than one search per row."""
 _MOVED: Final = "_replica_client_moved_"
 _SYSTEM_COLUMNS: Final = frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"))
 _LOG = logging.getLogger("replica_client.sinks")
@@ -55,7 +55,7 @@ _SCHEMA: Final = (
 
 @dataclass(frozen=True)
 class _Renamed:
-    """A table that was renamed, and what stood on it under its old name."""
+    """The users' objects that a renamed table had under its old name."""
 
     views: list[SavedView]
     statements: list[str]
@@ -63,7 +63,7 @@ class _Renamed:
 
 
 def postgres_names() -> StoredNames:
-    """Names of tables within their schema."""
+    """Return the chooser of table names within a schema."""
     return StoredNames(
         lambda table: _fitting(table[1]), lambda table, name: f"{table[0]}\0{name}", _MAX_NAME
     )
@@ -75,7 +75,7 @@ class PostgresDatabase(StatementDatabase):
     Args:
         connect: opens the connection, with ``autocommit``.
         where: the server, without credentials.
-        prefix: of the names of schemas.
+        prefix: prefix of schema names.
     """
 
     state_table = f"{_OWN}.state"
@@ -98,7 +98,7 @@ class PostgresDatabase(StatementDatabase):
         self._prefix = prefix
         self._connection = connect()
         self._objects = PostgresObjects(self._connection)
-        # What stood on tables that were renamed in this transaction, by their old names.
+        # Users' objects of tables that were renamed in this transaction, by old name.
         self._renamed: dict[str, _Renamed] = {}
 
     def prepare(self) -> None:
@@ -125,7 +125,7 @@ class PostgresDatabase(StatementDatabase):
 
     def end_session(self, session: str) -> None:
         """See the base."""
-        # A number is given again: only a session of ours is ended.
+        # Session numbers are reused: only a session of ours is ended.
         self._connection.execute(
             "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE pid = %s AND "
             "application_name = 'replica_client' AND usename = current_user AND datname = current_database()",
@@ -188,7 +188,7 @@ class PostgresDatabase(StatementDatabase):
         first = list(islice(found, 1))
         if not first:
             return
-        # Without values a % stands for itself.
+        # Without values, a % needs no escape.
         names = ", ".join(_quoted(column.name) for column in model.columns)
         statement = f"COPY {table} ({names}) FROM STDIN".replace("%%", "%")
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
@@ -197,7 +197,7 @@ class PostgresDatabase(StatementDatabase):
                     copy.write_row(row)
 
     def schema(self, database: str) -> str:
-        """The schema of a database of the source."""
+        """Return the schema for a database of the source."""
         name = _fitting(self._prefix + database)
         return name if len(name) <= _MAX_NAME else shortened(name, _MAX_NAME, name)
 
@@ -218,13 +218,16 @@ class PostgresDatabase(StatementDatabase):
         columns = [f"{_quoted(column.name)} {postgres_type(column)}" for column in model.columns]
         key = [_quoted(name) for name, _ in model.primary_key]
         if key:
-            # An index keeps its name when its table gets another one: it must be in the way of none.
+            # An index keeps its name when its table is renamed: the name must not collide with others.
             name = f"key_{secrets.token_hex(8)}"
             columns.append(f"CONSTRAINT {name} PRIMARY KEY ({', '.join(key)})")
         return f"CREATE TABLE {table} ({', '.join(columns)})"
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """Give a table another name; views that read the table of that name before read this one."""
+        """Rename a table.
+
+        Views that read the table that had the new name before read this one afterwards.
+        """
         schema, table = _quoted(self.schema(old[0])), _quoted(self.names.name(old))
         plain = _plain(f"{schema}.{table}")
         oid = self._objects.oid(plain)
@@ -238,7 +241,7 @@ class PostgresDatabase(StatementDatabase):
         self._move(schema, table, (new.database, new.name))
         left = self._renamed.pop(_plain(self.table((new.database, new.name))), None)
         if left is not None:
-            # A rename swap: readers mean the name.
+            # A rename swap: readers expect the table by its name.
             for name, _ in left.indexes:
                 self.change(f"DROP INDEX {name.replace('%', '%%')}")
             self._objects.point_views(left.views)
@@ -254,7 +257,7 @@ class PostgresDatabase(StatementDatabase):
         self._move(schema, table, (new.database, new.name))
 
     def renew(self, old: TableModel, new: TableModel) -> None:
-        """Empty a table and give it another definition, in place."""
+        """Empty a table and change its definition in place."""
         _check_names(new)
         if (old.database, old.name) != (new.database, new.name):
             self.rename((old.database, old.name), new)
@@ -273,7 +276,7 @@ class PostgresDatabase(StatementDatabase):
         )
 
     def alter(self, alteration: Alteration) -> bool:
-        """See the base: by PostgreSQL's own ALTER TABLE."""
+        """Alter a table by PostgreSQL's own ALTER TABLE; see the base."""
         before, after = alteration.before, alteration.after
         _check_names(after)
         if (before.database, before.name) != (after.database, after.name):
@@ -309,15 +312,15 @@ class PostgresDatabase(StatementDatabase):
         using: Callable[[ColumnModel], str],
         constants: Mapping[str, Any] | None = None,
     ) -> None:
-        """Alter a table; views that keep a type from changing are made again.
+        """Alter a table; drop and create again the views that block a change of type.
 
         Args:
-            table: as SQL.
+            table: the table as SQL.
             before: its definition.
-            after: its definition then.
-            old: by the new name of a column, in lower case, what it was.
-            using: the value of a column whose type changes.
-            constants: of new columns, by name.
+            after: its new definition.
+            old: old columns by the new name in lower case.
+            using: returns SQL for the value of a column whose type changes.
+            constants: values of new columns, by name.
         """
         key, new_key = ([name for name, _ in one.primary_key] for one in (before, after))
         was = {name: old[name.lower()].name for name in after.column_names if name.lower() in old}
@@ -328,7 +331,7 @@ class PostgresDatabase(StatementDatabase):
         for column in before.columns:
             if column.name not in kept:
                 self._change_column(table, f"DROP COLUMN {_quoted(column.name)}")
-        # Two columns may take each other's names.
+        # Two columns may swap their names.
         moved = [(name, new) for new, name in was.items() if name != new]
         for at, (name, _) in enumerate(moved):
             self.change(f"ALTER TABLE {table} RENAME COLUMN {_quoted(name)} TO {_MOVED}{at}")
@@ -348,7 +351,7 @@ class PostgresDatabase(StatementDatabase):
             self.change(f"ALTER TABLE {table} ADD {constraint}")
 
     def _drop_key(self, table: str, model: TableModel) -> None:
-        """Drop the primary key, and NOT NULL, which it leaves on its columns."""
+        """Drop the primary key and the NOT NULL that it leaves on its columns."""
         found = self.rows(
             "SELECT conname FROM pg_constraint WHERE contype = 'p' AND conrelid = to_regclass(%s)",
             (_plain(table),),
@@ -369,7 +372,7 @@ class PostgresDatabase(StatementDatabase):
             self.change(f"ALTER TABLE {table} ALTER COLUMN {name} DROP DEFAULT")
 
     def _change_column(self, table: str, clause: str) -> None:
-        """Alter a column; views that are in the way are dropped, and made again afterwards."""
+        """Alter a column; drop and create again the views that block the change."""
         statement = _plain(f"ALTER TABLE {table} {clause}")
         try:
             self._objects.attempt(statement)
@@ -383,7 +386,7 @@ class PostgresDatabase(StatementDatabase):
             self._objects.make_views(views)
 
     def _move(self, schema: str, table: str, new: TableName) -> None:
-        """Give a table a name and schema; by way of a name that no other table has."""
+        """Give a table a name and schema, by way of a name that no other table has."""
         target, moved = _quoted(self.schema(new[0])), '"_replica_client_moved"'
         self.change(f"CREATE SCHEMA IF NOT EXISTS {target}")
         self.change(f"ALTER TABLE {schema}.{table} RENAME TO {moved}")
@@ -423,7 +426,10 @@ class PostgresDatabase(StatementDatabase):
         )
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base: many rows are found by one join on a digest, as there is no index on all columns."""
+        """Remove keyless rows; see the base.
+
+        Many rows are found by one join on a digest, as there is no index on all columns.
+        """
         if len(counts) < _JOINED:
             return super().take_away(model, counts)
         table, staged = self.table((model.database, model.name)), "pg_temp._replica_client_fewer"
@@ -453,10 +459,10 @@ class PostgresDatabase(StatementDatabase):
 
 
 def _check_names(model: TableModel) -> None:
-    """Refuse columns whose names PostgreSQL cannot have.
+    """Check that PostgreSQL accepts the names of all columns.
 
     Raises:
-        SinkError: names the column.
+        SinkError: a name is not accepted; the message names the column.
     """
     table = f"{model.database}.{model.name}"
     for column in model.columns:
@@ -473,7 +479,7 @@ def _check_names(model: TableModel) -> None:
 
 
 def _plain(statement: str) -> str:
-    """Return SQL for a call without values, where a % stands for itself."""
+    """Return SQL for a call without values, in which a % is not doubled."""
     return statement.replace("%%", "%")
 
 

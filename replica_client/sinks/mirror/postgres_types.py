@@ -1,4 +1,4 @@
-"""Columns of a mirror in PostgreSQL: which type each has, and how values that mirrors are handed become values of it.
+"""Column types of a mirror in PostgreSQL, and the conversion of values to and from them.
 
 ==============================  ==============================================================
 column                          type
@@ -12,7 +12,7 @@ DECIMAL(p,s)                    numeric(p,s)
 DATE                            date
 TIME                            interval(n): TIME goes beyond a day, and below zero
 DATETIME, TIMESTAMP             timestamp(n); TIMESTAMP in UTC
-CHAR, VARCHAR, TEXT, ENUM, SET  text with the collation C, so that keys that differ are two
+CHAR, VARCHAR, TEXT, ENUM, SET  text with the collation C, so that different keys stay different
 BINARY, VARBINARY, BLOB         bytea
 JSON                            json: the document's text
 GEOMETRY                        bytea as MySQL stores it: srid, then well-known binary
@@ -20,8 +20,8 @@ VECTOR                          json: an array of numbers
 UUID, INET4, INET6              text
 ==============================  ==============================================================
 
-PostgreSQL has no zero dates, no days that no calendar has, and no text with a character U+0000: such a value is an
-error, or NULL where the options say so.
+PostgreSQL stores no zero dates, no invalid dates, and no text with a character U+0000: such a value is an error, or
+NULL if the options say so.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _TYPES: Final = StoredTypes(
 
 
 def postgres_type(column: ColumnModel) -> str:
-    """The type of a column."""
+    """Return the type of a column."""
     return _TYPES.of(column)
 
 
 def cast_type(column: ColumnModel) -> str:
-    """The type without a collation, for a CAST."""
+    """Return the type without a collation, for a CAST."""
     return postgres_type(column).partition(" COLLATE")[0]
 
 
 def shown(column: ColumnModel, name: str) -> str:
-    """An expression that gives a column's values as mirrors are handed them."""
+    """Return an expression that selects a column's values in the mirrors' form."""
     kind, digits = column.kind, column.fraction_digits
     if kind in ("datetime", "timestamp"):
         return _fraction(f"to_char({name}, 'YYYY-MM-DD HH24:MI:SS", digits)

@@ -1,4 +1,4 @@
-"""Tables of the source in a SQLite file: exactly once, rows and position in one transaction."""
+"""A sink that mirrors tables in a SQLite file: exactly once, rows and position together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAY_PASS = frozenset(
     )
 )
 
-# One of the source's: the mirror's own tables do not come back by a copy.
+# Only the source's tables: a copy would not restore the mirror's own tables.
 _NO_SUCH_TABLE = re.compile("no such table: (?!_replica_client)")
 
 
@@ -31,11 +31,11 @@ class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Options of the sink ``sqlite``.
 
     Attributes:
-        path: of the file; made when it is not there.
-        missing_rows: what a change does of a row that the mirror does not have, or has already:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not begin with all rows.
-        unknown_tables: what a row of a table does of which neither CREATE TABLE nor a snapshot was
-            seen: ``error`` stops; ``create`` takes the table for empty.
+        path: path of the file; created if it does not exist.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
+            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
+            stops; ``create`` creates the table and assumes that it was empty.
     """
 
     path: str
@@ -50,10 +50,10 @@ _OF_ALL = (
 
 
 def make(table: Mapping[str, object]) -> SqliteSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(SqliteOptions, table, "sink sqlite")
     check_path(options.path, "sink sqlite", "a file")
@@ -61,7 +61,7 @@ def make(table: Mapping[str, object]) -> SqliteSink:
 
 
 class SqliteSink(FileMirrorSink):
-    """See the module.
+    """The sink ``sqlite``; see the module.
 
     Args:
         options: what the user chose.
@@ -81,7 +81,7 @@ class SqliteSink(FileMirrorSink):
         return SqliteDatabase(self._path)
 
     def _lacks_table(self, error: Exception) -> bool:
-        # SQLite has no other sign of that than its words.
+        # SQLite shows this only in the text of the error.
         return isinstance(error, sqlite3.OperationalError) and bool(
             re.search(_NO_SUCH_TABLE, str(error))
         )

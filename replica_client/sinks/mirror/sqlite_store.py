@@ -1,7 +1,7 @@
 """A mirror in a SQLite file.
 
 A table of the source is the table ``DATABASE.TABLE`` (one name, with the point; see
-:mod:`~replica_client.sinks.mirror.stored_names` for names that SQLite does not tell apart).
+:mod:`~replica_client.sinks.mirror.stored_names` for names that are equal to SQLite).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from replica_client.tables.table_copy import TableName
 
 _BUSY_SECONDS = 10.0
 _LONG = 8 << 20
-"""Bytes from which on a BLOB is written into its row: a parameter would be copied, and the row made of it, too."""
+"""Size in bytes from which a BLOB is written into its row in pieces, to avoid two further copies in memory."""
 _PIECE = 1 << 20
 _ONE_PASS = 8
-"""Different rows of a table without key from which on one pass is cheaper than a search for each."""
+"""Number of different keyless rows from which one pass is cheaper than one search per row."""
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS _replica_client_state (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS _replica_client_tables (database TEXT NOT NULL, name TEXT NOT NULL, "
@@ -39,15 +39,18 @@ _SCHEMA = (
 
 
 def _tail(model: TableModel) -> str:
-    """What stands behind the columns in the definition of a table whose rows have no numbers."""
+    """Return the end of CREATE TABLE: ``WITHOUT ROWID`` for a key that is no single INTEGER."""
     key = [name for name, _ in model.primary_key]
     kinds = [declared_type(column) for column in model.columns if column.name in key]
-    # A key of one INTEGER is the rowid itself.
+    # A key of one INTEGER column is the rowid.
     return "" if not key or kinds == ["INTEGER"] else " WITHOUT ROWID"
 
 
 def _adding(stored: str, model: TableModel, marks: Sequence[str], *, replace: bool) -> str:
-    """Return the statement that adds a row, or changes the one with its key; other columns stay."""
+    """Return the statement that adds a row, or updates the row with its key.
+
+    The update leaves columns that users added alone.
+    """
     names = [sqlite_name(column.name) for column in model.columns]
     text = f"INSERT INTO {sqlite_name(stored)} ({', '.join(names)}) VALUES ({', '.join(marks)})"
     if not replace:
@@ -62,7 +65,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _short_rows(rows: Iterable[Values], long: list[Values]) -> Iterator[Values]:
-    """The rows without very long values; the others are added to a list."""
+    """Yield the rows without very long values, and add the others to a list."""
     for row in rows:
         if any(map(_is_long, row)):
             long.append(row)
@@ -71,7 +74,7 @@ def _short_rows(rows: Iterable[Values], long: list[Values]) -> Iterator[Values]:
 
 
 class SqliteStore(TableStore):
-    """An open mirror.
+    """An open mirror in a SQLite file.
 
     Args:
         path: of the file.
@@ -94,7 +97,7 @@ class SqliteDatabase(StatementDatabase):
         self.where = str(path)
         self.names = sqlite_names()
         path.parent.mkdir(parents=True, exist_ok=True)
-        # SQLite gives its other files the mode of this one. A file that is there is not opened: closing it would
+        # SQLite gives its other files the mode of this one. An existing file is not opened here: closing it would
         # release the locks of this process's other connections, and SQLite would remove the log that they write.
         if not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, DATA_MODE))
@@ -107,7 +110,7 @@ class SqliteDatabase(StatementDatabase):
         run = self._connection.execute
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
-        # A table that takes another one's place keeps that name in views and triggers.
+        # Views and triggers keep referring to the name when a rebuilt table replaces another one.
         run("PRAGMA legacy_alter_table = ON")
         run("BEGIN IMMEDIATE")
         for statement in _SCHEMA:
@@ -167,10 +170,10 @@ class SqliteDatabase(StatementDatabase):
     def _add(
         self, stored: str, model: TableModel, rows: Iterable[Values], *, replace: bool
     ) -> None:
-        """Add rows; those with very long values in a way that does not hold these twice more."""
+        """Add rows. Rows with very long values are written in pieces, to save memory."""
         sql = _adding(stored, model, ["?"] * len(model.columns), replace=replace)
         if _tail(model):
-            # Only a row with a number can be opened.
+            # blobopen needs a rowid.
             self._connection.executemany(sql, rows)
             return
         long: list[Values] = []
@@ -179,14 +182,14 @@ class SqliteDatabase(StatementDatabase):
             self._add_long(stored, model, row, replace=replace)
 
     def _add_long(self, stored: str, model: TableModel, row: Values, *, replace: bool) -> None:
-        """Add a row with room for its long values, which are written into it piece by piece."""
+        """Add a row with zeroed BLOBs, and write its long values into them piece by piece."""
         at = [index for index, value in enumerate(row) if _is_long(value)]
         marks = ["zeroblob(?)" if index in at else "?" for index in range(len(row))]
         values = [len(value) if index in at else value for index, value in enumerate(row)]
         sql = _adding(stored, model, marks, replace=replace)
         number = self._connection.execute(sql, values).lastrowid
         if replace:
-            # An upsert that changes a row gives no number.
+            # An upsert that updates a row returns no rowid.
             key = [model.column_names.index(name) for name, _ in model.primary_key]
             where = " AND ".join(f"{sqlite_name(model.columns[one].name)} IS ?" for one in key)
             ((number,),) = self._connection.execute(
@@ -221,7 +224,7 @@ class SqliteDatabase(StatementDatabase):
 
     def rename(self, old: TableName, new: TableModel) -> None:
         """See the base."""
-        # In two steps: names that differ in case only are one to SQLite.
+        # In two steps, as names that differ only in case are equal to SQLite.
         run = self._connection.execute
         run(f"ALTER TABLE {self.table(old)} RENAME TO _replica_client_renamed")
         self.names.forget(old)
@@ -255,13 +258,19 @@ class SqliteDatabase(StatementDatabase):
         *,
         strict: bool,
     ) -> int:
-        """See the base; rows with very long values are added piece by piece, and not updated."""
+        """Apply net changes; see the base.
+
+        Rows with very long values are added in pieces instead of being updated.
+        """
         if not any(any(map(_is_long, row)) for row in added.values()):
             return super().change_rows(model, key, removed, added, strict=strict)
         return MirrorDatabase.change_rows(self, model, key, removed, added, strict=strict)
 
     def objects(self, model: TableModel) -> list[str]:
-        """See the base: columns, indexes and triggers. Views have the table's name only, and stay."""
+        """Return SQL for columns, indexes and triggers; see the base.
+
+        Views refer to the table by name only, and stay.
+        """
         stored = self._stored(model)
         known = {name.lower() for name in model.column_names}
         added = [
@@ -287,7 +296,10 @@ class SqliteDatabase(StatementDatabase):
         return ""
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base: many rows are found in one pass, as there is no index on all columns."""
+        """Remove keyless rows; see the base.
+
+        Many rows are found in one pass, as there is no index on all columns.
+        """
         number = self.row_number(model)
         if len(counts) < _ONE_PASS or number is None:
             return super().take_away(model, counts)
@@ -305,6 +317,6 @@ class SqliteDatabase(StatementDatabase):
         return len(gone)
 
     def row_number(self, model: TableModel) -> str | None:
-        """See the base: the name by which SQLite gives a row's number, where no column has it."""
+        """Return a name of the rowid that no column has; see the base."""
         taken = {column.name.lower() for column in model.columns}
         return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)

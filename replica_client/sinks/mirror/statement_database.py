@@ -1,4 +1,4 @@
-"""A mirror's database that is spoken to by a statement for each row, or one with many rows of values."""
+"""The base of a mirror's database that changes rows by parameterized statements."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from replica_client.tables.net_changes import Values
 
 
 class StatementDatabase(MirrorDatabase):
-    """Net changes as INSERT, UPDATE and DELETE with parameters; the dialect is to be told."""
+    """Applies net changes by INSERT, UPDATE and DELETE; subclasses add the dialect."""
 
     @abstractmethod
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Do a statement for each row of values; how many rows they were about."""
+        """Run a statement for each row of values, and return the number of affected rows."""
 
     def value(self, column: ColumnModel) -> str:
-        """What stands for a column's value in a statement."""
+        """Return the SQL for a column's value in a statement."""
         return self.mark
 
     @abstractmethod
     def same(self, column: ColumnModel) -> str:
-        """The condition that a column has a value, or none."""
+        """Return the condition that a column equals a value, which may be NULL."""
 
     @abstractmethod
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:
-        """The statement that adds a row, in place of one with its key."""
+        """Return the statement that adds a row in place of any with its key."""
 
     @abstractmethod
     def row_number(self, model: TableModel) -> str | None:
-        """What tells equal rows apart; None where nothing does."""
+        """Return the expression that tells equal rows apart; None if there is none."""
 
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
         """See the base."""
@@ -53,7 +53,10 @@ class StatementDatabase(MirrorDatabase):
         *,
         strict: bool,
     ) -> int:
-        """See the base; a row in another one's place is updated, so that columns of the operator stay."""
+        """Apply net changes; see the base.
+
+        A replaced row is updated, so that columns that the operator added keep their values.
+        """
         same = [one for one in removed if one in added] if strict else []
         if not same:
             return super().change_rows(model, key, removed, added, strict=strict)
@@ -72,7 +75,7 @@ class StatementDatabase(MirrorDatabase):
         return done + super().change_rows(model, key, gone, new, strict=strict)
 
     def count(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """Return how many of some keys are there."""
+        """Return how many of some keys exist."""
         query = f"SELECT 1 FROM {self._of(model)} WHERE {self._has(model, key)}"
         return sum(1 for one in keys for _ in self.rows(query, one))
 
@@ -111,7 +114,7 @@ class StatementDatabase(MirrorDatabase):
             return sum(self.change(sql, (*row, count)) for row, count in counts)
         done = 0
         for row, count in counts:
-            # All of them, and those that stay are put back.
+            # Delete all equal rows, and insert the remaining ones again.
             found = self.change(f"DELETE FROM {table} WHERE {where}", row)
             self.insert(table, model, [row] * (found - count))
             done += min(found, count)

@@ -1,9 +1,9 @@
-"""Under which name a mirror stores each table of the source.
+"""The names under which a mirror stores the source's tables.
 
-The source tells more names apart than a mirror's server may: SQLite ignores the case of ASCII letters,
-MySQL that of all letters where ``lower_case_table_names`` is not 0. The first table that comes has the
-plain name; one whose name is the same to the mirror's server gets a digest behind it. A name stays as
-long as its table; the mirror keeps those that are not plain with its definitions.
+Names that differ on the source may be equal to a mirror's server: SQLite ignores the case of ASCII letters,
+MySQL the case of all letters if ``lower_case_table_names`` is not 0. The first such table gets the plain
+name; further tables whose names are equal to the mirror's server get a digest as suffix. A table keeps its
+name; the mirror stores names that are not plain with the definitions.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from replica_client.storage.file_names import joined_name, shortened, with_diges
 from replica_client.tables.table_copy import TableName
 
 STORED_AS: Final = "stored_as"
-"""Member of a definition's JSON: the table's name in the mirror, where it is not the plain one."""
+"""Member of a definition's JSON: the table's name in the mirror, if it is not the plain one."""
 
 _MAX_MYSQL_NAME: Final = 64
-# Bytes of database and table, the table's UUID and an ending are the name of a file.
+# Database, table, the table's UUID and an ending form a file name of limited length.
 _MAX_CLICKHOUSE_NAME: Final = 90
 _ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 class StoredNames:
-    """See the module.
+    """Chooses and keeps the stored name of each table; see the module.
 
     Args:
-        plain: the name that a table has where no other one is in its way.
-        casefold: what the mirror's server compares of a name.
-        most: characters of a name.
+        plain: returns the name that a table gets if no other table has it.
+        casefold: returns the form in which the mirror's server compares a name.
+        most: maximum characters of a name.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class StoredNames:
         self._owners: dict[str, TableName] = {}
 
     def name(self, table: TableName) -> str:
-        """The name of a table; chosen now where it has none."""
+        """Return the name of a table; choose one if it has none yet."""
         found = self._stored.get(table)
         if found is None:
             found = self._free(table)
@@ -51,17 +51,17 @@ class StoredNames:
         return found
 
     def set(self, table: TableName, name: str) -> None:
-        """A table has a name, as the mirror says."""
+        """Set the name of a table, as read from the mirror."""
         self._stored[table] = name
         self._owners[self._casefold(table, name)] = table
 
     def kept(self, table: TableName) -> str | None:
-        """What is to be kept of a table's name; None: it has the plain one."""
+        """Return the name to store with a table's definition; None if it has the plain name."""
         name = self.name(table)
         return None if name == self._fit(self._plain(table), table) else name
 
     def forget(self, table: TableName) -> None:
-        """A table is gone; its name is free."""
+        """Forget a dropped table, and free its name."""
         name = self._stored.pop(table, None)
         if name is not None:
             self._owners.pop(self._casefold(table, name), None)
@@ -82,21 +82,21 @@ class StoredNames:
 
 
 def sqlite_names() -> StoredNames:
-    """Those of a SQLite mirror: ``DATABASE.TABLE``."""
+    """Return the names of a SQLite mirror: ``DATABASE.TABLE``."""
 
     def plain(table: TableName) -> str:
         name = joined_name(*table)
-        # SQLite keeps these for itself.
+        # SQLite reserves these names.
         return f"%{ord(name[0]):02X}{name[1:]}" if name[:7].lower() == "sqlite_" else name
 
     return StoredNames(plain, lambda _, name: name.translate(_ASCII_LOWER))
 
 
 def mysql_names(*, ignores_case: bool) -> StoredNames:
-    """Those of a mirror on MySQL or MariaDB, within the mirrored database.
+    """Return the names of a mirror on MySQL or MariaDB, within the mirrored database.
 
     Args:
-        ignores_case: whether ``lower_case_table_names`` there is not 0.
+        ignores_case: whether the mirror's ``lower_case_table_names`` is not 0.
     """
 
     def casefold(table: TableName, name: str) -> str:
@@ -108,21 +108,30 @@ def mysql_names(*, ignores_case: bool) -> StoredNames:
 
 
 def duckdb_names() -> StoredNames:
-    """Those of a DuckDB mirror, within the schema of the database; DuckDB ignores the case of all names."""
+    """Return the names of a DuckDB mirror, within the schema of the database.
+
+    DuckDB ignores the case of all names.
+    """
     return StoredNames(
         lambda table: table[1], lambda table, name: f"{_lower(table[0])}\0{_lower(name)}"
     )
 
 
 def clickhouse_names() -> StoredNames:
-    """Those of a ClickHouse mirror, within the database; it tells all names apart."""
+    """Return the names of a ClickHouse mirror, within the database.
+
+    To ClickHouse, all names differ.
+    """
     return StoredNames(
         lambda table: clickhouse_name(table[1]), lambda table, name: f"{table[0]}\0{name}"
     )
 
 
 def clickhouse_name(name: str) -> str:
-    """A name that fits into the names of ClickHouse's files, which escape all but ASCII letters, digits and ``_``."""
+    """Return a name short enough for ClickHouse's file names.
+
+    ClickHouse escapes all characters but ASCII letters, digits and ``_`` there.
+    """
     size = sum(1 if char.isascii() and char.isalnum() else 3 * len(char.encode()) for char in name)
     if size <= _MAX_CLICKHOUSE_NAME:
         return name
@@ -131,11 +140,11 @@ def clickhouse_name(name: str) -> str:
 
 
 def mysql_database(prefix: str, database: str) -> str:
-    """The database of a mirror that holds those of a database of the source."""
+    """Return the mirror's database for a database of the source."""
     name = prefix + database
     return name if len(name) <= _MAX_MYSQL_NAME else shortened(name, _MAX_MYSQL_NAME, name)
 
 
 def _lower(name: str) -> str:
-    # The server has i for U+0130; what is casefolded beyond what it casefolds gives a digest too many.
+    # The server maps U+0130 to i. Folding more than the server does only adds needless digests.
     return name.replace("\u0130", "i").casefold()

@@ -1,4 +1,4 @@
-"""Which types of a database the columns of a mirror have, by their kind."""
+"""The column types of a mirror's database, by kind of column."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.stored_values import BLOBS
 
 _DECIMAL_DIGITS = 10
-"""Digits of a DECIMAL that names none."""
+"""Digits of a DECIMAL without a given precision."""
 
 
 @dataclass(frozen=True)
 class StoredTypes:
-    """The types of a database.
+    """The column types of a database.
 
     Attributes:
-        whole: of kinds that are whole numbers: signed, unsigned.
-        others: of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the column.
-        blob: of kinds whose values are bytes.
-        text: of all else.
+        whole: types of integer kinds: signed, unsigned.
+        others: types of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the column.
+        blob: type of kinds whose values are bytes.
+        text: type of all other kinds.
     """
 
     whole: Mapping[str, tuple[str, str]]
@@ -29,7 +29,7 @@ class StoredTypes:
     text: str
 
     def of(self, column: ColumnModel) -> str:
-        """The type of a column."""
+        """Return the type of a column."""
         kind = column.kind
         if kind in self.whole:
             return self.whole[kind][column.unsigned]
@@ -41,5 +41,5 @@ class StoredTypes:
 
 
 def decimal_length(column: ColumnModel) -> int:
-    """Digits of a DECIMAL."""
+    """Return the number of digits of a DECIMAL."""
     return column.length or _DECIMAL_DIGITS

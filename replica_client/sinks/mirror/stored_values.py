@@ -1,4 +1,4 @@
-"""Values as mirrors are handed them, and as SQLite stores them: each exactly, in one class of storage per column.
+"""Values in the form that mirrors receive and SQLite stores: exact, in one storage class per column.
 
 ==============================  ====================================================
 column                          stored as
@@ -46,7 +46,7 @@ BLOBS: Final = _GEOMETRIES | frozenset(
 
 
 def declared_type(column: ColumnModel) -> str:
-    """The type in CREATE TABLE; ``""`` where SQLite must convert nothing."""
+    """Return the type in CREATE TABLE; ``""`` if SQLite must not convert values."""
     if column.kind == "bit" or (column.kind == "bigint" and column.unsigned):
         return ""
     if column.kind in _INTEGERS:
@@ -57,7 +57,7 @@ def declared_type(column: ColumnModel) -> str:
 
 
 def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
-    """How a column's values are stored; None: as they are."""
+    """Return the encoder of a column's values; None if they are stored as they are."""
     kind = column.kind
     if kind == "bit" or (kind == "bigint" and column.unsigned):
         return _large

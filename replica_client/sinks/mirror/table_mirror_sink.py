@@ -1,4 +1,4 @@
-"""The sink of a mirror in a database: exactly once, rows and position in one transaction."""
+"""The base of sinks that mirror tables in a database: exactly once, in one transaction."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from replica_client.tables.table_copy import TableCopy, TableName
 
 
 class TableMirrorSink:
-    """Holds tables in a database by :class:`~replica_client.sinks.mirror.table_store.TableStore`.
+    """Mirrors tables in a database by :class:`~replica_client.sinks.mirror.table_store.TableStore`.
 
     Args:
         where: the database, for messages.
-        strict: a row that should be there and is not is an error.
-        create: a table of which neither CREATE TABLE nor a snapshot was seen is taken for empty.
+        strict: whether a missing row is an error.
+        create: whether a table without CREATE TABLE or snapshot before is assumed to be empty.
     """
 
     guarantee = Guarantee.EXACTLY_ONCE
@@ -57,33 +57,33 @@ class TableMirrorSink:
         self._heart: Heart | None = None
         self._replaced = ReplacedValues()
 
-    # To override.
+    # Methods to override.
 
     def _database(self) -> MirrorDatabase:
-        """The database, opened."""
+        """Open the database."""
         raise NotImplementedError
 
     def _errors(self) -> AbstractContextManager[None]:
-        """What the database refuses in the block is a ``SinkError``."""
+        """Raise errors of the database in the block as ``SinkError``."""
         raise NotImplementedError
 
     def _lacks_table(self, error: Exception) -> bool:
-        """Whether an error says that a table of the source's is not there."""
+        """Return whether an error says that a table of the source is missing."""
         raise NotImplementedError
 
     def _refuses(self, error: Exception) -> bool:
-        """Return whether the database refuses a schema change that another one of its kind may do."""
+        """Return whether the server refuses a schema change that other servers may accept."""
         return False
 
     def _concerns_all(self, error: BaseException | None) -> bool:
-        """Return whether an error of the database would meet every table, as a missing right does."""
+        """Return whether an error of the database would hit every table, such as a missing right."""
         return False
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:
-        """How a column's values are stored; None: as they are."""
+        """Return the encoder of a column's values; None if they are stored as they are."""
         return stored_encoder(column)
 
-    # What all do.
+    # Common to all mirrors.
 
     @property
     def replaced_values(self) -> int:
@@ -138,7 +138,7 @@ class TableMirrorSink:
         await self._worker.run(self._close)
         self._worker.stop()
 
-    # First copies.
+    # Initial copies.
 
     @property
     def tables(self) -> Collection[TableName]:
@@ -187,7 +187,7 @@ class TableMirrorSink:
             with of_tables(names, self._concerns_all), self._errors():
                 work(store)
         except SinkError:
-            # The next table's copy begins another transaction.
+            # The copy of the next table begins a new transaction.
             with self._errors():
                 store.rollback()
             raise
@@ -221,7 +221,7 @@ class TableMirrorSink:
             try:
                 self._do_step(store, step)
             except Exception as error:
-                # Somebody dropped it.
+                # Somebody may have dropped the table.
                 gone = gone_table(self._where, error, step) if self._lacks_table(error) else None
                 if gone is None and isinstance(step, ApplySchema) and self._refuses(error):
                     gone = refused_change(self._where, error, step)

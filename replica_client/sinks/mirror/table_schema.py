@@ -1,4 +1,4 @@
-"""Schema changes of the source done to a mirror."""
+"""Schema changes of the source, applied to a mirror."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from replica_client.tables.net_changes import Values
 
 
 def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
-    """Do to the mirror what a statement did to the source.
+    """Apply the change that a statement made on the source to the mirror.
 
     Args:
         store: the mirror.
-        step: what was done.
+        step: the schema change.
         create: see :class:`~replica_client.sinks.mirror.collector.Collector`.
 
     Raises:
-        SinkError: what it did to rows that are there is not known.
+        SinkError: its effect on existing rows is unknown.
     """
     change = step.change
     name = (change.database, change.table)
@@ -64,7 +64,7 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
         store.rename((before.database, before.name), after)
         return
     if store.is_empty(before) and not brings_rows(change):
-        # Without rows nothing can be lost; what is not known comes with the first row.
+        # Without rows nothing can be lost. An unknown definition comes with the first row.
         if after is None:
             store.drop((before.database, before.name))
         else:
@@ -87,7 +87,7 @@ def _alter(store: TableStore, before: TableModel, step: ApplySchema) -> None:
 
 
 def _keeps_rows(before: TableModel, after: TableModel, sources: list[ColumnSource]) -> bool:
-    """Whether the stored table stays as it is."""
+    """Return whether the stored rows are valid for the new definition as they are."""
     same_order = [source.old.name if source.old else "" for source in sources] == list(
         before.column_names
     )
@@ -109,10 +109,10 @@ def _alteration(
     sources: list[ColumnSource],
     timestamp: int,
 ) -> Alteration:
-    """Return what is to be done, once all values that are there are known to fit.
+    """Return the alteration, after a check that all existing values fit.
 
     Raises:
-        CannotFollowError: a value does not fit, or its new value is not known.
+        CannotFollowError: a value does not fit, or its new value is unknown.
     """
     if not store.native and not any(source.old for source in sources):
         raise CannotFollowError("no column is left of those that were there")
@@ -121,7 +121,7 @@ def _alteration(
     for source in sources:
         if source.old is None or (not store.native and widens(source.old, source.column)):
             continue
-        # Raises where the source's conversion is not sure to be the one here.
+        # Raises if the source's conversion may differ from the one here.
         convert = conversion(source.old, source.column)
         if convert is not None and not store.native:
             checked.append((source.old, convert))
@@ -157,7 +157,7 @@ def _rows(
     makers: list[Conversion | None],
     constants: Sequence[object],
 ) -> Generator[Values, None, None]:
-    # A value that cannot be converted ends it, and the store's cursor with it.
+    # If a value cannot be converted, the store's cursor must be closed, too.
     with closing(stored) as rows:
         for row in rows:
             values = iter(row)

@@ -1,10 +1,10 @@
-"""A database that holds tables of the source, and how far they are, in one transaction; how it speaks is a dialect's.
+"""A mirror that keeps tables and their position in one transaction, independent of the SQL dialect.
 
-Three tables are the mirror's own: the state (the position and what belongs to it), the definitions of the mirrored
-tables as JSON, with ``stored_as`` where a table has another name than the plain one, and first copies.
+Three tables are the mirror's own: the state (the position and data that belongs to it), the definitions of the
+mirrored tables as JSON, with ``stored_as`` if a table's name is not the plain one, and initial copies.
 
-Values are handed over as :mod:`~replica_client.sinks.mirror.stored_values` says, whatever type the database keeps
-them in: what an ALTER makes of rows is worked out on them, once for all databases.
+Values have the form of :mod:`~replica_client.sinks.mirror.stored_values`, whatever type the database stores: the
+effect of an ALTER on rows is computed on this form, once for all databases.
 """
 
 # Over 500 lines: tables, copies, owners and the position share one transaction.
@@ -47,22 +47,22 @@ class TableStore:
     """An open mirror.
 
     Args:
-        database: that holds it; closed with it.
-        claim: the identity to write as; None: there is none, and the mirror is this one's alone.
+        database: database of the mirror; closed with the store.
+        claim: the identity to write as; None: no identity, and the mirror has no other writer.
 
     Attributes:
         tables: the mirrored tables.
-        copies: first copies that the stream has not passed.
+        copies: initial copies that the stream has not passed.
     """
 
     def __init__(self, database: MirrorDatabase, claim: Claim | None = None) -> None:
         self._database = database
         self._claim = claim
-        # What the record of that name must still be in each transaction: the lease, or a token without an identity.
+        # Name and expected value of a record that each transaction checks: the lease, or a token without an identity.
         self._key, self._token = "owner", secrets.token_hex(8)
         self._prefix = ""
         self._foreign: dict[TableName, Owner] = {}
-        # Until a position is committed, statements may come that were done before a crash.
+        # Until a position is committed, statements may arrive that were applied before a crash.
         self._may_repeat = True
         self._state = GrowingKeys()
         self._names = database.names
@@ -70,10 +70,10 @@ class TableStore:
         self.copies: dict[TableName, TableCopy] = {}
 
     def prepare(self) -> Checkpoint | None:
-        """Make the mirror's own tables, take the mirror over, and read how far it is.
+        """Create the mirror's own tables, take the mirror over, and return its checkpoint.
 
         Raises:
-            SinkError: the database holds something else.
+            SinkError: the database holds no mirror of this release.
         """
         database = self._database
         if not database.shared and self._claim is not None:
@@ -86,7 +86,7 @@ class TableStore:
             raise SinkError(f"{database.where} is no mirror of this release: {error}") from error
 
     def _check_alone(self, claim: Claim) -> None:
-        """Refuse a database of another owner before anything is done there.
+        """Check that the database has no other owner, before anything is written there.
 
         Raises:
             ForeignOwnerError: it is another one's.
@@ -100,7 +100,7 @@ class TableStore:
                 raise claim.foreign(self._database.where, other)
 
     def owners(self) -> list[Owner]:
-        """Return the identities that write there, for readers."""
+        """Return the identities that write to the mirror, for readers."""
         try:
             return owners_of(self._records()) if self._database.is_made else []
         except ValueError as error:
@@ -109,7 +109,7 @@ class TableStore:
             ) from error
 
     def saved(self) -> Checkpoint | None:
-        """Return the position that is saved, for readers: nothing is made, taken over or changed."""
+        """Return the saved checkpoint, for readers: nothing is created, taken over or changed."""
         try:
             if not self._database.is_made:
                 return None
@@ -132,7 +132,7 @@ class TableStore:
         }
 
     def _take_over(self) -> None:
-        """Take the lease of the identity in one transaction, and make it known."""
+        """Take the identity's lease, or set a token, in one transaction."""
         database, claim = self._database, self._claim
         database.begin()
         try:
@@ -163,7 +163,7 @@ class TableStore:
         self._put(f"{OWNER}{owner.id}", json.dumps(owner.to_json()))
 
     def _rekey(self, claim: Claim, owner: Owner, records: Mapping[str, str]) -> None:
-        """Take over what an older release left, or what an operator gave to this identity."""
+        """Take over records of an older release, or records that an operator gave to this identity."""
         if claim.takes_over and f"{OWNER}{claim.takes_over}" in records:
             old = f"{claim.takes_over}/"
             for name in (OWNER, LEASE, BEAT):
@@ -172,7 +172,7 @@ class TableStore:
                 )
         elif POSITION in records and self._fits(claim):
             old = ""
-            # Who still runs as an older release sees that another one writes.
+            # A running process of an older release notices the other writer by this token.
             self._put("owner", secrets.token_hex(8))
         else:
             return
@@ -193,7 +193,7 @@ class TableStore:
                     self._put_document(table, column, key, json.dumps(members))
 
     def _fits(self, claim: Claim) -> bool:
-        """Return whether what an older release left can be this identity's."""
+        """Return whether records of an older release can belong to this identity."""
         names = [
             name
             for table, column in self._documents()
@@ -252,12 +252,12 @@ class TableStore:
         return Checkpoint(Position.from_json(mine[POSITION]), state)
 
     def write_beat(self, database: MirrorDatabase, text: str) -> None:
-        """Write a beat on a connection that writes nothing else."""
+        """Write a heartbeat on a connection that is used for nothing else."""
         name = self._key.replace(LEASE, BEAT, 1)
         database.put(database.state_table, ("name", "value"), (name, text))
 
     def give_back(self) -> None:
-        """Give the lease back, where it is still this process's."""
+        """Release the lease if this process still holds it."""
         lease = Lease.from_text(self._token) if self._claim is not None else None
         if lease is None or not self._prefix:
             return
@@ -269,7 +269,7 @@ class TableStore:
         database.commit()
 
     def _recall(self, name: TableName, stored: str | None) -> None:
-        """Take over how a table is called; mirrors of old have names that are not escaped."""
+        """Restore a table's stored name. Old mirrors have names that are not escaped."""
         old = ".".join(name)
         if stored is None and old != joined_name(*name) and self._database.has(old):
             stored = old
@@ -291,10 +291,10 @@ class TableStore:
         self._database.take(table, (self._database.database_column, "name"), name)
 
     def begin(self) -> None:
-        """Begin a transaction where none is.
+        """Begin a transaction if none is open.
 
         Raises:
-            SinkError: another process took the mirror over.
+            SinkError: another process writes the mirror now.
         """
         database = self._database
         if database.in_transaction and not database.unlocked:
@@ -334,21 +334,21 @@ class TableStore:
         self._database.abort()
 
     def rollback(self) -> None:
-        """Undo what was not committed."""
+        """Roll back uncommitted changes."""
         if self._database.in_transaction:
             self._database.rollback()
 
     def close(self) -> None:
-        """Close; what is not committed goes."""
+        """Close the database. Uncommitted changes are lost."""
         self._database.close()
 
     # Tables.
 
     def create(self, model: TableModel) -> None:
-        """Make a table; one that is there is replaced when it has no rows.
+        """Create a table. An existing table is replaced if it has no rows.
 
         Raises:
-            SinkError: there is one with rows.
+            SinkError: the table exists and has rows.
         """
         name = (model.database, model.name)
         self._check_owner(name)
@@ -363,7 +363,7 @@ class TableStore:
         self._keep(model)
 
     def _check_owner(self, name: TableName) -> None:
-        """Refuse a table of another owner, also one that it made since this mirror was opened.
+        """Check that a table has no other owner, even one that appeared after the opening.
 
         Raises:
             ForeignOwnerError: it is another one's.
@@ -399,7 +399,7 @@ class TableStore:
         self._keep(new)
 
     def alter(self, alteration: Alteration) -> None:
-        """Alter a table in place; only where :attr:`alters`.
+        """Alter a table in place; only if :attr:`alters`.
 
         Raises:
             SinkError: two rows have one key.
@@ -424,16 +424,16 @@ class TableStore:
 
     @property
     def native(self) -> bool:
-        """Whether the database has the source's types, and converts values as the source does."""
+        """Whether the database has the source's types and converts values as the source does."""
         return self._database.native
 
     def at_step(self, position: str, number: int) -> None:
-        """Note which statement of the source is done next; see :meth:`MirrorDatabase.at_step`."""
+        """Note which statement is applied next; see :meth:`MirrorDatabase.at_step`."""
         self._database.at_step(position, number, may_repeat=self._may_repeat)
 
     @property
     def is_done(self) -> bool:
-        """Whether the tables are already as the statement of :meth:`at_step` leaves them."""
+        """Whether the change noted by :meth:`at_step` was applied already."""
         return self._database.is_done
 
     def _keep(self, model: TableModel) -> None:
@@ -448,16 +448,16 @@ class TableStore:
         self._names.forget(name)
 
     def drop(self, name: TableName) -> None:
-        """Remove a table."""
+        """Drop a table."""
         self._database.drop(name)
         self._forget(name)
 
     def truncate(self, name: TableName) -> None:
-        """Remove all rows of a table."""
+        """Delete all rows of a table."""
         self._database.truncate(self.tables[name])
 
     def rename(self, name: TableName, model: TableModel) -> None:
-        """Give a table the name of a definition, and keep the definition."""
+        """Rename a table to the name of a definition, and store the definition."""
         new = (model.database, model.name)
         self._check_owner(new)
         if new != name:
@@ -466,7 +466,7 @@ class TableStore:
             self._database.rename(name, model)
         self._keep(model)
 
-    # First copies.
+    # Initial copies.
 
     def want_copies(self, names: Iterable[TableName]) -> None:
         """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
@@ -496,7 +496,7 @@ class TableStore:
         self.tables.pop(copy.name, None)
         self._note(copy)
         if database.ddl_commits:
-            # A table that is half made is begun again.
+            # DDL commits: a half-made table is then started again.
             database.commit()
         if copy.definition is not None and old is not None:
             database.renew(old, copy.definition)
@@ -526,11 +526,11 @@ class TableStore:
         self.copies[copy.name] = copy
 
     def is_empty(self, model: TableModel) -> bool:
-        """Whether a table has no rows."""
+        """Return whether a table has no rows."""
         return self._database.is_empty(model)
 
     def rows(self, model: TableModel, columns: Sequence[str]) -> Generator[Values, None, None]:
-        """Some columns of all rows of a table."""
+        """Yield some columns of all rows of a table."""
         table = self._database.table((model.database, model.name))
         known = {column.name: column for column in model.columns}
         shown = [
@@ -540,7 +540,7 @@ class TableStore:
         yield from self._database.stored_rows(table, shown or ["1"])
 
     def rebuild(self, old: TableModel, new: TableModel, rows: Iterator[Values]) -> None:
-        """Replace a table by one of another definition, and other rows.
+        """Replace a table by one with another definition and other rows.
 
         Raises:
             SinkError: two rows have one key.
@@ -564,7 +564,7 @@ class TableStore:
         """Apply net changes.
 
         Raises:
-            DivergedError: the table is not what it should be.
+            DivergedError: the table does not have the expected rows.
         """
         if changes.keyed:
             self._apply_keyed(changes)

@@ -1,4 +1,4 @@
-"""Values of the source that a mirror's database does not have: days that no calendar has, and a character U+0000."""
+"""Values that a mirror's database cannot store: invalid dates, and the character U+0000."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
 class ReplacedValues:
-    """Counts values that NULL was stored for, and logs the first of each column.
+    """Counts values that were stored as NULL, and logs the first one of each column.
 
     Attributes:
-        count: of values.
+        count: number of values.
     """
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ def storable_encoder(
     years: tuple[int, int] = (1, 9999),
     replaced: ReplacedValues,
 ) -> ValueEncoder:
-    """How a column's values are stored by a database that lacks some of them.
+    """Return the encoder of a column's values for a database that cannot store all of them.
 
     Args:
-        column: of a mirrored table.
-        product: its name, for messages.
+        column: column of a mirrored table.
+        product: name of the database product, for messages.
         where: the mirror, for messages.
-        nulls: such a value becomes NULL; otherwise it is an error.
+        nulls: whether such a value becomes NULL; otherwise it is an error.
         zero_character: whether text may hold U+0000.
-        years: the first and the last that it has.
+        years: first and last year that the database stores.
         replaced: counts values that become NULL.
     """
     encode = stored_encoder(column)
@@ -83,7 +83,7 @@ def storable_encoder(
 def _why_not(
     column: ColumnModel, value: Any, product: str, *, zero_character: bool, years: tuple[int, int]
 ) -> str:
-    """Why there is no such value; ``""`` where there is."""
+    """Return why a value cannot be stored; ``""`` if it can."""
     if type(value) is not str:
         return ""
     if column.kind in _DATES:
@@ -96,7 +96,7 @@ def _why_not(
 
 
 def _has_day(value: str, first: int, last: int) -> bool:
-    """Whether a calendar has a date that MySQL wrote; it has zero dates, and days such as February 31st."""
+    """Return whether a date that MySQL wrote is valid, unlike zero dates or February 31st."""
     found = _DATE.match(value)
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""Options of the sink ``nats``; this module needs no NATS client."""
+"""Options of the sink ``nats``. The module does not import the NATS client."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Options of the sink ``nats``.
 
     Attributes:
-        url: ``nats://user@host:4222`` or ``tls://…``; several with commas.
-        password: instead of one in the URL; may be ``file:…``.
+        url: URL ``nats://user@host:4222`` or ``tls://…``; several are separated by commas.
+        password: password, instead of one in the URL; may be ``file:…``.
         credentials: file with a JWT and its seed.
-        ca: file with certificates of authorities, for TLS; ``""``: those of the system.
-        stream: that holds the messages; it is made where it is not there.
-        subject: of a row's message: this, ``.DATABASE.TABLE`` behind it; of schema changes ``.schema``.
-        duplicate_window: seconds in which a stream that the sink makes knows the ids of messages.
-        replicas: of a stream that the sink makes.
+        ca: file with certificates of trusted authorities, for TLS; ``""``: those of the system.
+        stream: stream for the messages; created if it does not exist.
+        subject: first part of subjects; ``.DATABASE.TABLE`` follows for rows, ``.schema`` for schema changes.
+        duplicate_window: seconds for which a stream that the sink creates remembers the ids of messages.
+        replicas: number of replicas of a stream that the sink creates.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
-        format_options: of the format.
-        messages: that wait for their acknowledgements at once.
-        timeout: seconds in which a connection and acknowledgements must come.
+        format_options: options of the format.
+        messages: maximum messages that wait for their acknowledgements at the same time.
+        timeout: time limit of connecting and of acknowledgements, in seconds.
     """
 
     url: str
@@ -58,10 +58,10 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def read_nats_options(table: Mapping[str, object]) -> NatsOptions:
-    """The options of a table of the configuration.
+    """Return the options in a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(NatsOptions, table, "sink nats")
     parts = [urlsplit(one) for one in options.servers]

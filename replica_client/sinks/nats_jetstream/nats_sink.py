@@ -1,10 +1,10 @@
 """Row changes as messages of a NATS JetStream stream: at least once; once within the stream's duplicate window.
 
 Each message has its event's id as ``Nats-Msg-Id``. The stream drops a message whose id it has seen within its duplicate
-window: what comes again after a crash is in the stream once, where the sink is back within that time. Messages of
-one portion are sent without waiting for each other's acknowledgement; each says in ``Nats-Expected-Last-Msg-Id`` which
-one it follows, so that the stream refuses those behind one that was lost, and their order stays. The stream must
-therefore have no other writer.
+window: messages that are sent again after a crash are in the stream once, if the sink is back within that time.
+Messages of one portion are sent without waiting for each other's acknowledgement. Each names its predecessor in
+``Nats-Expected-Last-Msg-Id``, so that the stream refuses the messages after a lost one, and the order is kept. The
+stream must therefore have no other writer.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _NEVER_PASS = ("authorization", "permissions", "authentication")
 
 
 def make(table: Mapping[str, object]) -> NatsSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     return NatsSink(read_nats_options(table))
 
 
 class NatsSink(EventSink):
-    """See the module.
+    """The sink ``nats``; see the module.
 
     Args:
         options: what the user chose.
@@ -100,7 +100,7 @@ class NatsSink(EventSink):
         return await nats.connect(
             options.servers,
             name="replica_client",
-            # The service opens the sink again, and what was not acknowledged comes again.
+            # The service opens the sink again, and unacknowledged messages are sent again.
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
@@ -176,12 +176,15 @@ class NatsSink(EventSink):
 
 
 def _subject_of(topic: str) -> str:
-    """Where a message goes that says so itself: its points stay, empty parts become ``_``."""
+    """Return the subject for a message's destination.
+
+    Points stay, and empty parts become ``_``.
+    """
     return ".".join(quote(part, safe="") or "_" for part in topic.split("."))
 
 
 def _headers(message: Message) -> dict[str, str]:
-    """The headers, and the key, of a message that says itself where it goes."""
+    """Return headers and key of a message with a destination; none for other messages."""
     if not message.topic:
         return {}
     found = {**dict(message.headers), **({} if message.key is None else {_KEY: message.key})}
@@ -195,5 +198,5 @@ def _headers(message: Message) -> dict[str, str]:
 
 
 def _token(name: str) -> str:
-    """A name as a part of a subject: points, wildcards and blanks are percent-encoded."""
+    """Return a name as part of a subject. Points, wildcards and blanks are percent-encoded."""
     return quote(name, safe="").replace(".", "%2E")

@@ -1,7 +1,7 @@
-"""Record batches that are committed and wait to become Parquet files.
+"""A journal of committed record batches that are not yet in Parquet files.
 
-A Parquet file cannot be added to once its footer is written, and commits are more frequent than files
-should be: what is committed goes to a journal first, whose bytes up to a committed length count.
+A Parquet file cannot be extended after its footer is written, and commits are more frequent than files
+should be. Committed data therefore goes to a journal first, which is valid up to a committed length.
 
 ======  =====================================================
 size    field
@@ -26,16 +26,16 @@ _HEADER = 8
 
 
 class Journal:
-    """A journal that is written.
+    """A journal that is open for writing.
 
     Args:
-        path: of the file.
-        length: bytes of it that are committed; what is behind them goes.
+        path: path of the file.
+        length: number of committed bytes; the bytes after them are cut off.
 
     Attributes:
-        path: as given.
-        length: bytes in it.
-        rows: rows that were appended to this object.
+        path: path of the file.
+        length: number of bytes in the file.
+        rows: number of rows that were appended by this object.
 
     Raises:
         SinkError: committed bytes are missing.
@@ -59,8 +59,8 @@ class Journal:
             os.fsync(self._descriptor)
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; it counts when it was synced and its length committed."""
-        # The size comes first, and a batch may be a row of hundreds of megabytes: it is not written twice.
+        """Add a batch. It is valid once the journal is synced and the length committed."""
+        # The size comes first. A batch may be a row of hundreds of megabytes: measure it instead of keeping a copy.
         measured = pa.MockOutputStream()
         _write_stream(measured, batch)
         size = measured.size()
@@ -71,11 +71,11 @@ class Journal:
         self.rows += batch.num_rows
 
     def sync(self) -> None:
-        """Make all that was added durable."""
+        """Flush all added batches to disk."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the journal."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -91,10 +91,10 @@ def _write_stream(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
 
 
 def read_journal(path: Path, length: int) -> Iterator[pa.RecordBatch]:
-    """The batches in the first ``length`` bytes of a journal.
+    """Yield the batches in the first ``length`` bytes of a journal.
 
     Raises:
-        SinkError: it is damaged.
+        SinkError: the journal is damaged.
     """
     with path.open("rb") as file:
         at = 0

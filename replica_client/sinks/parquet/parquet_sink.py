@@ -1,8 +1,8 @@
 """Row changes as Parquet files by table and time: exactly once.
 
 ``DATABASE/TABLE/DAY/TIME-SEGMENT-NUMBER.parquet`` with the columns of ``.batches()``; schema changes in
-``_schema_changes/``. What is committed and not yet published waits in a journal in ``_open/``; the
-checkpoint ``parquet.checkpoint.json`` counts its bytes. A segment is published when it is large or old
+``_schema_changes/``. Committed changes wait in a journal in ``_open/`` until they are published; the
+checkpoint ``parquet.checkpoint.json`` has its committed length. A segment is published when it is large or old
 enough, and after a crash when the sink is opened.
 """
 
@@ -50,12 +50,12 @@ class ParquetOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Options of the sink ``parquet``.
 
     Attributes:
-        path: the directory; made when it is not there.
-        compression: of the files.
+        path: the directory; created if it does not exist.
+        compression: compression of the files.
         roll_rows: rows of all tables after which a segment is published.
-        roll_bytes: bytes of its journal, likewise.
-        roll_seconds: its age, likewise.
-        file_rows: rows that one file has at most, but for one batch more.
+        roll_bytes: bytes of its journal after which a segment is published.
+        roll_seconds: age in seconds after which a segment is published.
+        file_rows: maximum rows of a file; a single larger batch is not divided.
     """
 
     path: str
@@ -67,10 +67,10 @@ class ParquetOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def make(table: Mapping[str, object]) -> ParquetSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(ParquetOptions, table, "sink parquet")
     check_path(options.path, "sink parquet", "a directory")
@@ -80,7 +80,7 @@ def make(table: Mapping[str, object]) -> ParquetSink:
 
 
 class ParquetSink:
-    """See the module.
+    """The sink ``parquet``; see the module.
 
     Args:
         options: what the user chose.
@@ -158,7 +158,7 @@ class ParquetSink:
         await self._worker.run(self._close)
         self._worker.stop()
 
-    # A segment is published when it is old enough, though nothing is committed any more.
+    # A segment is published when it is old enough, even if no further commit comes.
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -237,7 +237,7 @@ class ParquetSink:
         is_large, self._collected = self._collected >= _MOST_COLLECTED, 0
         _append(journal, self._assembler.flush())
         if is_large:
-            # Arrow keeps what a row of hundreds of megabytes took, otherwise.
+            # Otherwise Arrow keeps the memory of a row of hundreds of megabytes.
             pa.default_memory_pool().release_unused()
 
     def _commit(self, checkpoint: Checkpoint) -> None:
@@ -266,7 +266,7 @@ class ParquetSink:
         self._committed = length
 
     def _roll_committed(self) -> None:
-        """Publish, if nothing was written behind the last commit."""
+        """Publish the segment if nothing was written after the last commit."""
         journal = self._journal
         if journal is not None and journal.length and journal.length == self._committed:
             with os_errors(str(journal.path)):
@@ -308,6 +308,6 @@ class ParquetSink:
 
 
 def _append(journal: Journal, batches: Iterable[pa.RecordBatch]) -> None:
-    """Add batches, of which none stays."""
+    """Append batches without keeping a reference to any of them."""
     for batch in batches:
         journal.append(batch)

@@ -1,9 +1,9 @@
-"""A journal made into Parquet files, all of which appear or none.
+"""Conversion of a journal to Parquet files.
 
-A segment's files are written beside the data under temporary names, synced, and renamed into place;
-then ``_segments/NUMBER.json`` lists them. Who reads must see whole segments only, or nothing twice
-while one is being published, takes the files of these lists; after a crash in the middle the same files
-are published again under the same names.
+A segment's files are written under temporary names, synced, and renamed into place; then
+``_segments/NUMBER.json`` lists them. A reader that must see whole segments only reads the files of these
+lists. After a crash while a segment is being published, the same files are published again under the
+same names.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _GROUP_ROWS = 131_072
 _GROUP_BYTES = 64 << 20
 _MOST_OPEN = 128
 _LONG_VALUES = 4 << 20
-"""Mean bytes of a column's values from which on they are written without a dictionary and statistics.
+"""Mean size in bytes from which a column's values are written without dictionary and statistics.
 
-Each of the two would hold a copy of a value, or two, and is of no use for such.
+Both would hold further copies of a value, and are useless for such columns.
 """
 
 
@@ -40,12 +40,12 @@ class SegmentWriter:
     """Writes the files of one segment.
 
     Args:
-        directory: of the sink.
-        number: the segment's.
-        begun: when it was begun, in seconds since 1970; names its files.
-        compression: Parquet's.
-        file_rows: rows that a file has at most.
-        ignores_case: whether the file system does.
+        directory: directory of the sink.
+        number: number of the segment.
+        begun: when the segment was begun, in seconds since 1970; part of the file names.
+        compression: compression of the files.
+        file_rows: maximum rows of a file.
+        ignores_case: whether the file system ignores case.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SegmentWriter:
         self._made: list[_File] = []
 
     def publish(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write all batches and let the files appear."""
+        """Write all batches, move the files into place and list them."""
         try:
             for batch in batches:
                 self._add(batch)
@@ -134,15 +134,15 @@ class SegmentWriter:
 
 
 def table_directory(database: str, table: str, *, ignores_case: bool = False) -> Path:
-    """Where a table's files are, relative to the sink's directory.
+    """Return the directory of a table's files, relative to the sink's directory.
 
     Args:
         database: its database; empty for the schema changes.
         table: its name.
-        ignores_case: whether the file system does.
+        ignores_case: whether the file system ignores case.
 
     Raises:
-        SchemaError: a name is none.
+        SchemaError: a name is invalid.
     """
     if not database and table == SCHEMA_CHANGES:
         return Path(SCHEMA_CHANGES)
@@ -153,7 +153,7 @@ def table_directory(database: str, table: str, *, ignores_case: bool = False) ->
 
 
 def _long_columns(batch: pa.RecordBatch) -> frozenset[str]:
-    """Columns of a batch whose values are very long."""
+    """Return the columns of a batch whose values are very long."""
     if batch.nbytes < _LONG_VALUES:
         return frozenset()
     return frozenset(
@@ -164,7 +164,7 @@ def _long_columns(batch: pa.RecordBatch) -> frozenset[str]:
 
 
 def _is_reserved(name: str) -> bool:
-    # The checkpoint and its states are files of these names.
+    # The checkpoint and its state files have these names.
     return name in _OWN or name.startswith("parquet.")
 
 
@@ -204,7 +204,7 @@ class _File:
             schema,
             compression=compression,
             use_dictionary=short,
-            # In the older form a page's values are copied once more before they are compressed.
+            # The older version copies a page's values once more before it compresses them.
             data_page_version="2.0" if long else "1.0",
             write_statistics=short,
         )

@@ -1,4 +1,4 @@
-"""Errors of the Redis client as errors of a sink."""
+"""Conversion of the Redis client's errors to errors of a sink."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PASSING_WORDS = (
 
 @contextmanager
 def redis_errors(where: str) -> Iterator[None]:
-    """What Redis refuses in the block is a ``SinkError``.
+    """Raise errors of Redis in the block as ``SinkError``.
 
     Args:
         where: the server, without credentials.

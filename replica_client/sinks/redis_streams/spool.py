@@ -1,4 +1,4 @@
-"""Lines that wait for a commit: in memory up to a limit, then in a temporary file."""
+"""Storage for lines that wait for a commit: in memory up to a limit, then in a file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from replica_client.sinks.snapshot_sink import SnapshotRows
 
 
 class LineSpool:
-    """Keeps lines in order.
+    """Stores lines in order.
 
     Args:
-        line_format: makes them.
-        memory_bytes: that are kept in memory.
+        line_format: the format of the lines.
+        memory_bytes: maximum bytes that are kept in memory.
 
     Attributes:
-        count: how many there are.
+        count: number of stored lines.
     """
 
     def __init__(self, line_format: LineFormat, memory_bytes: int) -> None:
@@ -30,7 +30,7 @@ class LineSpool:
         self.count = 0
 
     def route_outbox(self) -> None:
-        """Make messages of rows of outbox tables."""
+        """Write rows of outbox tables as messages from now on."""
         self._format = OutboxFormat(self._format)
 
     def take(self, transactions: Iterable[Transaction]) -> None:
@@ -38,7 +38,7 @@ class LineSpool:
         self._put(encode_lines(self._format, transactions))
 
     def take_snapshot(self, rows: SnapshotRows) -> None:
-        """Add the lines of rows of a snapshot."""
+        """Add the lines of snapshot rows."""
         self._put(encode_messages(self._format.snapshot(rows)))
 
     def _put(self, pieces: Iterable[bytes | bytearray]) -> None:
@@ -50,7 +50,10 @@ class LineSpool:
             self.count += data.count(b"\n")
 
     def chunks(self, lines: int, size: int) -> Iterator[list[bytes]]:
-        """All lines without line ends, in lists of at most so many lines, or bytes and one line more."""
+        """Yield all lines without line ends, in lists.
+
+        A list ends at ``lines`` lines, or with the line that reaches ``size`` bytes.
+        """
         if self._file is None:
             return
         self._file.seek(0)
@@ -66,7 +69,7 @@ class LineSpool:
             yield chunk
 
     def clear(self) -> None:
-        """Forget all lines."""
+        """Remove all lines."""
         file, self._file, self.count = self._file, None, 0
         if file is not None:
             file.close()

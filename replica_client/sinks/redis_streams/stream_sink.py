@@ -1,15 +1,15 @@
 """Row changes as entries of a Redis stream: exactly once.
 
-Each change is an entry ``value: JSON`` of the stream. Entries and the position behind them are written
-in one MULTI/EXEC. A commit of more than ``chunk_entries`` entries takes several: the number of entries
-that are in the stream behind the saved position is saved with them, and as many are passed over when
-they come again. Readers can thus see a prefix of a large commit for a moment, and of a transaction that
-is larger than that; never a change that was not committed on the source: parts of a transaction wait
-in a temporary file until all are there.
+Each change is an entry ``value: JSON`` of the stream. Entries and the position after them are written
+in one MULTI/EXEC. A commit of more than ``chunk_entries`` entries takes several: each saves the number of
+entries that the stream has after the saved position, and after a crash as many entries are skipped.
+Readers can thus see a prefix of a large commit for a moment, and of a larger transaction. They never see
+a change that was not committed on the source: parts of a transaction wait in a temporary file until the
+transaction is complete.
 
-The position is the hash ``POSITION_KEY``. It is checked in every MULTI/EXEC: where Redis lost its last
-writes in a crash, the sink goes on behind what it still has. Redis Cluster is not supported unless both
-keys have the same hash tag.
+The position is the hash ``POSITION_KEY``. It is checked in every MULTI/EXEC: if Redis lost its last
+writes in a crash, the sink goes on after the writes that remain. Redis Cluster is not supported unless
+both keys have the same hash tag.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Options of the sink ``redis``.
 
     Attributes:
-        url: ``redis://:password@host:6379/0``, ``rediss://…`` or ``unix:///path?db=0``.
-        stream: the stream's key.
-        position_key: key of the position; default the stream's with ``:position`` behind it.
+        url: URL ``redis://:password@host:6379/0``, ``rediss://…`` or ``unix:///path?db=0``.
+        stream: key of the stream.
+        position_key: key of the position; by default the stream's key with ``:position`` as suffix.
         format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
-        format_options: of the format.
-        maxlen: entries that the stream keeps about; 0 for all.
-        chunk_entries: entries of one MULTI/EXEC.
-        memory_bytes: of entries that wait for a commit; more go to a temporary file.
+        format_options: options of the format.
+        maxlen: approximate maximum number of entries in the stream; 0: no limit.
+        chunk_entries: maximum entries of one MULTI/EXEC.
+        memory_bytes: bytes of waiting entries that are kept in memory; further entries go to a temporary file.
         timeout: seconds without an answer after which the connection counts as dead.
     """
 
@@ -86,10 +86,10 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 def make(table: Mapping[str, object]) -> RedisSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(RedisOptions, table, "sink redis")
     if urlsplit(options.url).scheme not in ("redis", "rediss", "unix"):
@@ -100,11 +100,11 @@ def make(table: Mapping[str, object]) -> RedisSink:
 
 
 class RedisSink:
-    """See the module.
+    """The sink ``redis``; see the module.
 
     Args:
         options: what the user chose.
-        line_format: makes the entries' values.
+        line_format: the format of the entries' values.
     """
 
     guarantee = Guarantee.EXACTLY_ONCE
@@ -123,7 +123,7 @@ class RedisSink:
         self._ahead = 0
         self._last_digest = b""
         self._state = GrowingKeys()
-        # What waits would not come again as it is: it is committed in one step.
+        # Waiting snapshot rows could differ when read again: they are committed in one step.
         self._at_once = False
         self._claim: Claim | None = None
         self._lease = ""
@@ -171,7 +171,7 @@ class RedisSink:
             saved: dict[Any, Any] = await client.hgetall(self._key)
         return self._read(saved)
 
-    # The identity of the writer, and its lease. Which owners a stream has says a hash of its own.
+    # The identity of the writer, and its lease. A separate hash lists the owners of a stream.
 
     async def _owners(self, client: Redis) -> list[Owner]:
         found: dict[Any, Any] = await client.hgetall(f"{self._options.stream}:owners")
@@ -181,7 +181,10 @@ class RedisSink:
             raise SinkError(f"Redis at {self._where}: {error}") from error
 
     async def _choose_key(self, client: Redis, claim: Claim, *, take: bool = False) -> None:
-        """Choose the key of the position: the plain one, or one with the identity where that is another owner's."""
+        """Choose the key of the position.
+
+        It is the plain key, or a key with the identity if another owner has the plain one.
+        """
         self._key = self._options.position_key or f"{self._options.stream}:position"
         key = f"{self._key}:owner"
         if take and await client.get(key) == claim.takes_over.encode():
@@ -218,21 +221,21 @@ class RedisSink:
         self._beats = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
-        """Write beats until the sink is closed."""
+        """Write heartbeats until the sink is closed."""
         async with _client(self._options) as client:
-            # redis-py takes a cancellation while it connects for a timeout: that alone would not end this.
+            # redis-py turns a cancellation while it connects into a timeout: cancelling alone would not end the loop.
             while not self._closing.is_set():
                 try:
                     await client.set(f"{self._key}:beat", secrets.token_hex(8))
                 except (RedisError, OSError) as error:
-                    # The sink says what is wrong with Redis; the lease is not renewed meanwhile.
+                    # The sink reports errors of Redis; meanwhile the lease is not renewed.
                     _LOG.debug("no beat is written: %s", error)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_SECONDS):
                         await self._closing.wait()
 
     async def _give_back(self, client: Redis) -> None:
-        """Give the lease back, where it is still this process's."""
+        """Release the lease if this process still holds it."""
         lease = Lease.from_text(self._lease)
         if lease is None:
             return
@@ -308,7 +311,7 @@ class RedisSink:
         await self._worker.run(self._spool.clear)
 
     def _not_there_yet(self, lines: list[bytes]) -> list[bytes]:
-        """Those that the stream does not have behind the position."""
+        """Return the lines that the stream does not have after the position yet."""
         passed = min(self._ahead, len(lines))
         self._ahead -= passed
         if passed and not self._ahead and _digest(lines[passed - 1]) != self._last_digest:
@@ -322,7 +325,7 @@ class RedisSink:
     async def _execute(
         self, lines: list[bytes], saved: dict[bytes, bytes], gone: Sequence[str] = ()
     ) -> None:
-        """Add entries and change the position's hash, where it is still as this sink left it."""
+        """Add entries and update the position's hash, if no other writer has changed it."""
         if self._client is None:
             raise SinkError(f"Redis at {self._where}: the sink is not open")
         version = secrets.token_hex(8).encode()
@@ -373,14 +376,14 @@ class RedisSink:
 
 
 def _text(value: Any) -> str:
-    """Return a value of Redis as text, empty where there is none."""
+    """Return a value of Redis as text; empty for none."""
     return value.decode() if isinstance(value, bytes) else str(value or "")
 
 
 def _client(options: RedisOptions) -> Redis:
     given: dict[str, Any] = {}
     if urlsplit(options.url).scheme == "rediss":
-        # redis-py before 6 does not compare the name of a certificate. The URL may say otherwise.
+        # redis-py before 6 does not check the name in a certificate by default. The URL may override this.
         given["ssl_check_hostname"] = True
     return Redis.from_url(
         options.url,
@@ -393,5 +396,5 @@ def _client(options: RedisOptions) -> Redis:
 
 
 def _digest(line: bytes) -> bytes:
-    """Tells whether a line is the same; the time at which it was made is left out."""
+    """Return a digest that identifies a line. The time at which it was made is left out."""
     return hashlib.sha256(_CLOCK.sub(b"", line)).hexdigest().encode()

@@ -1,1 +1,1 @@
-"""Row changes as requests of HTTP."""
+"""Row changes as HTTP requests."""

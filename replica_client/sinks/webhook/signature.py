@@ -1,4 +1,4 @@
-"""Signatures of requests, as the Standard Webhooks specification writes them.
+"""Signatures of requests, as the Standard Webhooks specification defines them.
 
 ``webhook-signature`` is ``v1,`` and the base64 of an HMAC-SHA-256 of ``ID.TIMESTAMP.BODY``.
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
@@ -18,10 +18,10 @@ _PREFIX: Final = "whsec_"
 
 
 def signing_key(text: str) -> bytes:
-    """The key that a text stands for: base64 behind ``whsec_``, otherwise the text itself.
+    """Return the key for a text: base64 after ``whsec_``, otherwise the text itself.
 
     Raises:
-        ConfigError: what is behind ``whsec_`` is no base64.
+        ConfigError: the text after ``whsec_`` is not base64.
     """
     if not text.startswith(_PREFIX):
         return text.encode()
@@ -32,13 +32,13 @@ def signing_key(text: str) -> bytes:
 
 
 def signature(key: bytes, name: str, timestamp: int, body: bytes) -> str:
-    """The value of ``webhook-signature``.
+    """Return the value of the header ``webhook-signature``.
 
     Args:
-        key: that sender and receiver share.
+        key: the shared key of sender and receiver.
         name: the request's id.
         timestamp: seconds since 1970.
-        body: as it is sent.
+        body: body of the request as it is sent.
     """
     text = f"{name}.{timestamp}.".encode() + body
     digest = hmac.new(key, text, hashlib.sha256).digest()

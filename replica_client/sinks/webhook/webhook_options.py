@@ -1,4 +1,4 @@
-"""Options of the sink ``http``; this module needs no HTTP client."""
+"""Options of the sink ``http``. The module does not import the HTTP client."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Options of the sink ``http``.
 
     Attributes:
-        url: that takes the requests, ``https://…`` or ``http://…``; may be ``file:…``.
-        key: of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any text; may be ``file:…``.
-        headers: of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
+        url: URL of the receiver, ``https://…`` or ``http://…``; may be ``file:…``.
+        key: key of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any text; may be
+            ``file:…``.
+        headers: headers of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
-        format_options: of the format.
-        events: that a request has at most; a transaction of more takes several requests.
-        join: a request may have events of several transactions. It is faster where these are small, and portions differ
-            when they come again: no ``Idempotency-Key`` is sent.
-        timeout: seconds that a request may take as a whole, from the connection to the end of the answer; after that it
-            is sent again.
-        retries: how often a request is sent again, before the sink closes and begins anew.
-        longest_wait: seconds that ``Retry-After`` may ask for; with more the sink closes and begins anew.
-        ca: file with certificates of authorities; ``""``: those of certifi.
+        format_options: options of the format.
+        events: maximum events of a request; a larger transaction takes several requests.
+        join: whether a request may have events of several transactions. This is faster for small ones, but
+            portions differ when they are sent again: no ``Idempotency-Key`` is sent.
+        timeout: time limit of a whole request in seconds, from the connection to the end of the answer; then
+            the request is sent again.
+        retries: how often a request is sent again before the sink is closed and opened again.
+        longest_wait: maximum seconds of ``Retry-After``; with more the sink is closed and opened again.
+        ca: file with certificates of trusted authorities; ``""``: those of certifi.
     """
 
     url: str
@@ -55,10 +56,10 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def read_webhook_options(table: Mapping[str, object]) -> WebhookOptions:
-    """The options of a table of the configuration.
+    """Return the options in a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     options = read_options(WebhookOptions, table, "sink http")
     parts = urlsplit(options.url)

@@ -1,16 +1,16 @@
-"""Row changes as requests of HTTP: at least once; exactly once at a receiver that honours the key of each request.
+"""Row changes as HTTP requests: at least once; exactly once if the receiver honours the key of each request.
 
-A request is a POST of JSON lines (of the format ``cloudevents`` a JSON array): a transaction, or ``events`` of it. Of
-the format ``arrow`` it is one stream.
+A request is a POST of JSON lines (a JSON array for the format ``cloudevents``): one transaction, or up to ``events``
+events of it. For the format ``arrow`` it is one stream.
 Requests are sent one after the other, in order.
-``Idempotency-Key`` is the id of the first event: a request that comes again, after a crash or an answer that was
-lost, has the same key and the same lines. A receiver that keeps the key together with what it made of the request,
-in one transaction, and answers 2xx to a key that it has, sees each change once.
+``Idempotency-Key`` is the id of the first event: a request that is sent again, after a crash or a lost answer, has
+the same key and the same lines. A receiver sees each change once if it stores the key and the effect of the request
+in one transaction, and answers 2xx to a known key.
 
-Of an answer the status and ``Retry-After`` count; at most 16 KiB of its body are read.
+Only the status and ``Retry-After`` of an answer matter; at most 16 KiB of its body are read.
 
-Answers: 2xx takes the request. 408, 409, 425, 429, 5xx and a broken connection send it again, after ``Retry-After`` or
-a growing pause. Everything else, redirects too, stops the sink with an error.
+2xx accepts the request. After 408, 409, 425, 429, 5xx and a broken connection it is sent again, after ``Retry-After``
+or a growing pause. Everything else, including redirects, stops the sink with an error.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _ARROW_TYPE: Final = "application/vnd.apache.arrow.stream"
 
 
 def make(table: Mapping[str, object]) -> WebhookSink:
-    """The sink of a table of the configuration.
+    """Return the sink for a table of the configuration.
 
     Raises:
-        ConfigError: an option is wrong; names it.
+        ConfigError: an option is wrong; the message names it.
     """
     return WebhookSink(read_webhook_options(table))
 
 
 class WebhookSink(EventSink):
-    """See the module.
+    """The sink ``http``; see the module.
 
     Args:
         options: what the user chose.
@@ -68,14 +68,17 @@ class WebhookSink(EventSink):
         self._end = b"" if arrow else b"\n"
         self._key = signing_key(options.key)
         parts = urlsplit(options.url)
-        # Path and query may hold a secret.
+        # Path and query may contain a secret.
         self._where = f"{parts.scheme}://{parts.hostname}" + (
             f":{parts.port}" if parts.port else ""
         )
         self._client: httpx.AsyncClient | None = None
 
     async def connect(self) -> None:
-        """See the base; a request tells whether the receiver is there."""
+        """Create the HTTP client; see the base.
+
+        The first request shows whether the receiver answers.
+        """
         options = self._options
         verify = trusting(options.ca, "sink http: ca") if options.ca else True
         headers = {
@@ -103,12 +106,16 @@ class WebhookSink(EventSink):
             pause = min(pause * 2, self._options.longest_wait)
 
     async def _post(self, name: str, last: str, body: bytes) -> tuple[str, float | None]:
-        """Send a request once: why it must be sent again, ``""`` where it must not, and seconds until then."""
+        """Send a request once.
+
+        Return why it must be sent again, ``""`` if it was accepted, and the seconds to wait before
+        that.
+        """
         if self._client is None:
             raise SinkError(f"{self._where}: the sink is not open")
         headers = {"Replica-Client-First": name, "Replica-Client-Last": last}
         if not self._options.join:
-            # A text of RFC 8941; ids have neither quotes nor backslashes.
+            # A string of RFC 8941; ids have neither quotes nor backslashes.
             headers["Idempotency-Key"] = f'"{name}"'
         if self._key:
             now = int(time.time())
@@ -140,7 +147,7 @@ class WebhookSink(EventSink):
 
 
 def retry_after(text: str) -> float | None:
-    """The seconds of a ``Retry-After``, which may be a date; None where it says nothing."""
+    """Return the seconds of a ``Retry-After``, which may be a date; None if it is invalid."""
     if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
