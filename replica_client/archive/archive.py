@@ -48,11 +48,11 @@ _RECORDED = tuple(kind for kind in LOSS_KINDS if kind not in ("undecodable", "in
 
 @dataclass(frozen=True, slots=True)
 class FoundChange:
-    """A change that was found, with what its transaction tells.
+    """A change that a search found, with its transaction and its statement.
 
     Attributes:
-        change: the row before and after, and where it stands.
-        transaction: that it was part of.
+        change: the row before and after the change, and the position of its event.
+        transaction: the transaction of the change.
         statement: the text of its statement, where the binlog has it (``binlog_rows_query_log_events``,
             ``binlog_annotate_row_events``).
 
@@ -68,16 +68,19 @@ class FoundChange:
 
     @property
     def thread_id(self) -> int | None:
-        """Number of the source's connection; None where the binlog does not tell."""
+        """Number of the source's connection; None where the binlog does not record it."""
         return self.transaction.thread_id
 
     @property
     def commit_time(self) -> datetime.datetime:
-        """Its commit: to the microsecond where the source logs it (MySQL 8.0), else the second of its last event."""
+        """Time of the commit, to the microsecond where the source logs it (MySQL 8.0).
+
+        On other sources, the second of the transaction's last event.
+        """
         return self.transaction.commit_time
 
     def to_json(self) -> str:
-        """The line that ``replica-client find --json`` prints: that of the change, and what is known besides."""
+        """Return the change as the line of JSON that ``replica-client find --json`` prints."""
         text = self.change.to_json()[:-1]
         thread = "null" if self.thread_id is None else str(self.thread_id)
         statement = "null" if self.statement is None else quote(self.statement)
@@ -86,12 +89,12 @@ class FoundChange:
 
 
 class Found:
-    """The changes that a question finds, in the order of the binlog; each iteration searches again.
+    """The changes that a search finds, in the order of the binlog; each iteration searches again.
 
     Made by :meth:`Archive.find`.
 
     Attributes:
-        losses: changes that could not be looked at, of the last iteration: statements that the binlog has as text.
+        losses: changes that the last iteration could not check, because the binlog has them as statements.
 
     Examples:
         >>> rc.open_archive("shop-bin.*").find("shop.orders", column="state", after="paid").count()
@@ -125,14 +128,16 @@ class Found:
             test.check()
 
     def count(self) -> int:
-        """How many there are."""
+        """Search, and return the number of changes found."""
         return sum(1 for _ in self._rows())
 
     def batches(self, max_rows: int = 16384) -> Iterator[RecordBatch]:
-        """The same as Arrow record batches, as those of :func:`~replica_client.open_binlog`.
+        """Search, and yield the changes as Arrow record batches.
+
+        The columns are those of the batches of :func:`~replica_client.open_binlog`.
 
         Args:
-            max_rows: rows that a batch has at most.
+            max_rows: maximum number of rows in a batch.
 
         Raises:
             ConfigError: pyarrow is not installed.
@@ -151,7 +156,7 @@ class Archive:
     """Many binlog files with indexes; made by :func:`open_archive`.
 
     Attributes:
-        files: with their indexes, which are made when they are first needed.
+        files: the files with their indexes, which are made when they are first needed.
 
     Examples:
         >>> archive = rc.open_archive("shop-bin.*")
@@ -163,10 +168,10 @@ class Archive:
         self.files = files
 
     def index(self) -> list[IndexedFile]:
-        """All files with their indexes; those that are missing, old or damaged are made.
+        """Return all files with their indexes, and make those that are missing, old or damaged.
 
         Raises:
-            BinlogDecodeError: a fault in a file.
+            BinlogDecodeError: a file is damaged.
         """
         return list(self.files)
 
@@ -186,28 +191,28 @@ class Archive:
         kind: Sequence[str] | str | None = None,
         statements: bool = True,
     ) -> Found:
-        """The changes that meet all conditions.
+        """Return the changes that meet all conditions.
 
-        Only blocks of the files that may have such changes are read. Tables are meant by the name that they had
-        at the time; :meth:`history` follows one through RENAME TABLE.
+        Only blocks of the files that may have such changes are read. Tables are named as they were
+        at the time of the change; :meth:`history` follows a table through RENAME TABLE.
 
         Args:
             tables: ``database.table``, or patterns; None: all.
-            key: of one row: the value of its primary key, a sequence of the values of its columns, or a mapping by
-                name. Texts are equal where every character is, whatever the collation.
-            column: that changed.
-            before: the value that it had; ``column`` is wanted with it.
-            after: the value that it got; likewise.
+            key: the primary key of one row: its value, a sequence of the values of its columns, or a mapping by
+                name. Text comparison is exact; collations are ignored.
+            column: the column that changed.
+            before: the value before the change; needs ``column``.
+            after: the value after the change; needs ``column``.
             where: a condition that the row before or after meets, as ``changes --where`` takes it.
             since: where to start: a position, a GTID set or a time (of the transaction's end).
-            until: the first that does not count.
-            gtid: a set that has the transactions; MariaDB: the very GTIDs.
+            until: where to stop: the first position, GTID set or time that is excluded.
+            gtid: a set that contains the transactions' GTIDs; MariaDB: exactly these GTIDs.
             thread: number of the source's connection.
             kind: ``insert``, ``update``, ``delete``, or several.
-            statements: give the texts of statements, where the binlog has them.
+            statements: add the texts of statements, where the binlog has them.
 
         Raises:
-            ConfigError: what is asked for makes no sense.
+            ConfigError: a condition is invalid, or conditions contradict each other.
         """
         question = make_question(
             tables, key, column, before, after, where, since, until, gtid, thread, kind
@@ -215,15 +220,17 @@ class Archive:
         return Found(self, [question], statements)
 
     def history(self, table: str, key: Key) -> list[FoundChange]:
-        """All changes of one row, in the order of the binlog, through changes of its key and RENAME TABLE.
+        """Return all changes of one row, in the order of the binlog.
+
+        The row is followed through changes of its key and RENAME TABLE.
 
         Args:
             table: its name at the end of the archive, ``database.table``.
-            key: of the row at any time, as of :meth:`find`.
+            key: the row's key at any time, as in :meth:`find`.
 
         Raises:
             ConfigError: the key does not fit the table.
-            DataLossError: the row images do not tell the key.
+            DataLossError: the row images lack columns of the key.
         """
         from replica_client.archive.row_history import history_of  # it takes archives
 
@@ -241,30 +248,31 @@ class Archive:
         without: Sequence[str] = (),
         threads: int = 2,
     ) -> TableState:
-        """A table as it was at a moment: backward from the live table, or forward from a copy.
+        """Return a table as it was at a moment, from the live table backward or a copy forward.
 
-        Backward goes from the table as ``live`` has it now through the row images before each change. Forward goes
-        from ``copy``, or without one from where a CREATE TABLE or TRUNCATE in the archive left the table empty. Both
-        follow RENAME TABLE, and ALTER TABLE as far as it leaves values as they are.
+        Backward starts at the table as ``live`` has it now and undoes each change since the moment.
+        Forward starts at ``copy``, or at the last CREATE TABLE or TRUNCATE in the archive, which
+        left the table empty. Both follow RENAME TABLE, and ALTER TABLE as long as it keeps the
+        values of columns.
 
         Args:
             table: its name at the moment, ``database.table``.
-            at: a position between two transactions; one GTID: behind its transaction; a GTID set: when all of its
-                transactions, and no others of the archive, were committed; a time: before the first transaction
-                that was committed then or later; ``latest``: the end of the archive.
-            live: URL of the server that wrote the binlog; the archive reaches up to what it has now.
-            copy: rows of an earlier moment: what has ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a
-                server into which a dump was loaded.
-            copy_at: the position that they are of; files that ``as-of`` wrote tell it themselves.
-            lock: of the live server: begin to read under FLUSH TABLES WITH READ LOCK, which is given back at once.
-            without: names of columns that are left out, as they are called at the moment: for example generated
+            at: a position between two transactions; one GTID: after its transaction; a GTID set: when exactly
+                these transactions of the archive were committed; a time: before the first transaction that was
+                committed then or later; ``latest``: the end of the archive.
+            live: URL of the server that wrote the binlog; the archive must reach up to its current position.
+            copy: rows of an earlier moment: an object with ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL
+                of a server into which a dump was loaded.
+            copy_at: the position of the copy; files that ``as-of`` wrote contain it.
+            lock: for ``live``: begin to read under FLUSH TABLES WITH READ LOCK, which is released at once.
+            without: names of columns to leave out, as they are called at the moment: for example generated
                 columns, which MariaDB 11.8.9 does not log.
-            threads: that decode.
+            threads: number of threads that decode.
 
         Raises:
-            ConfigError: the moment is none of the archive, a column is wrong, or pyarrow is not installed.
-            DataLossError: what happened between cannot be followed; says where.
-            BinlogDecodeError: a fault in a file.
+            ConfigError: the moment is not in the archive, a column is wrong, or pyarrow is not installed.
+            DataLossError: a change between cannot be followed; the message says where.
+            BinlogDecodeError: a file is damaged.
         """
         import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
         from replica_client.archive.as_of import reconstruction  # it takes archives
@@ -281,12 +289,12 @@ class Archive:
         )
 
     def stats(self) -> ArchiveStatistics:
-        """Rows and bytes by table and hour, the largest and longest transactions, statements that changed tables.
+        """Return rows by table and hour, the largest and longest transactions, and table changes.
 
-        All of it stands in the indexes.
+        All of it comes from the indexes.
 
         Raises:
-            BinlogDecodeError: a fault in a file whose index is made.
+            BinlogDecodeError: a file without a usable index is damaged.
         """
         from replica_client.archive.statistics import statistics_of  # as above
 
@@ -295,15 +303,16 @@ class Archive:
     def transactions(
         self, questions: Sequence[Question], assembly: AssemblyOptions | None = None
     ) -> Iterator[Transaction]:
-        """Transactions with all that questions ask for, and with other rows of the same blocks.
+        """Yield the transactions that questions ask for, with other rows of the same blocks.
 
         Args:
-            questions: asked.
-            assembly: how transactions are put together; None: what cannot be delivered is a loss of them.
+            questions: the questions.
+            assembly: how transactions are assembled; None: a change that cannot be delivered becomes a loss of
+                its transaction.
 
         Raises:
-            BinlogDecodeError: a fault in a file.
-            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: a file is damaged.
+            DataLossError: a change cannot be delivered as rows.
         """
         for one in questions:
             one.check_positions([file.name for file in self.files.listed])
@@ -325,16 +334,16 @@ class Archive:
     def between(
         self, start: Position, stop: Position, assembly: AssemblyOptions
     ) -> Iterator[Transaction]:
-        """The transactions of a range of one file.
+        """Yield the transactions of a range of one file.
 
         Args:
-            start: between two transactions.
-            stop: no transaction that begins there or later is given.
-            assembly: which tables.
+            start: a position between two transactions.
+            stop: the end: no transaction that begins there or later is yielded.
+            assembly: the selected tables, and how transactions are assembled.
 
         Raises:
-            BinlogDecodeError: a fault in the file.
-            DataLossError: a change that cannot be delivered as rows.
+            BinlogDecodeError: the file is damaged.
+            DataLossError: a change cannot be delivered as rows.
         """
         files = [one for one in self.files.binlog_files if one.name == start.file]
         return transactions_between(
@@ -349,7 +358,7 @@ class Archive:
 
 
 def _joined(blocks: Sequence[IndexedBlock]) -> Iterator[tuple[int, int]]:
-    """Ranges of blocks that follow each other."""
+    """Yield the ranges of blocks that follow each other."""
     start = end = -1
     for block in blocks:
         if block.start != end:
@@ -374,7 +383,7 @@ def make_question(
     thread: int | None = None,
     kind: Sequence[str] | str | None = None,
 ) -> Question:
-    """A question; see :meth:`Archive.find`.
+    """Build a question from the arguments of :meth:`Archive.find`.
 
     Raises:
         ConfigError: the conditions contradict each other, or one of them is invalid.
@@ -418,8 +427,8 @@ def open_archive(
 ) -> Archive:
     """Open many binlog files as an archive.
 
-    Each file has an index beside it (``NAME.rcindex``), which is made when it is first needed, and made again
-    where the file has changed or the index is damaged.
+    Each file has an index next to it (``NAME.rcindex``). The index is made when it is first needed,
+    and again when the file has changed or the index is damaged.
 
     Args:
         source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one in an object
@@ -427,11 +436,11 @@ def open_archive(
         keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`. Indexes of encrypted
             files are not kept.
         options: how values are decoded.
-        schema: what tables look like at the start.
+        schema: the definitions of the tables at the start.
         lower_case_table_names: the setting of the server that wrote the files; None: not known.
-        index_directory: where the indexes are kept; None: beside the files.
-        write_indexes: keep indexes that were made; else they are in memory only.
-        progress: is told the bytes of each file whose index is at hand.
+        index_directory: where the indexes are kept; None: next to the files.
+        write_indexes: write new indexes to disk; False: keep them in memory only.
+        progress: called with the bytes of each file whose index is ready.
 
     Raises:
         ConfigError: no such file, or an option is wrong.

@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 
 
 class TableSource(Protocol):
-    """Where tables are: files, or a live source."""
+    """A source of tables: files, or a live server."""
 
     def schemas(self) -> dict[TableName, list[pa.Schema]]:
-        """Schemas of the tables' batches, the newest last."""
+        """Return the schemas of each table's batches, the newest last."""
         ...
 
     def batches(
         self, table: TableName, columns: Sequence[str], where: Condition | None, max_rows: int
     ) -> Iterator[RecordBatch]:
-        """The rows of a table, in order."""
+        """Yield the rows of a table, in order."""
         ...
 
 
 class BinlogTable:
     """The row changes of one table as an Arrow stream; made by :func:`~replica_client.scan_binlog`.
 
-    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion, Ibis. Each stream is read
-    anew and lazily, and may be left before its end. Columns that are not asked for are not decoded.
+    Any library that takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion,
+    Ibis. Each stream reads from the start, lazily, and may be abandoned early. Columns that are not
+    selected are not decoded.
 
-    The columns are those of record batches: ``_change_type`` and so on, then the table's; an update is two rows.
-    Where the table was altered in between, the rows before and behind have one schema: columns are joined by name,
-    those that a definition has not are null, and a column whose type changed has one that holds both.
+    The columns are those of record batches: ``_change_type`` and so on, then the table's; an update
+    is two rows. All rows have one schema, also where the table was altered in between: columns are
+    joined by name, a column that a definition lacks is null, and a column whose type changed gets a
+    type that holds both.
 
     Attributes:
-        database: of the table.
-        name: its name.
+        database: the table's database.
+        name: the table's name.
 
     Examples:
         >>> orders = rc.scan_binlog("shop-bin.000001", columns=["id", "state"])["shop.orders"]
@@ -78,8 +80,8 @@ class BinlogTable:
         """The Arrow schema of the stream.
 
         Raises:
-            SchemaMismatchError: an ALTER changed a column's type to one that has nothing in common with it.
-            BinlogDecodeError: a fault in a file.
+            SchemaMismatchError: an ALTER changed a column's type to one that no common type can hold.
+            BinlogDecodeError: a file is damaged.
         """
         import pyarrow as pa
 
@@ -89,7 +91,7 @@ class BinlogTable:
         return pa.schema([found.field(name) for name in self._columns], found.metadata)
 
     def select(self, columns: Sequence[str]) -> BinlogTable:
-        """The same with these columns only, in this order.
+        """Return this table with these columns only, in this order.
 
         Raises:
             ConfigError: the table has no such column.
@@ -104,13 +106,15 @@ class BinlogTable:
         return BinlogTable(self._source, table, columns, self._where, self._max_rows)
 
     def filter(self, where: str) -> BinlogTable:
-        """The same with only the changes of which a row meets a condition, as ``changes --where`` gives them.
+        """Return this table with only the changes whose row before or after meets a condition.
+
+        The condition is that of ``changes --where``.
 
         Args:
             where: for example ``"state = 'paid' AND total >= 10.5"``.
 
         Raises:
-            ConfigError: it is not a condition, or names a column that the table does not have.
+            ConfigError: the condition is invalid, or names a column that the table does not have.
         """
         condition = parse_where(where)
         own = [name for name in self._unified.names if name not in _change_names()]
@@ -125,14 +129,14 @@ class BinlogTable:
         return BinlogTable(self._source, table, self._columns, condition, self._max_rows)
 
     def reader(self) -> pa.RecordBatchReader:
-        """A new stream of the table's rows, from the first one on.
+        """Return a new stream of the table's rows, from the first row on.
 
-        Its batches raise:
+        Reading its batches raises:
 
         Raises:
-            DataLossError: a change that cannot be delivered as rows.
-            SchemaError: a table's definition is not known, or is not that of its rows.
-            BinlogDecodeError: a fault in a file; everything before it was given.
+            DataLossError: a change cannot be delivered as rows.
+            SchemaError: a table's definition is not known, or does not fit its rows.
+            BinlogDecodeError: a file is damaged; everything before the fault was yielded.
         """
         from replica_client.archive.unified import reader_of
 
@@ -157,10 +161,9 @@ class BinlogTable:
 class BinlogTables(Mapping[str, BinlogTable]):
     """The tables of a scan by ``database.table``; made by :func:`~replica_client.scan_binlog`.
 
-    They are those that have rows in what is read. Nothing is read before one is asked for; then the files are gone
-    through once without decoding rows, to find the tables and what they look like.
-
-    A point or a percent sign in a name is written ``%2E`` and ``%25`` in the key.
+    The mapping has the tables with rows in the scanned range. Nothing is read until a table is
+    looked up; then the files are read once, without decoding rows, to find the tables and their
+    definitions. A point or a percent sign in a name is written ``%2E`` and ``%25`` in the key.
 
     Examples:
         >>> list(rc.scan_binlog(["shop-bin.000001", "shop-bin.000002"], tables="shop.*"))

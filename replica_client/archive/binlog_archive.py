@@ -22,26 +22,26 @@ from replica_client.schema.schema_change import SchemaChange
 from replica_client.storage.location import ObjectUrl, location
 
 ArchiveSource = str | Path | ObjectUrl | Sequence[str | Path | ObjectUrl]
-"""Where an archive is: see :func:`~replica_client.open_archive`."""
+"""The location of an archive: see :func:`~replica_client.open_archive`."""
 
 
 _AHEAD = 32  # files whose indexes are read ahead at once
 
 
 class IndexedFiles:
-    """The files of an archive in order, with indexes that are made where they are missing, old or damaged.
+    """The files of an archive in order, with indexes that are made where missing, old or damaged.
 
     Args:
-        source: where they are.
-        decode: how to decode.
-        schema: what tables look like at the start.
+        source: where the files are.
+        decode: how events are decoded.
+        schema: the definitions of the tables at the start.
         letter_case: ``lower_case_table_names`` of the server; None: not known.
-        index_directory: where the indexes are; None: beside the files.
-        keeps_indexes: write indexes that were made.
-        progress: is told the bytes of files that were gone through.
+        index_directory: where the indexes are; None: next to the files.
+        keeps_indexes: write new indexes to disk.
+        progress: called with the bytes of each file whose index is ready.
 
     Raises:
-        ConfigError: nothing is there, or two files have one name.
+        ConfigError: there are no files, or two files have the same name.
         DataLossError: a file is missing in the middle.
     """
 
@@ -74,21 +74,21 @@ class IndexedFiles:
         self.binlog_files = [BinlogFile(one.name, one.where) for one in self.listed]
 
     def listed_again(self) -> IndexedFiles:
-        """The files that are there now.
+        """List the files again, and return those that exist now.
 
         Raises:
-            ConfigError: as of the class.
-            DataLossError: likewise.
+            ConfigError: see the class.
+            DataLossError: see the class.
         """
         return IndexedFiles(*self._arguments)
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(file.size for file in self.listed)
 
     def __iter__(self) -> Iterator[IndexedFile]:
-        """The files with their indexes; the schema history is known up to the end of each."""
+        """Yield the files with their indexes; the schema history is known up to the end of each."""
         for at in range(len(self.listed)):
             if at == len(self._files):
                 self._files.append(self._load(at))
@@ -98,19 +98,19 @@ class IndexedFiles:
         return len(self.listed)
 
     def history_at(self, position: Position) -> SchemaHistory:
-        """What tables look like at a position of a file that was given; a copy."""
+        """Return a copy of the schema history at a position in a file that was already yielded."""
         history = self._history.copy()
         history.rewind(position.file, position.offset)
         return history
 
     def history_now(self) -> SchemaHistory:
-        """What tables look like at the end of all files; a copy."""
+        """Return a copy of the schema history at the end of all files."""
         for _ in self:
             pass
         return self._history.copy()
 
     def schema_changes(self) -> Iterator[SchemaChange]:
-        """What the statements of all files did to tables, in order."""
+        """Yield the changes that the statements of all files made to tables, in order."""
         if not self.listed:
             return
         history = self.history_at(Position(self.listed[0].name, 0))
@@ -120,10 +120,10 @@ class IndexedFiles:
                 yield from tracker.run(event, decoder.format, 0)
 
     def end_of(self, file: IndexedFile) -> int:
-        """Position behind the last whole transaction of a file.
+        """Return the position after the last complete transaction of a file.
 
         Raises:
-            TruncatedEventError: another file follows, and this one is cut.
+            TruncatedEventError: the file is truncated, and another file follows.
         """
         facts = file.index.facts
         if not facts.ended and file.listed.name != self.listed[-1].name:
@@ -138,7 +138,7 @@ class IndexedFiles:
     def _load(self, at: int) -> IndexedFile:
         listed = self.listed[at]
         if at % _AHEAD == 0:
-            # The first are wanted at once.
+            # The first files are needed at once.
             self._sidecars.read_ahead(self.listed[at + _AHEAD if at else 0 : at + 2 * _AHEAD])
         found = self._sidecars.load(listed)
         if self._progress is not None:
@@ -152,16 +152,18 @@ class IndexedFiles:
 
 
 def keyed(options: DecodeOptions | None, keys: Mapping[str, bytes] | None) -> DecodeOptions:
-    """Options with encryption keys."""
+    """Return the options with encryption keys added."""
     decode = options or DecodeOptions()
     return replace(decode, keys=dict(keys)) if keys else decode
 
 
 def named_table(text: str) -> tuple[str, str]:
-    """The database and the table of ``database.table``; names that contain a dot are quoted with backticks.
+    """Split ``database.table`` into database and table.
+
+    Names that contain a dot are quoted with backticks.
 
     Raises:
-        ConfigError: it is no name of one table.
+        ConfigError: the text does not name one table.
     """
     parts = text.split(".") if "`" not in text else _unquoted(text)
     if len(parts) != 2 or not all(parts):

@@ -1,4 +1,4 @@
-"""A change of one column that a question asks for."""
+"""A search condition: a change of one column."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ColumnStep:
 
     Attributes:
         column: its name.
-        before: the value that it had, as a literal; None: any.
-        after: the value that it got; None: any.
+        before: the value before the change, as a literal; None: any.
+        after: the value after the change; None: any.
     """
 
     column: str
@@ -33,7 +33,9 @@ class ColumnStep:
     after: Value | None = None
 
     def wanted(self, shape: TableShape) -> list[Wanted]:
-        """The condition on its images; that the value changed is checked separately.
+        """Return the conditions on the images before and after the change.
+
+        They do not check that the value changed; :meth:`takes` does.
 
         Raises:
             ConfigError: the table has no such column, or a value is of another kind.
@@ -56,11 +58,11 @@ class ColumnStep:
         ]
 
     def takes(self, change: Change) -> bool:
-        """Whether a change is such a step.
+        """Return whether a change is such a step.
 
         Raises:
             ConfigError: the table has no such column, or a value is of another kind.
-            DataLossError: the row images do not tell.
+            DataLossError: the row images lack the column.
         """
         before, after = self._value(change, change.before), self._value(change, change.after)
         if change.kind == "update" and after is ABSENT:

@@ -1,4 +1,4 @@
-"""What is in binlog files: the tables, what they look like, and where the files may be cut."""
+"""The contents of binlog files: tables, their definitions, and where the files may be split."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from replica_client.schema.shape import TableShape
 
 @dataclass(slots=True)
 class Contents:
-    """What was found in files.
+    """The contents of binlog files.
 
     Attributes:
-        files: all of them.
-        pieces: they cover the files.
-        schemas: of the batches of each wanted table that has rows, the newest last.
-        history: what tables look like at the end.
+        files: all files.
+        pieces: ranges that together cover the files.
+        schemas: schemas of the batches of each selected table that has rows, the newest last.
+        history: the definitions of the tables at the end.
     """
 
     files: list[BinlogFile]
@@ -38,7 +38,7 @@ class Contents:
     history: SchemaHistory = field(default_factory=SchemaHistory)
 
     def history_at(self, piece: Piece) -> SchemaHistory:
-        """What tables look like where a piece begins; a copy."""
+        """Return a copy of the schema history at the beginning of a piece."""
         history = self.history.copy()
         history.rewind(piece.start.file, piece.start.offset)
         history.temporary_tables = piece.temporary
@@ -49,7 +49,7 @@ class SeenSchemas:
     """Collects the schemas of tables in the order in which they are seen.
 
     Args:
-        schemas: of the tables' batches, the newest last.
+        schemas: filled with the schemas of the tables' batches, the newest last.
     """
 
     def __init__(self, schemas: dict[TableName, list[pa.Schema]]) -> None:
@@ -57,7 +57,7 @@ class SeenSchemas:
         self._last: dict[TableName, TableShape] = {}
 
     def saw(self, shape: TableShape, decoder: RowImageDecoder) -> None:
-        """Note that rows of a table of this shape come."""
+        """Record the shape of a table that has rows."""
         name = (shape.database, shape.table)
         if self._last.get(name) == shape:
             return
@@ -78,16 +78,16 @@ def look_at(
     end: Position | None,
     threads: int,
 ) -> Contents:
-    """Go through files once, without decoding a row.
+    """Read files once, without decoding rows, and return their contents.
 
     Args:
         files: in order; none is a stream.
         assembly: which tables.
         decode: how events are decoded.
-        history: what tables look like at the start; it is moved on.
-        begin: between transactions; what is before counts for the schema history alone.
+        history: the definitions of the tables at the start; updated with the statements of the files.
+        begin: a position between transactions; events before it only update the schema history.
         end: no transaction that begins there or later counts.
-        threads: that decode what is found.
+        threads: number of threads that decode the pieces later.
 
     Raises:
         BinlogDecodeError: the first fault.
@@ -96,9 +96,9 @@ def look_at(
     if begin is not None:
         try:
             for _ in Pieces(files, assembly, decode, history, None, begin):
-                pass  # nothing is kept of what is before the begin
+                pass  # transactions before the begin are dropped
         except BinlogDecodeError:
-            # A fault in what is not read: what was known before it may not hold behind it.
+            # The fault is before the range: definitions known before it may be wrong after it.
             history = SchemaHistory(lower_case_names=history.lower_case_names)
     found = Contents(list(files), history=history)
     saw = SeenSchemas(found.schemas).saw

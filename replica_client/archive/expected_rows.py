@@ -1,4 +1,4 @@
-"""What a script of undo or redo expects of a server's rows, and whether they are so."""
+"""The rows that an undo or redo script expects on a server, and a check of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _AT_ONCE: Final = 100
 
 
 class ExpectedRow(NamedTuple):
-    """What a statement expects of a table.
+    """The rows of a table that a statement expects.
 
     Attributes:
-        table: its name as SQL.
-        there: condition on the key of a row that must be there; None: no row must.
-        exact: condition on all of its columns.
-        free: condition on a key that no row may have; None: none is wanted.
+        table: its name in SQL.
+        there: condition on the key of a row that must exist; None: no row must.
+        exact: condition on all columns of that row.
+        free: condition on a key that no row may have; None: no key must be free.
     """
 
     table: str
@@ -29,22 +29,22 @@ class ExpectedRow(NamedTuple):
     free: str | None
 
     def to_text(self) -> str:
-        """As text."""
+        """Return the expectation as JSON."""
         return json.dumps(self)
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """What :meth:`to_text` gave."""
+        """Return the expectation from the text of :meth:`to_text`."""
         return cls(*json.loads(text))
 
 
 class Conflict(NamedTuple):
-    """A row that is not as a script expects it.
+    """A row that differs from what a script expects.
 
     Attributes:
-        table: its name as SQL.
-        row: condition that tells which.
-        what: ``gone``, ``changed`` or ``there``: it has the key of a row that the script adds.
+        table: its name in SQL.
+        row: condition that identifies the row.
+        what: ``gone``, ``changed`` or ``there``: the row has the key of a row that the script adds.
     """
 
     table: str
@@ -55,18 +55,19 @@ class Conflict(NamedTuple):
 async def conflicts(
     expected: Iterator[ExpectedRow], url: str, session: tuple[str, ...]
 ) -> AsyncIterator[Conflict]:
-    """The rows of a server that are not as a script expects them; nothing is written.
+    """Yield the rows of a server that differ from what a script expects; nothing is written.
 
-    A row that several statements change is looked at for the first of them. Of each row 8 bytes are remembered.
+    A row that several statements change is checked for the first of them. 8 bytes are kept for each
+    row.
 
     Args:
-        expected: by the statements, in their order.
-        url: of the server.
+        expected: expectations of the statements, in their order.
+        url: URL of the server.
         session: statements that the script begins with.
 
     Raises:
-        ServerError: the server refuses, e.g. because a table is another one now.
-        TransportError: it cannot be reached.
+        ServerError: the server refuses a query, for example because a table's columns differ.
+        TransportError: the server cannot be reached.
     """
     async with await SourceConnection.open(parse_url(url)) as connection:
         for statement in session:
@@ -86,7 +87,7 @@ async def conflicts(
 
 
 def _first_looks(expected: Iterator[ExpectedRow]) -> Iterator[ExpectedRow]:
-    """What is wanted of rows that no statement before has changed."""
+    """Yield the expectations on rows that no earlier statement has changed."""
     seen: set[bytes] = set()
 
     def is_new(table: str, condition: str | None) -> bool:

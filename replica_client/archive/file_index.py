@@ -1,7 +1,7 @@
-"""What planning needs to know of a binlog file: where it may be cut, and which statements are in it.
+"""The index of a binlog file for planning: where the file may be split, and its statements.
 
-An index is made by one scan of the file's headers. It holds for the bytes that were scanned: a file
-that has grown is scanned on from there.
+An index is made by one scan of the file's headers. It is valid for the bytes that were scanned;
+when the file has grown, the scan continues from there.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from replica_client.schema.ddl.steps import Unrelated
 from replica_client.storage.files import open_file
 
 STEP = 1 << 20
-"""Bytes between two cuts, about."""
+"""Approximate bytes between two cuts."""
 
 PROOF_SIZE = 4096
-"""Bytes at the beginning and the end of a file that tell whether it is the one that was scanned."""
+"""Bytes at the beginning and the end of a file that are hashed to recognize the file."""
 _TYPE_OFFSET = 4
 QUERIES = (int(EventType.QUERY_EVENT), int(EventType.QUERY_COMPRESSED_EVENT))
 """Types of events that hold a statement."""
@@ -48,25 +48,25 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """An index.
+    """The index of a binlog file.
 
     Attributes:
-        size: of the file when it was scanned.
-        modified: time of its last change then, in nanoseconds.
+        size: size of the file when it was scanned.
+        modified: its modification time then, in nanoseconds.
         head: hash of its first bytes.
         tail: hash of the bytes before :attr:`reached`.
-        reached: behind the last transaction that was whole.
-        ended: whether everything up to :attr:`size` was whole, and no transaction open.
+        reached: position after the last complete transaction.
+        ended: whether everything up to :attr:`size` was complete, and no transaction open.
         closed: whether the file ends with its closing event.
-        created: time in its format description, 0 but after a restart of the source.
+        created: time in its format description; 0 unless the source was restarted.
         is_relay_log: whether a replica wrote it.
         first: time of the first event.
-        cuts: ends of transactions, ascending, with the time at which the first one before began.
-        events: place and bytes of events that describe the file and of statements that may change
+        cuts: ends of transactions, ascending, each with the time at which the first transaction of its range began.
+        events: position and bytes of events that describe the file and of statements that may change
             tables.
         commits: position of such a statement and the commit time that its GTID event states, in microseconds since
             1970.
-        next_file: that the ROTATE event at its end names; ``""`` without one.
+        next_file: the file that the ROTATE event at its end names; ``""`` without one.
     """
 
     size: int
@@ -85,7 +85,7 @@ class FileIndex:
     next_file: str = ""
 
     def mark(self, name: str, options: DecodeOptions) -> FileMark:
-        """Return what the file says of its place among the files of its source."""
+        """Return the facts that give the file its place among the files of its source."""
         events = (event for event, _ in self.described(name, options))
         # A relay log holds the ROTATE events of the source.
         return FileMark.of_events(name, events, "" if self.is_relay_log else self.next_file)
@@ -95,7 +95,7 @@ class FileIndex:
         return dict(self.commits).get(event.position, event.header.timestamp * 1_000_000)
 
     def transaction_ranges(self, name: str) -> Iterator[TransactionRange]:
-        """The transaction ranges between the cuts."""
+        """Yield the transaction ranges between the cuts."""
         begin = MAGIC_SIZE
         for at in range(0, len(self.cuts), 2):
             end = self.cuts[at]
@@ -106,7 +106,7 @@ class FileIndex:
     def described(
         self, name: str, options: DecodeOptions
     ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
-        """The kept events, decoded."""
+        """Yield the kept events, decoded, each with the decoder."""
         decoder = BinlogDecoder(options, name)
         for position, data in self.events:
             yield decoder.decode(data, position, name), decoder
@@ -119,13 +119,13 @@ class FileIndex:
     def statements(
         self, name: str, options: DecodeOptions
     ) -> Iterator[tuple[BinlogEvent, BinlogDecoder]]:
-        """The statements that may change tables."""
+        """Yield the statements that may change tables, each with the decoder."""
         for event, decoder in self.described(name, options):
             if event.header.type_code in QUERIES:
                 yield event, decoder
 
     def gtids_before(self, name: str, options: DecodeOptions) -> GtidSet | MariadbGtidSet | None:
-        """The transactions before this file; None where it does not tell."""
+        """Return the GTIDs of the transactions before this file; None where none are recorded."""
         for event, _ in self.described(name, options):
             if event.header.type_code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
                 found: GtidSet = event.body.gtid_set
@@ -135,11 +135,11 @@ class FileIndex:
         return None
 
     def to_bytes(self) -> bytes:
-        """For a store."""
+        """Return the index as JSON bytes, for a store."""
         return json.dumps(self.to_dict()).encode()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as what JSON can say."""
+        """Return the index as a dictionary of JSON values."""
         return {
             "size": self.size,
             "modified": self.modified,
@@ -159,19 +159,19 @@ class FileIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FileIndex:
-        """What :meth:`to_bytes` gave.
+        """Return the index from the bytes of :meth:`to_bytes`.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: the bytes are not an index.
         """
         return cls.from_dict(json.loads(data))
 
     @classmethod
     def from_dict(cls, text: dict[str, Any]) -> FileIndex:
-        """What :meth:`to_dict` gave; it is used up.
+        """Return the index from the dictionary of :meth:`to_dict`, which is modified.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: the dictionary is not an index.
         """
         try:
             cuts = array("q")
@@ -185,7 +185,7 @@ class FileIndex:
 
 
 def is_current(index: FileIndex, file: ListedFile) -> bool:
-    """Whether an index describes all of a file as it is now."""
+    """Return whether an index describes all of a file as it is now."""
     if (index.size, index.modified) != (file.size, file.modified):
         return False
     with open_file(file.where) as stream:
@@ -195,10 +195,10 @@ def is_current(index: FileIndex, file: ListedFile) -> bool:
 def make_index(
     file: ListedFile, options: DecodeOptions, earlier: FileIndex | None = None
 ) -> FileIndex:
-    """Scan a file, or what came after an earlier scan of it.
+    """Scan a file, or only the part that was added since an earlier scan.
 
     Raises:
-        BinlogDecodeError: a fault in the file.
+        BinlogDecodeError: the file is damaged.
     """
     with open_file(file.where) as stream:
         begin = stream.read(min(PROOF_SIZE, file.size))
@@ -269,7 +269,7 @@ def make_index(
 
 
 def _continues(index: FileIndex, file: ListedFile, stream: Any, begin: bytes) -> bool:
-    """Whether a file is an indexed one that has grown."""
+    """Return whether a file is the indexed file after it has grown."""
     if file.size < index.size or index.size < PROOF_SIZE or index.head != _hash(begin):
         return False
     return index.tail == _tail(stream, index.reached)
@@ -286,7 +286,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def concerns_tables(event: BinlogEvent, decoder: BinlogDecoder) -> bool:
-    """Whether the statement of a QUERY event may change tables or databases."""
+    """Return whether the statement of a QUERY event may change tables or databases."""
     if event.body.query in PLAIN_CONTROL:
         return False
     return not isinstance(ReadStatement.of(event, decoder.format).meaning, Unrelated)

@@ -1,4 +1,4 @@
-"""The binlog files that a ``path`` option means, at the moment of asking."""
+"""The binlog files that a ``path`` option means, as they are listed now."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from replica_client.storage.location import Location, ObjectUrl, location
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file.
+    """A binlog file in a listing.
 
     Attributes:
-        name: as the source calls it.
-        path: where it is, as text.
+        name: the source's name for the file.
+        path: path or URL, as text.
         size: its bytes.
-        modified: time of its last change, in nanoseconds.
-        options: of its object store.
+        modified: its modification time, in nanoseconds.
+        options: options of its object store.
     """
 
     name: str
@@ -36,19 +36,19 @@ class ListedFile:
 
     @property
     def where(self) -> Location:
-        """Where it is."""
+        """The location of the file."""
         return location(self.path, dict(self.options))
 
 
 def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -> list[ListedFile]:
-    """All files, in the order of a source's binlog.
+    """Return all files, in the order of a source's binlog.
 
     Args:
         paths: files, directories and globs.
         may_be_empty: a directory or glob without files is not an error (a stream waits for them).
 
     Raises:
-        ConfigError: nothing is there, or two files have one name.
+        ConfigError: there are no files, or two files have the same name.
     """
     found: dict[str, ListedFile] = {}
     for path in paths:
@@ -90,11 +90,10 @@ def _expand(path: str | Location, may_be_empty: bool) -> list[FileStatus]:
 
 
 def from_position(files: Sequence[ListedFile], position: Position) -> list[ListedFile]:
-    """The files from a position's on.
+    """Return the files from the file of a position on.
 
     Raises:
-        DataLossError: the position's file is gone, and with it changes that were not read.
-        ConfigError: no such file, and none after it either.
+        DataLossError: the position's file is missing, or shorter than the position.
     """
     names = [file.name for file in files]
     if position.file in names:
@@ -115,10 +114,10 @@ def from_position(files: Sequence[ListedFile], position: Position) -> list[Liste
 
 
 def check_no_gap(files: Sequence[ListedFile]) -> None:
-    """Refuse files whose numbers leave one out.
+    """Raise an error if the numbers of the files have a gap.
 
     Raises:
-        DataLossError: naming the gap.
+        DataLossError: a file is missing; the message names the gap.
     """
     for before, after in zip(files, files[1:], strict=False):
         base, number = split_file_name(before.name)

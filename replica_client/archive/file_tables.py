@@ -33,9 +33,9 @@ class FileTables:
         decode: how values are decoded.
         since: where the first transaction begins.
         until: no transaction that begins there or later is read.
-        schema: what tables look like at the start; None: nothing is known.
+        schema: the definitions of the tables at the start; None: nothing is known.
         letter_case: ``lower_case_table_names`` of the server; None: not known.
-        threads: that decode.
+        threads: number of threads that decode.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FileTables:
         self._contents: Contents | None = None
 
     def _found(self) -> Contents:
-        """What is in the files, looked at once."""
+        """Return the contents of the files, which are read once."""
         with self._lock:
             if self._contents is None:
                 begin, end = self._range()
@@ -77,7 +77,7 @@ class FileTables:
             return self._contents
 
     def _range(self) -> tuple[Position | None, Position | None]:
-        """Where reading begins and ends; None: with the files."""
+        """Return where reading begins and ends; None stands for the first or the last file."""
         reader = BinlogFileReader(
             self._files,
             self._assembly,
@@ -90,11 +90,11 @@ class FileTables:
         return reader.limits()
 
     def schemas(self) -> dict[TableName, list[pa.Schema]]:
-        """Schemas of the tables' batches, the newest last.
+        """Return the schemas of each table's batches, the newest last.
 
         Raises:
-            BinlogDecodeError: a fault in a file.
-            ConfigError: the files do not have the beginning or the end.
+            BinlogDecodeError: a file is damaged.
+            ConfigError: the files do not contain the beginning or the end.
         """
         return self._found().schemas
 
@@ -105,16 +105,16 @@ class FileTables:
         where: Condition | None,
         max_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a table, in order.
+        """Yield the rows of a table, in order.
 
         Args:
             table: its database and name.
-            columns: of the table, that are decoded.
-            where: what one of a change's rows must meet.
-            max_rows: rows that a batch has at most.
+            columns: the columns to decode.
+            where: a condition that the row before or after a change must meet.
+            max_rows: maximum number of rows in a batch.
 
         Raises:
-            ReplicaClientError: a fault in a file, or a change that cannot be delivered as rows.
+            ReplicaClientError: a file is damaged, or a change cannot be delivered as rows.
         """
         contents = self._found()
         pattern = exact_pattern(*table)

@@ -1,4 +1,4 @@
-"""The sidecar index of a binlog file, as bytes: ``NAME.rcindex`` beside the file ``NAME``.
+"""The sidecar index of a binlog file, as bytes: ``NAME.rcindex`` next to the file ``NAME``.
 
 ::
 
@@ -62,24 +62,24 @@ _DAMAGES: Final = (
 
 
 class BlockFlag(IntFlag):
-    """What a record says of a block."""
+    """Flags of a block's record."""
 
     ZONE = 1
-    """The smallest and the largest zone number of its keys are there."""
+    """The record has the smallest and the largest zone number of the keys."""
     ALWAYS = 2
-    """It has rows whose key is not known."""
+    """The block has rows whose key is not known."""
 
 
 class BlockRecord(NamedTuple):
-    """What is known of a table's keys in a block.
+    """The facts about a table's keys in a block.
 
     Attributes:
-        block: its number in the file.
+        block: number of the block in the file.
         flags: see :class:`BlockFlag`.
-        bits: that a key sets in the filter.
-        words: of the filter; 0 for none.
-        low: the smallest zone number of its keys.
-        high: the largest.
+        bits: number of bits that a key sets in the filter.
+        words: size of the filter in 64-bit words; 0 for no filter.
+        low: the smallest zone number of the keys.
+        high: the largest zone number of the keys.
     """
 
     block: int
@@ -196,12 +196,12 @@ class SidecarIndex:
     """The index of one file.
 
     Attributes:
-        facts: what the scan of the headers knows.
-        blocks: cover the file's transactions.
-        tables: those with rows.
+        facts: the index made from the headers.
+        blocks: the blocks, which cover the file's transactions.
+        tables: the tables with rows.
         hours: rows by table and hour.
         notable: the largest and longest transactions.
-        sections: of the tables, while they are not written.
+        sections: sections of the tables that are not written yet, by table number.
     """
 
     facts: FileIndex
@@ -212,7 +212,7 @@ class SidecarIndex:
     sections: dict[int, bytes] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The index as it stands in its file."""
+        """Return the index as the bytes of its file, and set the tables' offsets."""
         bodies = []
         at = 0
         for number, table in enumerate(self.tables):
@@ -257,7 +257,7 @@ class SidecarIndex:
         }
 
     def _gtid_runs(self) -> dict[str, list[Any]]:
-        """The runs of GTIDs of all blocks, each field for itself: a head is read for each file of an archive."""
+        """Return the GTID runs of all blocks by column, which makes the head fast to read."""
         runs = [(at, *run) for at, block in enumerate(self.blocks) for run in block.gtids]
         origins = list(dict.fromkeys(sid for _, sid, _, _ in runs))
         numbers = {sid: at for at, sid in enumerate(origins)}
@@ -271,10 +271,10 @@ class SidecarIndex:
 
 
 def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
-    """An index without its sections, and where these begin.
+    """Read an index without its sections; return it and the offset of the first section.
 
     Raises:
-        ValueError: it is of another version, or damaged; says which.
+        ValueError: the index has another version or is damaged; the message says which.
     """
     begin = read_at(stream, 0, _PREFIX.size)
     if len(begin) < _PREFIX.size or begin[:4] != MAGIC:
@@ -298,15 +298,15 @@ def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
 
 
 def read_section(stream: BinaryIO, base: int, table: IndexedTable) -> bytes:
-    """The section of a table.
+    """Read the section of a table.
 
     Args:
         stream: the index.
-        base: where its sections begin.
-        table: whose.
+        base: offset of the first section.
+        table: the table.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the section is damaged.
     """
     if not 0 <= table.size < _MAX_SECTION:
         raise ValueError(f"a section of {table.size} bytes")
@@ -317,7 +317,7 @@ def read_section(stream: BinaryIO, base: int, table: IndexedTable) -> bytes:
 
 
 def section_of(records: list[BlockRecord], filters: list[bytes | bytearray]) -> bytes:
-    """A section."""
+    """Return a section made of records and their filters."""
     head = bytearray()
     before = -1
     for one in records:
@@ -333,12 +333,12 @@ def section_of(records: list[BlockRecord], filters: list[bytes | bytearray]) -> 
 
 
 def blocks_with(section: bytes, number: int, zone: int) -> list[int]:
-    """Numbers of the blocks that may have a key.
+    """Return the numbers of the blocks that may have a key.
 
     Args:
-        section: of the table.
-        number: of the key, of :func:`~replica_client.archive.key_scan.key_number`.
-        zone: of :func:`~replica_client.archive.key_scan.zone_number`.
+        section: the table's section.
+        number: the key's number, from :func:`~replica_client.archive.key_scan.key_number`.
+        zone: the key's zone, from :func:`~replica_client.archive.key_scan.zone_number`.
 
     Raises:
         ValueError: the section is damaged.
@@ -350,7 +350,7 @@ def blocks_with(section: bytes, number: int, zone: int) -> list[int]:
 
 def _decoded(head: dict[str, Any]) -> SidecarIndex:
     found = SidecarIndex(FileIndex.from_dict(head["facts"]))
-    # An array takes whole numbers of its size and nothing else.
+    # An array accepts only integers of its size, so that damaged numbers are refused.
     sizes, firsts, lasts, must_reads = (array("Q", one) for one in head["blocks"])
     ends = list(accumulate(sizes, initial=int(head["begin"])))
     found.blocks = [
@@ -390,7 +390,7 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
 
 
 def _distances(numbers: list[int]) -> list[int]:
-    """Runs of numbers, as pairs: distance from the end of the run before, and length."""
+    """Return runs of numbers as pairs: distance from the end of the run before, and length."""
     found: list[int] = []
     after = 0
     for number in numbers:

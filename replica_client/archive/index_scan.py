@@ -1,4 +1,4 @@
-"""Makes the sidecar index of a binlog file: one scan of its headers, and one walk over its rows."""
+"""Builds the sidecar index of a binlog file: one scan of its headers, and one walk over its rows."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _PIECE: Final = 4 << 20
 _NOTABLE: Final = 10
 _NO_FLOOR: Final = 1 << 62
 _MAX_BITS: Final = 12.0
-"""Bits of a filter for each key at most."""
+"""Maximum bits of a filter for each key."""
 _BITS_SHARE: Final = math.log(2)
-"""Of a key's bits in a filter, those that it sets: then a Bloom filter errs least."""
+"""Bits that a key sets, as a share of the filter's bits for each key: the optimum of a Bloom filter."""
 _SHARE: Final = 0.0048
-"""Of a block's bytes that its filters may have."""
+"""Maximum size of a block's filters, as a share of the block's bytes."""
 _KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
 _HARMLESS: Final = frozenset(
     int(code)
@@ -81,28 +81,28 @@ _ROWS_POST_HEADERS: Final = (8, 10)
 
 
 def make_sidecar(file: ListedFile, options: DecodeOptions, history: SchemaHistory) -> SidecarIndex:
-    """The index of a file.
+    """Build the index of a file.
 
     Args:
-        file: as it was listed; what comes behind is not looked at.
+        file: the file as listed; bytes that were added later are ignored.
         options: how to decode.
-        history: what tables look like at the start; it is moved on to the end.
+        history: the definitions of the tables at the start; updated up to the end of the file.
 
     Raises:
-        BinlogDecodeError: a fault in the file.
-        OSError: it cannot be read.
-        StorageError: likewise, in an object store.
+        BinlogDecodeError: the file is damaged.
+        OSError: the file cannot be read.
+        StorageError: the file cannot be read from an object store.
     """
     return _Indexing(file, options, history).made()
 
 
 class BlockWalk:
-    """Walks over the blocks of a file, and reads what is not ordinary in them.
+    """Walks over the blocks of a file, and decodes the events that the key scan does not read.
 
     Args:
-        file: as it was listed.
+        file: the file as listed.
         options: how to decode.
-        facts: what the scan of its headers knows.
+        facts: the index made from the headers.
     """
 
     def __init__(self, file: ListedFile, options: DecodeOptions, facts: FileIndex) -> None:
@@ -120,10 +120,10 @@ class BlockWalk:
         """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
 
     def statement(self, event: BinlogEvent) -> None:
-        """A statement that may change a table."""
+        """Handle a statement that may change a table."""
 
     def _is_walkable(self) -> bool:
-        """Whether the events are laid out as all servers of the last 15 years do."""
+        """Return whether the events have the layout that all servers of the last 15 years write."""
         for event, decoder in self._facts.described(self._file.name, self._options):
             if event.header.type_code == EventType.FORMAT_DESCRIPTION_EVENT:
                 form = decoder.format
@@ -137,7 +137,7 @@ class BlockWalk:
         return False
 
     def _pieces(self, ends: list[int]) -> Iterator[tuple[int, int]]:
-        """Walk over the file; gives (position before, position behind) where something was walked over."""
+        """Walk over the file; yield the positions before and after each range that was walked."""
         if not ends:
             return
         with open_file(self._file.where) as stream:
@@ -165,7 +165,10 @@ class BlockWalk:
         yield from self._streamed(ends)
 
     def _streamed(self, ends: list[int]) -> Iterator[tuple[int, int]]:
-        """The same for a file that is read from its start on: an encrypted one."""
+        """Walk over a file that must be read from its start, because it is encrypted.
+
+        Yield the positions before and after each event.
+        """
         last = ends[-1]
         with open_file(self._file.where) as stream:
             source = open_events(stream, self._file.name, self._options)
@@ -219,7 +222,7 @@ class BlockWalk:
             self.statement(event)
 
     def _rows(self, code: int, event: bytes, position: int) -> None:
-        """Rows whose images are compressed, or in a form that is not walked over."""
+        """Handle a rows event that the scan does not read: compressed, or of another format."""
         number = int.from_bytes(event[HEADER_SIZE : HEADER_SIZE + 6], "little")
         if number in NO_TABLE_ID:
             return
@@ -244,7 +247,7 @@ class _Indexing(BlockWalk):
         )
         self._index = SidecarIndex(self._facts)
         self._tables: dict[tuple[bytes, tuple[int, ...]], KeyTable] = {}
-        # The same by the body of their table map alone, as long as the schema history stays as it is.
+        # Tables by the body of their table map alone, valid until the schema history changes.
         self._current: dict[bytes, tuple[KeyTable, TableMapEvent]] = {}
         self._revision = self._schema.history.revision
         self._records: list[list[BlockRecord]] = []
@@ -253,7 +256,7 @@ class _Indexing(BlockWalk):
         self._hours: dict[tuple[int, int], HourCount] = {}
 
     def made(self) -> SidecarIndex:
-        """The index, after a walk over all blocks."""
+        """Walk over all blocks, and return the index."""
         index = self._index
         start = MAGIC_SIZE
         ends = list(index.facts.cuts[::2])
@@ -267,7 +270,7 @@ class _Indexing(BlockWalk):
             index.blocks.append(self._block(start, end))
             start, end = end, next(block_end, -1)
         while end >= 0:
-            # Of a file in an older format nothing more is known.
+            # The walk cannot read an older format, so that every block must be read.
             index.blocks.append(IndexedBlock(start, end, 0, 0, True, []))
             start, end = end, next(block_end, -1)
         index.sections = {
@@ -286,7 +289,7 @@ class _Indexing(BlockWalk):
         return index
 
     def _block(self, start: int, end: int) -> IndexedBlock:
-        """What was found in a block; begins the next."""
+        """Return the facts of the block that ends, and begin the next one."""
         scan, index = self._scan, self._index
         number = len(index.blocks)
         scan.end_transaction()
@@ -307,14 +310,14 @@ class _Indexing(BlockWalk):
         return block
 
     def _count(self, one: HourCount) -> None:
-        """Add rows to those of the same table and hour."""
+        """Add a count to that of the same table and hour."""
         known = self._hours.get(one[:2])
         if known is not None:
             one = HourCount(*one[:2], *map(add, known[2:], one[2:]))
         self._hours[one[:2]] = one
 
     def _keep_keys(self, table: KeyTable, block: int, budget: float) -> None:
-        """The record and the filter of a table's keys in a block."""
+        """Store the record and the filter of a table's keys in a block."""
         flags = BlockFlag.ALWAYS if table.lacks_key else BlockFlag(0)
         low = high = words = bits = 0
         if table.count:
@@ -344,7 +347,7 @@ class _Indexing(BlockWalk):
         return found[0]
 
     def _defined(self, content: bytes, table_map: TableMapEvent) -> KeyTable:
-        """The table of a table map as the schema history has it now."""
+        """Return the table of a table map, with its definition in the schema history at this point."""
         shape = self._schema.shape(table_map, self._decoder.format)
         key = shape.primary_key
         known = self._tables.get((content, key))
@@ -383,23 +386,23 @@ class _Indexing(BlockWalk):
         self._scan.floor_seconds = _seconds(by_seconds[-1])
 
     def statement(self, event: BinlogEvent) -> None:
-        """See the class; it moves the schema history on."""
+        """See the class; also update the schema history."""
         self._schema.run(event, self._decoder.format, 0)
         if self._revision != self._schema.history.revision:
             self._revision = self._schema.history.revision
-            # Another definition may have the same table map.
+            # Two definitions may have the same table map.
             self._current = {}
             self._scan.forget_ids()
 
 
 class KeyConfirmation(BlockWalk):
-    """Checks whether a block that may have a key, by its filter, really has it.
+    """Checks whether a block whose filter matches a key really has the key.
 
     Args:
-        file: as it was listed.
+        file: the file as listed.
         options: how to decode.
-        index: of the file.
-        numbers: of the keys that are looked for, by the number of their table in the index.
+        index: the file's index.
+        numbers: numbers of the wanted keys, by the number of their table in the index.
     """
 
     def __init__(
@@ -422,7 +425,7 @@ class KeyConfirmation(BlockWalk):
             self._tables.setdefault(table.content, []).append(number)
         self._index = index
         self._doubt = False
-        # No transaction is notable here.
+        # Floors that no transaction reaches: none is notable here.
         scan = self._scan
         scan.floor_size = scan.floor_rows = scan.floor_seconds = _NO_FLOOR
 
@@ -436,7 +439,7 @@ class KeyConfirmation(BlockWalk):
         if table_map is None:
             raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
         if len(numbers) != 1:
-            # Two definitions look alike in the binlog: which one it is only the history tells.
+            # Two definitions have the same table map; only the schema history could tell them apart.
             self._doubt = True
         shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
         readers = [column_op(column, self._options) for column in shape.columns]
@@ -447,11 +450,11 @@ class KeyConfirmation(BlockWalk):
         return found
 
     def has(self, stream: BinaryIO, block: IndexedBlock) -> bool:
-        """Whether a block has one of the keys, or may have rows whose key is not known.
+        """Return whether a block has one of the keys, or may have rows whose key is not known.
 
         Args:
             stream: the file.
-            block: of it.
+            block: a block of the file.
         """
         self._doubt = self._must_read = False
         self._scan.flush()
@@ -470,7 +473,7 @@ class KeyConfirmation(BlockWalk):
 
 
 def _only_creates(word: bytes, query: bytes) -> bool:
-    """Whether a statement is a CREATE that surely fills no table: none that names where rows come from."""
+    """Return whether a statement is a CREATE that cannot insert rows: it names no source of rows."""
     return word == b"CREATE" and not _ROWS_FROM.search(query)
 
 
@@ -491,6 +494,6 @@ def _seconds(one: NotableTransaction) -> int:
 
 
 def _largest(found: list[NotableTransaction]) -> list[NotableTransaction]:
-    """The largest, those with most rows, and the longest."""
+    """Return the largest transactions, those with most rows, and the longest, sorted."""
     kept = {one for key in (_size, _rows, _seconds) for one in nlargest(_NOTABLE, found, key=key)}
     return sorted(kept)

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""What an index says of a block of transactions, found by one walk over its bytes.
+"""The key scan: collects the index facts of a block of transactions in one walk over its bytes.
 
 The walk counts rows and bytes by table, notes times and GTIDs, and takes a number of 64 bits from the key of
 each row image. No value is decoded.
 
-This module is compiled where that is possible and runs as it stands everywhere else; both make the same numbers.
+This module runs compiled or as plain Python; both produce the same numbers.
 """
 
 # Over 500 lines: one compiled walk, whose functions share C fields that no other module may reach
@@ -82,7 +82,7 @@ else:
     from replica_client.position.groups import control_of
 
 MAX_KEY_COLUMNS = 32
-"""Columns that a key may have: 16 of MySQL, 32 of MariaDB."""
+"""Maximum number of columns of a key: 16 in MySQL, 32 in MariaDB."""
 
 _SEED = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
@@ -103,7 +103,7 @@ _PARTIAL_UPDATE = cython.declare(cython.int, 39)
 _GTID = cython.declare(cython.int, 33)
 _TAGGED = cython.declare(cython.int, 42)
 _MICROSECONDS = cython.declare(cython.longlong, 1_000_000)
-# Of a commit time in a GTID event: another one follows.
+# Flag of a commit time in a GTID event: a second time follows.
 _SECOND_TIMESTAMP = cython.declare(cython.longlong, 1 << 55)
 _HOUR = cython.declare(cython.longlong, 3600)
 _MAX_IDS = 1 << 14
@@ -114,18 +114,21 @@ _ALWAYS = cython.declare(cython.ulonglong, 2)
 
 
 class ScanOwner(Protocol):
-    """What makes an index with a scan, and is asked by it."""
+    """The object that builds an index with a scan; the scan calls it."""
 
     def table_of(self, content: bytes) -> KeyTable:
-        """The table of a table map that was not met before, by its body."""
+        """Return the table of a new table map, by the body of the event."""
         ...
 
     def other(self, code: int, event: bytes, position: int) -> None:
-        """An event that the scan does not read itself: all but what ordinary transactions have."""
+        """Handle an event that is not part of ordinary transactions, which the scan does not read."""
         ...
 
     def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
-        """A transaction that is larger or longer than the floors: its range, rows, first second, and commit time."""
+        """Handle a transaction that exceeds one of the floors.
+
+        The arguments are its range, rows, first second, and commit time.
+        """
         ...
 
 
@@ -135,23 +138,23 @@ class KeyTable:
     """A table as the scan reads its rows.
 
     Args:
-        database: of the table.
-        name: its name.
+        database: the table's database.
+        name: the table's name.
         content: body of its table map, without the table id.
-        shape: what its rows look like.
-        number: among the index's tables.
-        readers: of its columns.
+        shape: the columns of its rows.
+        number: its number in the index.
+        readers: readers of its columns.
         key: indexes of the key's columns; empty where no key is known.
 
     Attributes:
-        unfiltered: why its keys are not taken; ``""`` where they are.
+        unfiltered: the reason why its keys are not taken; ``""`` where they are.
         lacks_key: whether a row image left out a column of the key.
         zone_size: bytes of a key that is one column of fixed size of at most 8 bytes, whose number is its value;
             0 for others.
         lead_size: bytes of the key's first column, if that is such a column.
-        count: keys that are in :attr:`keys`, each 64 bits.
+        count: number of 64-bit keys in :attr:`keys`.
         low: the smallest number of the key's first column, see :func:`zone_number`.
-        high: the largest.
+        high: the largest number of the key's first column.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class KeyTable:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _grow(self) -> cython.int:
-        """Have the memory where it is, twice as much when it is full."""
+        """Double the memory of the keys when it is full, and refresh the pointers to it."""
         if self.count >= self._capacity:
             self.keys = self.keys + bytearray(len(self.keys))
             self._capacity *= 2
@@ -226,19 +229,19 @@ class KeyScan:
     """Walks over the events of a file.
 
     Args:
-        owner: is asked for tables, and given what is not ordinary.
-        checksum_size: bytes behind each event's body.
+        owner: returns tables, and handles the events that the scan does not read.
+        checksum_size: bytes after each event's body.
 
     Attributes:
         touched: tables with rows since :meth:`flush`.
-        gtid_runs: since then: (16 bytes of a UUID, or (domain, server), first number, last number).
-        hours: since then: (table number, hour since 1970, rows inserted, updated, deleted, bytes) that ended.
+        gtid_runs: runs since then: (16 bytes of a UUID, or (domain, server), first number, last number).
+        hours: counts since then: (table number, hour since 1970, rows inserted, updated, deleted, bytes).
         first_time: the first commit time since then in microseconds since 1970, 0 for none.
-        last_time: the last one.
-        commit_us: the commit time that the GTID event of the transaction at hand states; -1 where it states none.
-        floor_size: bytes from which on a transaction is notable.
-        floor_rows: rows likewise.
-        floor_seconds: seconds likewise.
+        last_time: the last commit time.
+        commit_us: the commit time that the GTID event of the current transaction states; -1 where it states none.
+        floor_size: a transaction of more bytes is notable.
+        floor_rows: a transaction of more rows is notable.
+        floor_seconds: a longer transaction is notable.
     """
 
     def __init__(self, owner: ScanOwner, checksum_size: int) -> None:
@@ -260,18 +263,18 @@ class KeyScan:
         self.commit_us = -1
 
     def begin_format(self, checksum_size: int) -> None:
-        """A format description: table ids before it have no meaning any more."""
+        """Handle a format description: earlier table ids are no longer valid."""
         self._tail = checksum_size
         self.forget_ids()
 
     def forget_ids(self) -> None:
-        """Ask the owner for the tables of table maps again, also of those that come again."""
+        """Drop the cache of table ids, so that the owner is asked for the tables again."""
         self._by_id = {}
         self._last = None
         self._last_number = -1
 
     def flush(self) -> None:
-        """Begin another block; the owner has read what is there."""
+        """Begin another block, and drop the facts of the last one."""
         self._start = -1
         self.commit_us = -1
         table: KeyTable
@@ -286,7 +289,7 @@ class KeyScan:
             self._ends(self._start, self._stamp)
 
     def end_gtid_run(self) -> None:
-        """Have the last GTIDs in :attr:`gtid_runs`."""
+        """Add the current run of GTIDs to :attr:`gtid_runs`."""
         if self._has_run:
             self._has_run = False
             if self._is_mariadb:
@@ -297,7 +300,7 @@ class KeyScan:
                 self.gtid_runs.append((bytes(self._sid), self._run_first, self._run_last))
 
     def end_hours(self) -> None:
-        """Have the last counts in :attr:`hours`."""
+        """Add the current counts to :attr:`hours`."""
         table: KeyTable
         for table in self.touched:
             self._end_hour(table)
@@ -318,15 +321,15 @@ class KeyScan:
         table.hour = -1
 
     def run(self, data: bytes, base: cython.longlong, inside: cython.longlong = -1) -> int:
-        """Walk over whole events.
+        """Walk over complete events.
 
         Args:
             data: events.
             base: position of the first byte.
-            inside: position behind the event that holds these, which have no checksums; -1: they stand in the file.
+            inside: position after the event that contains these, which have no checksums; -1: events of the file.
 
         Returns:
-            bytes of the events that were whole.
+            bytes of the events that were complete.
 
         Raises:
             BinlogFormatError: an event's size is smaller than its header.
@@ -414,7 +417,7 @@ class KeyScan:
         end: cython.Py_ssize_t,
         mariadb: cython.bint,
     ) -> cython.int:
-        """A GTID: most go on where the last one was."""
+        """Add a GTID to the current run, or end the run and begin another."""
         body: cython.Py_ssize_t = at + HEADER_SIZE
         number: cython.ulonglong
         sid: cython.p_uchar = self._sid
@@ -445,7 +448,7 @@ class KeyScan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _ends(self, position: cython.longlong, stamp: cython.longlong) -> cython.bint:
-        """A transaction ended."""
+        """Handle the end of a transaction: note its commit time, and report it if it is notable."""
         start: cython.longlong = self._start
         committed: cython.longlong = self.commit_us
         if committed < 0:
@@ -467,7 +470,7 @@ class KeyScan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _committed(self, stamp: cython.longlong) -> cython.bint:
-        """Count the commit time of a transaction, which is a second of its last event where none is stated."""
+        """Note the commit time of a transaction: the stated one, or the second of its last event."""
         time: cython.longlong = self.commit_us
         self.commit_us = -1
         if time < 0:
@@ -483,7 +486,9 @@ class KeyScan:
     def _map(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """A table map: mostly one that was there before."""
+        """Handle a table map; ask the owner for its table unless the id is cached with this
+        content.
+        """
         if end - at < TABLE_MAP_POST_HEADER_SIZE:
             return True
         number: cython.longlong = load_le(raw, at, TABLE_ID_SIZE)
@@ -497,7 +502,7 @@ class KeyScan:
         ):
             table = self._owner.table_of(bytes(raw[at:end]))
             if len(self._by_id) >= _MAX_IDS:
-                # Those of the statement at hand are among the last ones.
+                # The ids of the current statement are among the last ones, which are kept.
                 self._by_id = dict(list(self._by_id.items())[_MAX_IDS // 2 :])
             self._by_id.pop(number, None)
             self._by_id[number] = table
@@ -515,7 +520,7 @@ class KeyScan:
         stamp: cython.longlong,
         size: cython.Py_ssize_t,
     ) -> cython.bint:
-        """The rows of an event; False where they are for the owner."""
+        """Count the rows of an event and take their keys; return False if the owner must read it."""
         forms: bytes = ROWS_FORMS
         form_table: cython.p_const_uchar = forms
         form: cython.int = form_table[code]
@@ -566,12 +571,12 @@ class KeyScan:
         stamp: int,
         size: int,
     ) -> bool:
-        """The rows of an event that the owner decompressed.
+        """Count the rows of an event that the owner decompressed, and take their keys.
 
         Args:
             number: id of the table.
             images: row images.
-            bitmaps: of the columns in the images before and after; None where there is one kind of image.
+            bitmaps: columns in the images before and after; None where there is one kind of image.
             kind: 0 insert, 1 update, 2 delete.
             stamp: seconds since 1970.
             size: bytes of the event.
@@ -606,7 +611,7 @@ class KeyScan:
         stamp: cython.longlong,
         size: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Row images: count them, and take their keys."""
+        """Count row images, and take their keys."""
         if not table.is_touched:
             table.is_touched = True
             self.touched.append(table)
@@ -619,7 +624,7 @@ class KeyScan:
             while at < end:
                 at = self._row(table, raw, at, end, bits, before, after, kind, partial)
                 if at < 0:
-                    # The reader says what is wrong: it always reads such a block.
+                    # The index does not report the fault: such a block is always read, and the reader does.
                     table.lacks_key = True
                     break
                 rows += 1
@@ -646,7 +651,10 @@ class KeyScan:
         kind: cython.int,
         partial: cython.bint,
     ) -> cython.Py_ssize_t:
-        """One row; the offset behind it, -1 where its bytes are not those of such a row."""
+        """Take the keys of one row.
+
+        Return the offset after the row, -1 where the bytes are not a row of the table.
+        """
         there: cython.ulonglong = 0
         also: cython.ulonglong = 0
         i: cython.int
@@ -687,7 +695,7 @@ class KeyScan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _keep(self, table: KeyTable, there: cython.ulonglong, first: cython.int) -> cython.bint:
-        """Take the key of an image, whose columns' numbers stand from ``first`` on."""
+        """Store the key of an image, whose columns' numbers begin at ``first``."""
         keys: cython.int = table.key_count
         if not keys:
             return True
@@ -696,7 +704,7 @@ class KeyScan:
             return True
         number: cython.ulonglong = table._found[first]
         i: cython.int
-        # Where the key is one number, that is the value itself.
+        # A key that is one integer is its own number.
         lead: cython.ulonglong = number
         if not table.zone_size:
             lead = table._found[_LEADS + (first >> 5)]
@@ -732,7 +740,7 @@ def _image(
     bitmap: cython.Py_ssize_t,
     first: cython.int,
 ) -> cython.Py_ssize_t:
-    """Pass over a row image; the numbers of the key's columns stand from ``first`` on then."""
+    """Skip a row image, and store the numbers of the key's columns from ``first`` on."""
     sizes: cython.p_const_uchar = table._sizes
     prefixes: cython.p_const_uchar = table._prefixes
     slots: cython.p_const_uchar = table._slots
@@ -781,7 +789,7 @@ def _image(
 @cython.ccall
 @cython.exceptval(check=False)
 def joined(number: cython.ulonglong, other: cython.ulonglong) -> cython.ulonglong:
-    """The number of a key of several columns, column by column."""
+    """Return the number of a key of several columns, extended by one column."""
     number = ((number ^ (number >> 31)) * _SECOND) & _ALL
     number = ((number ^ other) * _FIRST) & _ALL
     return number ^ (number >> 29)
@@ -793,7 +801,7 @@ def joined(number: cython.ulonglong, other: cython.ulonglong) -> cython.ulonglon
 def _zone_of(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, lead_size: cython.int
 ) -> cython.ulonglong:
-    """The number of :func:`zone_number`."""
+    """Return the number of :func:`zone_number`."""
     if lead_size:
         return load_le(raw, at, lead_size)
     if size >= 8:
@@ -802,10 +810,13 @@ def _zone_of(
 
 
 def zone_number(value: bytes, lead_size: int) -> int:
-    """What zones order keys by: the number that the first column's bytes are, little-endian, or its first 8 bytes.
+    """Return the number by which zones order keys.
+
+    It is the little-endian number of the first column, if that has a fixed size, else its first 8
+    bytes.
 
     Args:
-        value: of the key's first column, as row images have it (without a length before it).
+        value: the key's first column in the form of row images, without a length prefix.
         lead_size: :attr:`KeyTable.lead_size`.
     """
     if lead_size and len(value) != lead_size:
@@ -819,7 +830,7 @@ def zone_number(value: bytes, lead_size: int) -> int:
 def hash_of(
     raw: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """A number of 64 bits for bytes, the same everywhere."""
+    """Return a 64-bit hash of bytes that is the same on every platform."""
     number: cython.ulonglong = _SEED ^ size
     while size >= 8:
         number = ((number ^ load_le(raw, at, 8)) * _FIRST) & _ALL
@@ -834,10 +845,10 @@ def hash_of(
 
 
 def key_number(values: Sequence[bytes], is_zone: bool) -> int:
-    """The number of a key, by its columns' values as row images have them (without a length before them).
+    """Return the number of a key.
 
     Args:
-        values: of the columns, in the key's order.
+        values: values of the columns in the key's order, in the form of row images without a length prefix.
         is_zone: whether the key is one column of fixed size: :attr:`KeyTable.zone_size`.
     """
     if is_zone:
@@ -861,12 +872,12 @@ def _mixed(number: cython.ulonglong) -> cython.ulonglong:
 
 
 def has_number(keys: bytearray, count: cython.longlong, number: cython.ulonglong) -> bool:
-    """Whether a number is among keys.
+    """Return whether a number is among keys.
 
     Args:
-        keys: numbers of 64 bits.
+        keys: 64-bit numbers.
         count: how many.
-        number: that is looked for.
+        number: the wanted number.
     """
     if not cython.compiled:
         return number in memoryview(keys).cast("Q")[:count]
@@ -885,13 +896,13 @@ def fill_filter(
     count: cython.longlong,
     bits: cython.int,
 ) -> None:
-    """Set the bits of keys: a Bloom filter.
+    """Set the bits of keys in a Bloom filter.
 
     Args:
         cells: the filter, all zero.
-        keys: numbers of 64 bits.
+        keys: 64-bit numbers.
         count: how many.
-        bits: that each key sets.
+        bits: number of bits that each key sets.
     """
     size: cython.ulonglong = cython.cast(cython.ulonglong, len(cells)) * 8
     i: cython.longlong
@@ -922,7 +933,7 @@ def _has_bits(
     mix: cython.ulonglong,
     bits: cython.int,
 ) -> cython.bint:
-    """Whether a filter of so many words has all bits of a key, by its mixed number."""
+    """Return whether a filter of this many words has all bits of a key, by its mixed number."""
     size: cython.ulonglong = words << 6
     at: cython.ulonglong = mix >> 32
     step: cython.ulonglong = (mix & _STEPS) | 1
@@ -937,15 +948,17 @@ def _has_bits(
 
 
 def matching_blocks(section: bytes, number: cython.ulonglong, zone: cython.ulonglong) -> list[int]:
-    """Numbers of the blocks of a section that may have a key; see :mod:`~replica_client.archive.index_format`.
+    """Return the numbers of the blocks of a section that may have a key.
+
+    The section is described in :mod:`~replica_client.archive.index_format`.
 
     Args:
-        section: of a table, its size among it.
-        number: of the key.
-        zone: of :func:`zone_number`.
+        section: the section of a table, with its size.
+        number: the key's number.
+        zone: the key's zone, from :func:`zone_number`.
 
     Raises:
-        ValueError: it is cut, or has a number of more than 64 bits.
+        ValueError: the section is truncated, or has a number of more than 64 bits.
     """
     raw: cython.p_const_uchar = section
     whole: cython.Py_ssize_t = len(section)

@@ -1,4 +1,4 @@
-"""Keys that a user asks for, as conditions on rows and in the form of row images."""
+"""Keys that a user searches for, as conditions on rows and in the form of row images."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ _NETWORK: Final = {"uuid": encode_uuid, "inet4": encode_inet4, "inet6": encode_i
 
 
 def literal_of(column: ColumnShape, text: str) -> Value:
-    """What a user typed for a column, as a literal of a condition.
+    """Return the text that a user typed for a column as a literal of a condition.
 
-    Bytes that are no text are typed as ``x'00ff'``.
+    Bytes that are not text are typed as ``x'00ff'``.
 
     Raises:
-        ConfigError: the column is a number and the text is none.
+        ConfigError: the column is a number and the text is not.
     """
     op = column_op(column, DecodeOptions()).op
     if op not in _NUMBERS:
@@ -81,12 +81,12 @@ def literal_of(column: ColumnShape, text: str) -> Value:
 def key_forms(
     shape: TableShape, key: Sequence[int], values: Sequence[Value]
 ) -> list[tuple[bytes, ...]] | None:
-    """How row images may have a key, column by column; None where that is not known.
+    """Return the forms that a key may have in row images, column by column; None if not known.
 
     Args:
-        shape: of the table.
+        shape: the table's shape.
         key: indexes of the key's columns.
-        values: of them.
+        values: values of the key's columns.
     """
     forms = []
     for at, value in zip(key, values, strict=True):
@@ -98,10 +98,12 @@ def key_forms(
 
 
 def stored_forms(column: ColumnShape, value: Value) -> list[bytes] | None:
-    """How row images may have a value, without a length before it; none where no row can have it.
+    """Return the forms that a value may have in row images, without a length prefix.
+
+    An empty list means that no row can have the value.
 
     Returns:
-        None where that cannot be told: the caller looks at all rows then.
+        None where the forms are not known: the caller checks all rows then.
     """
     reader = column_op(column, DecodeOptions())
     try:
@@ -165,7 +167,7 @@ def _temporal(column: ColumnShape, op: int, digits: int, text: str) -> bytes:
 
 
 def _is_form_of(column: ColumnShape, reader: ColumnReader, value: Value, data: bytes) -> bool:
-    """Whether the decoder makes of it what was asked for: no filter is asked otherwise."""
+    """Return whether the decoder returns the wanted value for a form; if not, filters are not used."""
     length = len(data).to_bytes(reader.prefix, "little") if reader.prefix else b""
     if not reader.prefix and len(data) != reader.size:
         return False

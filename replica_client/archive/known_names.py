@@ -1,4 +1,4 @@
-"""Names, GTIDs, threads and times that an archive does not have: mistyped ones, mostly."""
+"""Checks for names, GTIDs, threads and times that an archive does not have, mostly mistyped."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HINT = "; --allow-empty takes an empty answer"
 
 
 def check_question(archive: Archive, question: Question) -> None:
-    """Refuse a question about what an archive does not have.
+    """Raise an error if a question names something that an archive does not have.
 
-    A range of time or positions without a transaction, a table that was in none of the files and no statement names,
-    and GTIDs of which the archive has none.
+    That is a range of times or positions without a transaction, a table that no file and no
+    statement has, or GTIDs of which the archive has none.
 
     Raises:
-        ConfigError: one line, with the nearest name.
-        BinlogDecodeError: a fault in a file whose index is made.
+        ConfigError: the message is one line with the nearest name.
+        BinlogDecodeError: a file whose index is made is damaged.
     """
     question.check_positions([file.name for file in archive.files.listed])
     _check_tables(archive, question)
@@ -37,11 +37,11 @@ def check_question(archive: Archive, question: Question) -> None:
 
 
 def check_answer(archive: Archive, question: Question) -> None:
-    """Refuse a question that has an empty answer because no transaction is of its thread.
+    """Raise an error if no transaction of the archive is of the question's thread.
 
     Raises:
-        ConfigError: naming the nearest thread.
-        BinlogDecodeError: a fault in a file.
+        ConfigError: the message names the nearest thread.
+        BinlogDecodeError: a file is damaged.
     """
     if question.thread is None:
         return
@@ -64,7 +64,7 @@ def check_answer(archive: Archive, question: Question) -> None:
 
 
 def check_table(archive: Archive, table: TableName, hint: str = _HINT) -> None:
-    """Refuse a table that is not in an archive; errors as of :func:`check_question`."""
+    """Raise an error if a table is not in an archive; see :func:`check_question`."""
     known = set(known_tables(archive))
     if table not in known:
         name = ".".join(table)
@@ -72,7 +72,7 @@ def check_table(archive: Archive, table: TableName, hint: str = _HINT) -> None:
 
 
 def known_tables(archive: Archive) -> Iterator[TableName]:
-    """The tables with rows in an archive, and those that its statements or its schema name, at any time."""
+    """Yield all tables that have rows in an archive, or that its statements or schema name."""
     for file in archive.files:
         for table in file.index.tables:
             yield table.database, table.name
@@ -119,7 +119,7 @@ def _check_gtids(archive: Archive, question: Question) -> None:
 
 
 def _check_range(archive: Archive, question: Question) -> None:
-    """Refuse times and GTIDs between which the archive has no transaction."""
+    """Raise an error if the archive has no transaction between the times or GTIDs."""
     since, until = question.since, question.until
     first = last = 0
     for file in archive.files:
@@ -141,7 +141,7 @@ def _check_range(archive: Archive, question: Question) -> None:
 
 
 def _check_known(archive: Archive, wanted: GtidSet, option: str) -> None:
-    """Refuse a GTID set whose servers the archive does not know."""
+    """Raise an error if the archive does not know the servers of a GTID set."""
     known = GtidSet.parse("")
     for file in archive.files:
         before = file.index.facts.gtids_before(file.listed.name, archive.files.decode)

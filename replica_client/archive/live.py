@@ -1,4 +1,4 @@
-"""The tables of a live source: what its binlog has now."""
+"""The tables of a live source, read from its current binlog."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from replica_client.schema.history import SchemaHistory
 
 
 class LiveTables:
-    """Reads tables of a live source's binlog up to where it ended when it was looked at.
+    """Reads tables of a live source's binlog, up to its end at the first access.
 
     Args:
-        url: of the source.
+        url: URL of the source.
         assembly: which tables.
         decode: how values are decoded.
         since: where the first transaction begins.
         until: no transaction that begins there or later is read.
-        schema: what tables look like at the start; None: what the source proves.
+        schema: the definitions of the tables at the start; None: those that the source proves.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LiveTables:
         )
 
     def schemas(self) -> dict[TableName, list[pa.Schema]]:
-        """Schemas of the tables' batches, the newest last.
+        """Return the schemas of each table's batches, the newest last.
 
         Raises:
             ReplicaClientError: the source cannot be read.
@@ -88,7 +88,7 @@ class LiveTables:
             return self._schemas
 
     def _is_behind(self, transaction: Transaction) -> bool:
-        """Whether a transaction is not wanted any more."""
+        """Return whether a transaction is at or after ``until``."""
         if isinstance(self._until, datetime.datetime):
             return not transaction.is_before(micros_of(self._until))
         return isinstance(self._until, Position) and transaction.start >= self._until
@@ -100,7 +100,9 @@ class LiveTables:
         where: Condition | None,
         max_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a table, in order; arguments and errors as of the tables of files."""
+        """Yield the rows of a table, in order; arguments and errors are those of
+        ``FileTables.batches``.
+        """
         self.schemas()
         pattern = exact_pattern(*table)
         selection = Selection([pattern], columns={pattern: columns})

@@ -1,4 +1,4 @@
-"""What the statements of an archive say about tables, apart from their rows."""
+"""Table definitions from the statements of an archive."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from replica_client.schema.history import SchemaChange, SchemaHistory
 
 @dataclass(slots=True)
 class LoggedDefinitions:
-    """What is known of tables besides their rows.
+    """The facts that statements state about tables.
 
     Attributes:
         generated: names of generated columns.
         cascaded: tables of a foreign key that changes rows without logging them.
         children: those among them whose rows it changes.
-        changes: of tables by statements, in order.
+        changes: changes of tables by statements, in order.
     """
 
     generated: dict[TableName, frozenset[str]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class LoggedDefinitions:
 
 
 def logged_definitions(archive: Archive) -> LoggedDefinitions:
-    """What statements in the archive tell."""
+    """Return what the statements of an archive state about tables."""
     found = LoggedDefinitions()
     history = SchemaHistory()
     tracker = SchemaTracker(history, Selection(), "positional", "positional", reports=False)

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Which of many images counts for each key: one pass over numbers that stand for keys.
+"""The image that counts for each key among many, found in one pass over key numbers.
 
-This module is compiled where that is possible and runs as it stands everywhere else; both find the same.
+This module runs compiled or as plain Python; both find the same.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ if cython.compiled:
 _MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _DENSE = cython.declare(
     cython.ulonglong, 4
-)  # slots for each image at most where keys are numbers in a row
+)  # maximum slots for each image where keys are close to each other
 _MAX_IMAGES = (1 << 31) - 2
 
 
 def net_positions(
     keys: Any, weights: Any, count: cython.Py_ssize_t, first: cython.bint
 ) -> tuple[bytearray, bytearray]:
-    """The position of the image that counts for each key, and the sum of the weights of all its images.
+    """Return the position of the image that counts for each key, and the sum of its images'
+    weights.
 
     Args:
-        keys: so many numbers of 64 bits, the same for images of one key: memory with an ``address``, as PyArrow's.
-        weights: likewise.
-        count: how many, less than 2 ** 31.
-        first: whether the first image of a key counts, else the last one.
+        keys: ``count`` 64-bit numbers, the same for images of one key: a buffer with an ``address``, such as PyArrow's.
+        weights: ``count`` 64-bit numbers in such a buffer.
+        count: number of images, less than 2 ** 31.
+        first: whether the first image of a key counts; False: the last one.
 
     Returns:
-        Numbers of 64 bits, by the first appearance of their keys.
+        Two arrays of 64-bit numbers, in the order in which the keys first appear.
 
     Raises:
         ValueError: there are too many images.
@@ -70,7 +71,7 @@ def net_positions(
         while (1 << bits) < 2 * count:
             bits += 1
         size = cython.cast(cython.ulonglong, 1) << bits
-    # Each slot has the number of a found key, from 1 on; 0 is free.
+    # A slot has the number of a key, from 1 on; 0 marks a free slot.
     memory = bytearray(4 * size)
     raw: cython.p_uchar = memory
     slots: cython.p_uint = cython.cast(cython.p_uint, raw)

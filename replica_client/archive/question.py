@@ -1,4 +1,4 @@
-"""What is asked of an archive, and which of its blocks may answer it."""
+"""A search request to an archive, and the choice of the blocks that may answer it."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from replica_client.storage.files import open_file, read_ahead, read_at
 _HEAD_SIZE = 4096
 
 Key = Mapping[str, Value | str] | Sequence[Value | str] | Value
-"""A key: its value, those of its columns in order, or by name."""
+"""A key: its value, the values of its columns in order, or a mapping by column name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """A search request.
 
     Attributes:
-        patterns: of tables; None: all.
-        key: of a row; None: of all.
-        step: of a column; None: any.
-        where: what one of a change's rows meets; None: nothing.
+        patterns: patterns of tables; None: all.
+        key: key of a row; None: all rows.
+        step: change of a column; None: any.
+        where: a condition that the row before or after must meet; None: no condition.
         since: where the first transaction begins: a position, a GTID set or a time.
         until: no transaction that begins there or later.
-        gtid: that the transactions are in; None: any.
-        thread: of the source's connection; None: any.
-        kinds: of changes; empty: all.
+        gtid: a set that contains the transactions; None: any.
+        thread: thread of the source's connection; None: any.
+        kinds: kinds of changes; empty: all.
     """
 
     patterns: tuple[str, ...] | None = None
@@ -71,7 +71,7 @@ class Question:
     kinds: frozenset[str] = frozenset()
 
     def columns(self, *, conditions: bool = True) -> set[str]:
-        """Return the names of the columns that are asked for, of the condition or not."""
+        """Return the names of the requested columns, with or without those of the condition."""
         named = set(self.key) if isinstance(self.key, Mapping) else set()
         if self.step is not None:
             named.add(self.step.column)
@@ -80,17 +80,17 @@ class Question:
         return named
 
     def check_positions(self, files: Sequence[str]) -> None:
-        """Refuse positions of files that are not there.
+        """Raise an error if a position names a file that does not exist.
 
         Raises:
-            ConfigError: naming the file.
+            ConfigError: the message names the file.
         """
         for option, one in (("since", self.since), ("until", self.until)):
             if isinstance(one, Position) and one.file and one.file not in files:
                 raise no_such_file(one, files, option)
 
     def takes_transaction(self, transaction: Transaction) -> bool:
-        """Whether a transaction may hold what is asked for."""
+        """Return whether a transaction may have changes that the question asks for."""
         if self.thread is not None and transaction.thread_id != self.thread:
             return False
         if self.gtid is not None and not has_gtid(self.gtid, transaction.gtid):
@@ -113,7 +113,7 @@ class Question:
 
 
 def has_gtid(wanted: GtidSet | MariadbGtidSet, gtid: str) -> bool:
-    """Whether a GTID, as text, is one of those that were asked for; of MariaDB's the very same."""
+    """Return whether a GTID, as text, is in a set; for MariaDB, whether it is one of the GTIDs."""
     if not gtid:
         return False
     if isinstance(wanted, GtidSet):
@@ -122,7 +122,7 @@ def has_gtid(wanted: GtidSet | MariadbGtidSet, gtid: str) -> bool:
 
 
 def is_behind(reached: GtidSet | MariadbGtidSet, gtid: str) -> bool:
-    """Whether a position by GTID set has a GTID, as text, before it."""
+    """Return whether a GTID, as text, is before a position given as a GTID set."""
     if not gtid:
         return False
     if isinstance(reached, GtidSet):
@@ -131,7 +131,7 @@ def is_behind(reached: GtidSet | MariadbGtidSet, gtid: str) -> bool:
 
 
 def key_literals(shape: TableShape, key: Key) -> tuple[tuple[int, ...], tuple[Value, ...]]:
-    """The columns of a key, by index, and their values as literals.
+    """Return the columns of a key, by index, and their values as literals.
 
     Raises:
         ConfigError: the table has no such column, or the key has other columns.
@@ -171,7 +171,7 @@ class ChangeTest:
     """Tests whether changes answer a question.
 
     Args:
-        question: asked.
+        question: the question.
     """
 
     def __init__(self, question: Question) -> None:
@@ -180,11 +180,11 @@ class ChangeTest:
         self._shapes: dict[TableShape, tuple[tuple[int, ...], tuple[Value, ...]]] = {}
         self._screens = Screens(self._wanted)
         self._columns = ConditionColumns(question.columns())
-        # Rows of a table that lacks one of these do not match; a condition knows its own columns.
+        # Rows of a table that lacks one of these columns do not match; a condition checks its own columns.
         self._needed = ConditionColumns(question.columns(conditions=False))
 
     def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
-        """The changes of an event that may be asked for; the others are not decoded.
+        """Yield the changes of an event that may match; others are skipped without decoding.
 
         Raises:
             BinlogDecodeError: the event does not fit the table.
@@ -192,15 +192,17 @@ class ChangeTest:
         return self._screens.changes(rows)
 
     def changes_by(self, rows: RowsOfEvent, decoder: RowImageDecoder) -> Iterator[Change]:
-        """The same changes as another decoder of the table's images gives them, and perhaps others.
+        """Yield these changes as another decoder of the table's images decodes them.
+
+        Changes that do not match may be among them.
 
         Raises:
-            BinlogDecodeError: as above.
+            BinlogDecodeError: see :meth:`changes`.
         """
         return self._screens.changes_by(rows, decoder)
 
     def _wanted(self, shape: TableShape) -> list[Wanted] | None:
-        """What the images of a table's changes have to meet, in the order of :meth:`takes`."""
+        """Return the conditions on the images of a table's changes, in the order of :meth:`takes`."""
         question = self._question
         found: list[Wanted] = []
         if self._selection.wants(shape.database, shape.table):
@@ -216,17 +218,17 @@ class ChangeTest:
             if question.step is not None:
                 found += question.step.wanted(shape)
         except ConfigError:
-            return None  # it is told when a change comes
+            return None  # ``takes`` raises it when a change comes
         if question.where is not None:
             found.append((question.where, EITHER))
         return found
 
     def takes(self, change: Change) -> bool:
-        """Whether a change is asked for.
+        """Return whether a change answers the question.
 
         Raises:
             ConfigError: the question does not fit the table.
-            DataLossError: the row images do not tell.
+            DataLossError: the row images lack a needed column.
         """
         question = self._question
         if not self._selection.wants(change.database, change.table):
@@ -242,15 +244,15 @@ class ChangeTest:
         return question.where is None or matches(question.where, change)
 
     def check(self) -> None:
-        """Refuse a column that none of the tables had; asked at the end.
+        """Raise an error if none of the tables had a column of the question; call it at the end.
 
         Raises:
-            ConfigError: naming it, and the nearest name.
+            ConfigError: the message names the column, and the nearest name.
         """
         self._columns.check()
 
     def _has_key(self, change: Change, key: Key) -> bool:
-        """Whether a change is of a row with the key, before it or after it."""
+        """Return whether the row before or after a change has the key."""
         shape = change.shape
         known = self._shapes.get(shape)
         if known is None:
@@ -285,10 +287,10 @@ class ChangeTest:
 
 
 class BlockChoice:
-    """Which blocks of a file may answer a question.
+    """Chooses the blocks of a file that may answer a question.
 
     Args:
-        question: asked.
+        question: the question.
         decode: how to decode.
     """
 
@@ -297,11 +299,11 @@ class BlockChoice:
         self._selection = Selection(question.patterns)
 
     def of(self, file: IndexedFile, history: SchemaHistory) -> list[IndexedBlock]:
-        """Those of a file, in order.
+        """Return the blocks of a file that may answer the question, in order.
 
         Args:
-            file: with its index.
-            history: what tables look like at the end of the file; it is not changed.
+            file: the file with its index.
+            history: the definitions of the tables at the end of the file; it is not changed.
         """
         index = file.index
         sure: set[int] = set()
@@ -338,7 +340,11 @@ class BlockChoice:
     def _filtered(
         self, file: IndexedFile, number: int, history: SchemaHistory
     ) -> tuple[list[int], set[int]] | None:
-        """The numbers of the key in a table, and the blocks that may have it; None: all that have the table."""
+        """Return the numbers of the key in a table, and the blocks that may have it.
+
+        None means that the index cannot be used: every block with rows of the table may have the
+        key.
+        """
         table = file.index.tables[number]
         key = self._question.key
         if key is None or table.unfiltered:
@@ -376,7 +382,7 @@ class BlockChoice:
             return None
 
     def _shape(self, file: IndexedFile, number: int, history: SchemaHistory) -> TableShape | None:
-        """What a table's rows look like, with the key that the index has."""
+        """Return the shape of a table with the key of the index; None if the key is uncertain."""
         table = file.index.tables[number]
         described = file.index.facts.described(file.listed.name, self._decode)
         form = next((decoder for _, decoder in described), BinlogDecoder(self._decode)).format
@@ -390,7 +396,7 @@ class BlockChoice:
         names = tuple(found.column_names[at] for at in table.key if at < len(found.columns))
         if hiding_columns(found, form.flavor).keys() & set(names):
             return None  # the key may be a UUID or an address, which is not compared as bytes
-        # Another definition of the same form: the index cannot be asked by its names.
+        # A definition with other names for the key's columns: the index is not about this key.
         return found if names == table.key_names else None
 
     def _in_range(self, file: IndexedFile, block: IndexedBlock) -> bool:
@@ -413,7 +419,7 @@ class BlockChoice:
 
 
 def meets_run(wanted: GtidSet | MariadbGtidSet, run: tuple[str, int, int]) -> bool:
-    """Whether a run of GTIDs has one of a set."""
+    """Return whether a GTID of a run is in a set."""
     sid, low, high = run
     if isinstance(wanted, MariadbGtidSet):
         domain, _, server = sid.partition("-")

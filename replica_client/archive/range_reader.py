@@ -28,20 +28,20 @@ def transactions_between(
     assembly: AssemblyOptions,
     decode: DecodeOptions,
 ) -> Iterator[Transaction]:
-    """The transactions from a position between transactions to another.
+    """Yield the transactions from one position between transactions to another.
 
     Args:
-        files: that the range touches, in order.
-        all_files: where prepared XA transactions are looked for.
-        history: what tables look like at the start; it is moved on.
-        start: before the first transaction.
-        stop: no transaction that begins there or later is given.
+        files: the files of the range, in order.
+        all_files: the files that are searched for prepared XA transactions.
+        history: the definitions of the tables at the start; updated with the statements.
+        start: the position before the first transaction.
+        stop: no transaction that begins there or later is yielded.
         assembly: which tables.
         decode: how values are decoded.
 
     Raises:
-        BinlogDecodeError: the first fault; what stands before it was given.
-        DataLossError: a change that cannot be delivered as rows.
+        BinlogDecodeError: the first fault; the transactions before it were yielded.
+        DataLossError: a change cannot be delivered as rows.
     """
     feed = EventFeed(decode, start, mode="file")
 

@@ -1,4 +1,4 @@
-"""The life of one row: through changes of its key, and under every name that its table had."""
+"""The history of one row, through changes of its key and renames of its table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Order = tuple[Position, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Changes of a key to look for: all, those of the life that ends at a point, or that begins there."""
+    """A search for changes of a key: all, those before a change, or those after a change."""
 
     key: tuple[tuple[str, str], ...]
     behind: _Order | None = None
@@ -31,12 +31,12 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class TableEra:
-    """A name that a table had.
+    """A range of the binlog in which a table had one name.
 
     Attributes:
         name: database and table.
-        start: from where on; None: from the beginning.
-        stop: up to where; None: to the end.
+        start: the first position; None: from the beginning.
+        stop: the end; None: to the end of the archive.
     """
 
     name: TableName
@@ -45,19 +45,20 @@ class TableEra:
 
 
 def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
-    """The changes of a row, in the order of the binlog.
+    """Return the changes of a row, in the order of the binlog.
 
-    It begins with the changes of the key that is given, at any time. Where the row got that key from another one, its
-    earlier life is looked for under that, and where it got another one, its later life.
+    The search begins with all changes of the given key. Where an update gave the row that key, the
+    changes of its old key before that are added; where an update gave it another key, the changes
+    of that key after it.
 
     Args:
-        archive: where.
+        archive: the archive.
         table: its name at the end of the archive, ``database.table``.
-        key: of the row at any time.
+        key: the row's key at any time.
 
     Raises:
         ConfigError: the key does not fit the table.
-        DataLossError: the row images do not tell the key.
+        DataLossError: the row images lack columns of the key.
     """
     eras = eras_of(archive.files, named_table(table))
     patterns = [exact_pattern(*era.name) for era in eras]
@@ -84,7 +85,7 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
 
 
 def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
-    """The names over time of the table that has this name at the end, the newest first."""
+    """Return the names over time of the table that has this name at the end, the newest first."""
     renames: list[tuple[Position, TableName, TableName]] = []
     for change in files.schema_changes():
         if change.kind == "rename_table" and change.after is not None:
@@ -145,7 +146,7 @@ def _key_of(change: Change, row: Row, columns: tuple[str, ...]) -> tuple[tuple[s
 
 
 def _neighbours(one: FoundChange, columns: tuple[str, ...]) -> list[_Search]:
-    """Where the row goes on at a change of its key."""
+    """Return the searches for a row under its other key, if a change updated its key."""
     change = one.change
     if change.kind != "update" or change.before is None or change.after is None:
         return []
@@ -158,7 +159,7 @@ def _neighbours(one: FoundChange, columns: tuple[str, ...]) -> list[_Search]:
 def _life(
     archive: Archive, patterns: list[str], eras: list[TableEra], search: _Search
 ) -> list[FoundChange]:
-    """The changes of a key that are of the same row as the change that led to it."""
+    """Return the changes of a key that belong to the row of the change that led to it."""
     columns = tuple(name for name, _ in search.key)
     changes = [
         one
@@ -174,7 +175,7 @@ def _life(
             None if row is None else _key_of(change, row, columns)
             for row in (change.before, change.after)
         )
-        # Going back, the row must have had the key behind a change; going on, before it.
+        # Backward, the row must have the key after a change; forward, before it.
         near, far = (after, before) if search.before is not None else (before, after)
         if near != search.key:
             break

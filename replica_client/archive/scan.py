@@ -1,4 +1,4 @@
-"""Binlog files or a live source as tables, for anything that reads Arrow."""
+"""Binlog files or a live source as tables, for any library that reads Arrow."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def scan_binlog(
     threads: int = 1,
     max_rows: int = 16384,
 ) -> BinlogTables:
-    """The row changes in binlog files or of a live source, a table each, for whatever reads Arrow.
+    """Return the row changes in binlog files or of a live source as one Arrow table for each table.
 
-    Nothing is read before a table is asked for. A live source is read from ``since`` to the end that its binlog has
-    when its tables are looked at first.
+    Nothing is read until a table is looked up. A live source is read from ``since`` to the end that
+    its binlog has when its tables are first read.
 
     Args:
         source: a path, a glob, a directory (also one of ``replica-client backup``), a list of them in order, a

@@ -23,9 +23,9 @@ class CopiedRows:
     """The rows of a copy.
 
     Attributes:
-        position: that they are of, as text, where the copy tells.
-        key: columns of the primary key, where it tells.
-        schema: of the rows, with ``_lossless``; known once :meth:`open` is back.
+        position: the position of the copy, as text; None where the copy does not record it.
+        key: columns of the primary key; None where the copy does not record them.
+        schema: the schema of the rows, with ``_lossless``; set by :meth:`open`.
     """
 
     schema: pa.Schema
@@ -38,26 +38,26 @@ class CopiedRows:
         """Begin to read.
 
         Args:
-            name: of the table where the copy begins.
+            name: the table's name at the position of the copy.
         """
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; they can be taken once."""
+        """Yield the rows; call it once only."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give back what was opened."""
+        """Close the copy."""
 
 
 def open_copy(copy: Any, decode: DecodeOptions) -> CopiedRows:
-    """A copy to start from.
+    """Open a copy of a table.
 
     Args:
-        copy: what has ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a server that has the table.
+        copy: an object with ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a server that has the table.
         decode: how values are decoded.
 
     Raises:
-        ConfigError: it is none of these, or cannot be read.
+        ConfigError: the copy is none of these, or cannot be read.
     """
     if isinstance(copy, str) and is_source_url(copy):
         return _ServerRows(copy, decode)

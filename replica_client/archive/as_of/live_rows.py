@@ -1,4 +1,4 @@
-"""The rows of a table as a server has it now, as Arrow, and between which positions of its binlog they were read."""
+"""The current rows of a server's table as Arrow, and the positions between which they were read."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _T = TypeVar("_T")
 
 
 class LiveRows:
-    """Reads one state of a server's table. A thread keeps the connection.
+    """Reads one state of a server's table. A thread runs the connection.
 
     Args:
-        url: of the server.
-        name: of the table.
+        url: URL of the server.
+        name: database and name of the table.
         decode: how values are decoded.
         locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
 
     Attributes:
         model: the table's definition.
-        shape: what its rows look like.
-        window: between which positions it is read; known once :meth:`open` is back.
+        shape: the columns of its rows.
+        window: the positions between which the table is read; set by :meth:`open`.
     """
 
     model: TableModel
@@ -62,7 +62,7 @@ class LiveRows:
 
         Raises:
             ConfigError: there is no such table, or it cannot be read without a lock.
-            DataLossError: foreign keys change its rows without a word in the binlog.
+            DataLossError: foreign keys change its rows without row events.
             ReplicaClientError: the server refuses, or cannot be reached.
         """
         self._thread.start()
@@ -74,7 +74,7 @@ class LiveRows:
             raise
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; they can be taken once.
+        """Yield the rows; call it once only.
 
         Raises:
             ReplicaClientError: the connection failed.
@@ -101,7 +101,7 @@ class LiveRows:
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
 
     async def _read(self) -> AsyncIterator[pa.RecordBatch | None]:
-        """None once the reading has begun, and then the rows."""
+        """Yield None once reading has begun, and then the rows."""
         shown = ".".join(self._name)
         async with await SourceConnection.open(self._options) as connection:
             models = await read_definitions(connection, self._name)

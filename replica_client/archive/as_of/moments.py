@@ -1,4 +1,4 @@
-"""Moments of an archive: between which two transactions a position, a GTID or a time lies."""
+"""Moments of an archive: the place of a position, a GTID or a time between two transactions."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ Share = Literal["all", "some", "none"]
 
 
 def moment_of(archive: Archive, when: When, option: str = "at") -> Position:
-    """The position between two transactions that a moment is.
+    """Return the position between two transactions that a moment stands for.
 
-    A position is itself. One GTID is the moment behind its transaction. A GTID set is the moment at which all of its
-    transactions, and no others of the archive, were committed. A time is the moment before the first transaction
-    that was committed then or later. ``latest`` is the end of the archive.
+    A position stands for itself. One GTID is the moment after its transaction. A GTID set is the
+    moment at which all of its transactions, and no others of the archive, were committed. A time is
+    the moment before the first transaction that was committed then or later. ``latest`` is the end
+    of the archive.
 
     Args:
-        archive: where.
+        archive: the archive.
         when: the moment.
-        option: whose it is, for messages.
+        option: name of the option that has the moment, for messages.
 
     Raises:
-        ConfigError: it is no moment of the archive; says why.
+        ConfigError: the moment is not in the archive; the message says why.
     """
     start = parse_start(when, "latest", option)
     if start == "latest":
@@ -63,17 +64,17 @@ def moment_by_reading(
     """Find a moment by reading every transaction, and without an index.
 
     Args:
-        archive: where.
+        archive: the archive.
         when: the moment.
-        found: what :func:`moment_of` gives for it.
-        option: whose it is, for messages.
+        found: the position that :func:`moment_of` returns for it.
+        option: name of the option that has the moment, for messages.
 
     Returns:
         the position, and whether the same transactions are before ``found``.
 
     Raises:
-        ConfigError: it is no moment of the archive.
-        BinlogDecodeError: a fault in a file.
+        ConfigError: the moment is not in the archive.
+        BinlogDecodeError: a file is damaged.
     """
     start = parse_start(when, "latest", option)
     files = archive.files.binlog_files
@@ -105,20 +106,20 @@ def moment_by_reading(
 
 
 def end_of(archive: Archive) -> Position:
-    """The position behind the last whole transaction of an archive."""
+    """Return the position after the last complete transaction of an archive."""
     last = archive.index()[-1]
     return Position(last.listed.name, archive.files.end_of(last))
 
 
 def transaction_with(archive: Archive, position: Position) -> tuple[Position, Position]:
-    """Where the transaction of an event begins and ends.
+    """Return where the transaction of an event begins and ends.
 
     Args:
-        archive: where.
-        position: of the event.
+        archive: the archive.
+        position: the position of the event.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no transaction of the archive has the event.
     """
     for file in archive.files:
         if file.listed.name != position.file:
@@ -137,7 +138,7 @@ def transaction_with(archive: Archive, position: Position) -> tuple[Position, Po
 def _transactions(
     archive: Archive, file: IndexedFile, block: IndexedBlock
 ) -> Iterator[Transaction]:
-    """The transactions of a block; of one that comes in parts the last part."""
+    """Yield the transactions of a block; of a transaction that comes in parts, the last part."""
     name = file.listed.name
     found = archive.between(Position(name, block.start), Position(name, block.end), _ALL)
     return (one for one in found if one.complete)
@@ -244,7 +245,7 @@ def _refuse(
 
 
 def _share(wanted: GtidSet | MariadbGtidSet, run: tuple[str, int, int], is_one: bool) -> Share:
-    """How many GTIDs of a run are among those that are wanted."""
+    """Return whether all, some or none of the GTIDs of a run are in the wanted set."""
     sid, low, high = run
     if isinstance(wanted, MariadbGtidSet):
         domain, _, server = sid.partition("-")

@@ -1,7 +1,8 @@
 """Net images: the rows that remain of many images, by key or by count, in bounded memory.
 
-Of the images of a key only one counts: the last one going forward, the first one going backward. Rows of a table
-without a key are counted. What does not fit in memory is kept on disk in parts by key, each of which fits.
+Of the images of a key only one counts: the last one going forward, the first one going backward.
+Rows of a table without a key are counted. Images that exceed the memory are spilled to disk, in
+parts by key, each of which fits in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from replica_client.errors import DataLossError
 Winner = Literal["first", "last"]
 
 MEMORY: Final = 256 << 20
-"""Bytes of Arrow data that are kept in memory, about; working with them takes twice as much for a moment."""
+"""Approximate bytes of Arrow data kept in memory; merging takes twice as much for a moment."""
 
 _PARTS: Final = 64
 _STEP: Final = 32 << 20
@@ -32,11 +33,11 @@ _MAX_NUMBER: Final = 1 << 62
 
 
 class NetImages:
-    """Takes images in the order of the binlog, and gives the rows that remain.
+    """Takes images in the order of the binlog, and returns the rows that remain.
 
     Args:
-        schema: of the rows, without what images have besides.
-        key: columns that tell rows apart; none: rows are counted.
+        schema: the schema of the rows, without the additional columns of images.
+        key: the columns of the key; empty: equal rows are counted.
         winner: the image of a key that counts.
         memory: bytes of Arrow data, see :data:`MEMORY`.
     """
@@ -54,7 +55,7 @@ class NetImages:
         self._writers: dict[int, Any] = {}
 
     def add(self, images: pa.RecordBatch) -> None:
-        """Take images.
+        """Add images.
 
         Raises:
             OSError: the disk is full.
@@ -66,19 +67,19 @@ class NetImages:
             self._reduce()
 
     def rows(self, *, exact: bool = True) -> Iterator[pa.Table]:
-        """The rows that are there, each with how often in :data:`WEIGHT`.
+        """Yield the rows that exist, each with its number of occurrences in :data:`WEIGHT`.
 
         Args:
-            exact: the rows that were there at the start are those of one moment.
+            exact: the rows at the start are those of one moment, so that every row must fit its changes.
 
         Raises:
-            DataLossError: images do not fit together.
+            DataLossError: images contradict each other.
         """
         for table in self.differences():
             yield self._there(table, exact)
 
     def differences(self) -> Iterator[pa.Table]:
-        """All images that are left; of a table without a key those whose weight is not 0."""
+        """Yield all remaining images; of a table without a key, those whose weight is not 0."""
         self._reduce()
         if self._directory is None:
             if self._kept is not None:
@@ -91,7 +92,7 @@ class NetImages:
                 yield self._net(pa.ipc.open_stream(stream).read_all())
 
     def _reduce(self) -> None:
-        """Let pending images be in what is kept."""
+        """Merge the pending images into the kept ones, or spill them if they exceed the memory."""
         if not self._pending:
             return
         table = pa.Table.from_batches(self._pending)
@@ -106,7 +107,7 @@ class NetImages:
         self._write(table)
 
     def _net(self, table: pa.Table) -> pa.Table:
-        """Images of which no two are of one key."""
+        """Return one image for each key."""
         first = self._winner == "first" or not self._by_key
         keys, weights = _memory(key_numbers(self._grouping(table))), _memory(table[WEIGHT])
         found = net_positions(keys, weights, table.num_rows, first)
@@ -118,7 +119,7 @@ class NetImages:
         return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, weight)
 
     def _grouping(self, table: pa.Table) -> list[Any]:
-        """What tells rows apart, in types that can be grouped by."""
+        """Return the columns that identify a row, in types that Arrow can group by."""
         columns = [_groupable(table[name], self._by_key) for name in self._names]
         lossless = table[LOSSLESS]
         if lossless.null_count < table.num_rows:
@@ -131,7 +132,10 @@ class NetImages:
         return columns
 
     def _there(self, table: pa.Table, exact: bool) -> pa.Table:
-        """Of images of which no two are of one key those of rows that are there."""
+        """Return the images of rows that exist.
+
+        The table has one image for each key.
+        """
         weight, present = table[WEIGHT], table[PRESENT]
         if not self._by_key:
             if table.num_rows and pc.min(weight).as_py() < 0:
@@ -153,7 +157,7 @@ class NetImages:
         )
 
     def _write(self, table: pa.Table) -> None:
-        """Let images be on disk, in parts by key."""
+        """Spill images to disk, partitioned by key."""
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="replica-client-as-of-"))
             finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
@@ -170,10 +174,10 @@ class NetImages:
 
 
 def key_numbers(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Numbers of 64 bits, the same for rows with the same values; nulls are the same, too.
+    """Return 64-bit numbers that are equal for rows with equal values; null equals null.
 
     Args:
-        columns: at least one, of types that a dictionary can have.
+        columns: at least one, of types that Arrow can encode as a dictionary.
     """
     (only, *others) = columns
     if not others and pa.types.is_integer(only.type) and not only.null_count:
@@ -189,10 +193,10 @@ def key_numbers(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
-    """The number of each value, and how many there are."""
+    """Return a number for each value, and how many distinct values there are."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        # All of it in one piece may be larger than 2 GiB.
+        # Concatenated values may be larger than 2 GiB, the limit of 32-bit offsets.
         kind = pa.large_string() if pa.types.is_string(kind) else pa.large_binary()
         column = column.cast(kind)
     whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], kind)
@@ -202,7 +206,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
 
 
 def _memory(numbers: pa.ChunkedArray) -> pa.Buffer:
-    """The memory of numbers of 64 bits without nulls."""
+    """Return the buffer of 64-bit numbers without nulls."""
     array = pa.concat_arrays(numbers.chunks) if numbers.num_chunks else pa.array([], pa.int64())
     buffer = array.buffers()[1] or pa.py_buffer(b"")
     return buffer.slice(8 * array.offset, 8 * len(array))
@@ -227,7 +231,7 @@ def _groupable(column: pa.ChunkedArray, is_key: bool) -> pa.ChunkedArray:
 
 
 def _parts(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """The part that each row belongs to."""
+    """Return the part of each row: a hash of its columns, modulo the number of parts."""
     found = [0] * len(columns[0])
     for column in columns:
         kind = column.type

@@ -1,4 +1,4 @@
-"""Makes the state of a table at a moment: backward from the live table, forward from a copy."""
+"""Reconstruction of a table at a moment: backward from the live table, forward from a copy."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ DEFAULT_THREADS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What making a state may use.
+    """The threads and the memory that a reconstruction may use.
 
     Attributes:
-        threads: that decode.
+        threads: number of threads that decode.
         memory: bytes of Arrow data, see :data:`~replica_client.archive.as_of.net_images.MEMORY`.
     """
 
@@ -59,20 +59,20 @@ def state_backward(
     without: Sequence[str] = (),
     resources: Resources | None = None,
 ) -> TableState:
-    """The table at a moment, from the table as a server has it now.
+    """Return the table at a moment, reconstructed from the table as a server has it now.
 
     Args:
         archive: the binlog files of that server, from the moment on to now.
         table: its name at the moment, ``database.table``.
         when: the moment.
         live: URL of the server.
-        lock: take a brief lock, so that rows are those of one position.
-        without: columns that are left out.
-        resources: what may be used.
+        lock: take a brief lock, so that all rows are of one position.
+        without: columns to leave out.
+        resources: threads and memory that may be used.
 
     Raises:
-        ConfigError: the moment is none of the archive.
-        DataLossError: a change between cannot be taken back; says where.
+        ConfigError: the moment is not in the archive.
+        DataLossError: a change between cannot be undone; the message says where.
     """
     name, at = named_table(table), moment_of(archive, when)
     course = course_after(archive, name, at, end_of(archive))
@@ -123,20 +123,22 @@ def state_forward(
     without: Sequence[str] = (),
     resources: Resources | None = None,
 ) -> TableState:
-    """The table at a moment, from a copy of an earlier one, or from where a statement made or emptied it.
+    """Return the table at a moment, reconstructed from an earlier copy or an empty table.
+
+    Without a copy, start where a statement created or emptied the table.
 
     Args:
         archive: the binlog files from the copy's position on to the moment.
         table: its name at the moment, ``database.table``.
         when: the moment.
         copy: the rows; see :func:`~replica_client.archive.as_of.earlier_copy.open_copy`.
-        copy_at: the position that they are of; None: the copy tells.
-        without: columns that are left out.
-        resources: what may be used.
+        copy_at: the position of the copy; None: the position that the copy records.
+        without: columns to leave out.
+        resources: threads and memory that may be used.
 
     Raises:
-        ConfigError: the moment is none of the archive.
-        DataLossError: a change between cannot be followed; says where.
+        ConfigError: the moment is not in the archive.
+        DataLossError: a change between cannot be followed; the message says where.
     """
     name, at = named_table(table), moment_of(archive, when)
     copied: CopiedRows | None = None
@@ -184,15 +186,15 @@ def state_forward(
 
 
 def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, TableShape]:
-    """The position of a moment, and what the rows of a table look like there.
+    """Return the position of a moment, and the columns of a table there.
 
     Args:
-        archive: where.
+        archive: the archive.
         table: its name at the moment, ``database.table``.
         when: the moment.
 
     Raises:
-        ConfigError: the moment is none of the archive.
+        ConfigError: the moment is not in the archive.
         DataLossError: no statement and no table map gives the definition.
     """
     name, at = named_table(table), moment_of(archive, when)
@@ -208,7 +210,7 @@ def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, T
 def _form(
     archive: Archive, name: TableName, shape: TableShape | None, copied: CopiedRows | None
 ) -> tuple[pa.Schema, list[str]]:
-    """The schema of the rows, and the names of the key's columns."""
+    """Return the schema of the rows, and the names of the key's columns."""
     if shape is not None:
         key = [shape.columns[at].name for at in shape.primary_key]
         return row_schema(shape, _type_of(archive)), key
@@ -223,10 +225,10 @@ def _form(
 def _left_out(
     schema: pa.Schema, key: Sequence[str], without: Sequence[str], table: str
 ) -> pa.Schema:
-    """The schema without some of its columns.
+    """Return the schema without some of its columns.
 
     Raises:
-        ConfigError: there is no such column, or the rows could not do without it.
+        ConfigError: there is no such column, it is part of the key, or no column would be left.
     """
     known = [name for name in schema.names if name != LOSSLESS]
     for name in without:
@@ -241,10 +243,10 @@ def _left_out(
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Set[str]) -> None:
-    """Refuse a copy that lacks columns which the table had: they would come out as NULL.
+    """Raise an error if a copy lacks columns of the table, which would become NULL.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: a column is missing.
     """
     missing = sorted(wanted - set(rows.schema.names) - {LOSSLESS})
     if missing:
@@ -261,11 +263,11 @@ def _known_model(archive: Archive, name: TableName, at: Position) -> TableModel 
 
 
 def _check_reach(archive: Archive, at: Position, window: Window) -> None:
-    """Refuse a live table that the archive does not reach.
+    """Raise an error if the archive does not reach the position of the live table.
 
     Raises:
-        DataLossError: changes between are not in the archive.
-        ConfigError: the moment lies behind the live table, or the server has other files.
+        DataLossError: changes up to that position are not in the archive.
+        ConfigError: the moment is after the position at which the table was read.
     """
     names = [one.name for one in archive.files.listed]
     if window.high.file not in names:
@@ -293,7 +295,7 @@ def _check_cascades(archive: Archive, course: Course) -> None:
 
 
 def _is_untouched(reading: ImageReading, last: Segment, window: Window) -> bool:
-    """Whether no row of the table changed while it was read."""
+    """Return whether no row of the table changed while the table was read."""
     part = Segment(max(window.low, last.start), window.high, last.name, last.columns)
     return not any(batch.num_rows for batch in reading.batches(part))
 
@@ -303,7 +305,7 @@ def _type_of(archive: Archive) -> Callable[[Any], pa.DataType]:
 
 
 def _renamed(batch: pa.RecordBatch, names: dict[str, str] | None) -> pa.RecordBatch:
-    """A batch whose columns have the names of the wanted definition."""
+    """Return a batch whose columns have the names of the wanted definition."""
     if names is None:
         return batch
     kept = [name for name in batch.schema.names if name in names or name.startswith("_lossless")]

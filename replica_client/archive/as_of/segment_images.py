@@ -24,10 +24,10 @@ from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.shape import TableShape
 
 PRESENT: Final = "_present"
-"""Whether the row was there on the side of a change that is asked for."""
+"""Name of the column that says whether the row existed on the wanted side of the change."""
 
 WEIGHT: Final = "_weight"
-"""How many rows more there are on that side: 1, -1, or 0 where a row was only changed."""
+"""Name of the column with the rows that the wanted side has more: 1, -1, or 0 for an update."""
 
 LOSSLESS: Final = "_lossless"
 """MySQL's text of values that their Arrow type cannot hold, as of record batches."""
@@ -43,9 +43,9 @@ class ImageReading:
     """Reads the row images of a table.
 
     Args:
-        archive: where.
-        forward: whether rows after changes are asked for, else those before.
-        threads: that decode.
+        archive: the archive.
+        forward: whether to return rows after changes; False: rows before changes.
+        threads: number of threads that decode.
     """
 
     def __init__(self, archive: Archive, forward: bool, threads: int) -> None:
@@ -53,11 +53,11 @@ class ImageReading:
         self.changes = 0
 
     def batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
-        """The batches of a segment, as the reader of files gives them.
+        """Yield the record batches of a segment, with the columns that the file reader returns.
 
         Raises:
-            BinlogDecodeError: a fault in a file.
-            DataLossError: changes that the source logged as statements, or another loss.
+            BinlogDecodeError: a file is damaged.
+            DataLossError: the source logged changes as statements, or changes were lost.
         """
         pattern = exact_pattern(*segment.name)
         wanted = None
@@ -76,7 +76,7 @@ class ImageReading:
             yield from batches
 
     def _pieces(self, segment: Segment, pattern: str) -> Iterator[Piece]:
-        """Ranges of whole transactions that may have rows of the table."""
+        """Yield the ranges of complete transactions that may have rows of the table."""
         files = self._archive.files
         question = Question((pattern,), since=segment.start, until=segment.stop)
         choice = BlockChoice(question, files.decode)
@@ -108,12 +108,12 @@ class ImageReading:
     def images(
         self, segment: Segment, schema: pa.Schema, key: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Images with the columns of a schema, and :data:`PRESENT` and :data:`WEIGHT`.
+        """Yield images with the columns of a schema, and :data:`PRESENT` and :data:`WEIGHT`.
 
         Args:
-            segment: where.
-            schema: of the wanted definition, with :data:`LOSSLESS`.
-            key: columns that tell rows apart; none: only their number is asked for.
+            segment: the range of the binlog.
+            schema: the schema of the wanted definition, with :data:`LOSSLESS`.
+            key: the columns of the key; empty: only the number of equal rows matters.
 
         Raises:
             DataLossError: an image lacks columns.
@@ -137,7 +137,7 @@ class ImageReading:
             {name: name for name in schema.names} if segment.columns is None else segment.columns
         )
         if key and updates:
-            # The image after stands behind the one before; of an update that keeps the key one of both is enough.
+            # The image before an update precedes the image after it. If the key is unchanged, one of the two is enough.
             first = pc.and_(is_before, _same_key(batch, [columns[name] for name in key]))
             second = pa.concat_arrays([_FALSE, first.slice(0, batch.num_rows - 1)])
             weight = pc.if_else(pc.or_(first, second), 0, weight)
@@ -166,12 +166,12 @@ class ImageReading:
 
 
 def with_images(schema: pa.Schema) -> pa.Schema:
-    """A schema with :data:`PRESENT` and :data:`WEIGHT`."""
+    """Return a schema with :data:`PRESENT` and :data:`WEIGHT` added."""
     return schema.append(pa.field(PRESENT, pa.bool_())).append(pa.field(WEIGHT, pa.int64()))
 
 
 def as_images(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows that are there, as images."""
+    """Return existing rows as images: present, with a weight of 1."""
     names = {name: name for name in rows.schema.names}
     arrays = []
     for field in schema:
@@ -186,18 +186,21 @@ def as_images(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def row_schema(shape: TableShape, types: Callable[[Any], pa.DataType]) -> pa.Schema:
-    """The Arrow schema of a table's rows, with :data:`LOSSLESS`; labels are texts."""
+    """Return the Arrow schema of a table's rows, with :data:`LOSSLESS`.
+
+    ENUM and SET columns are text.
+    """
     fields = [pa.field(one.name, plain_type(types(one))) for one in shape.columns]
     return pa.schema([*fields, LOSSLESS_FIELD])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type; for a dictionary that of its values."""
+    """Return the type, or the value type of a dictionary type."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _same_key(batch: pa.RecordBatch, names: Sequence[str]) -> Any:
-    """Which rows have the key of the row behind them; not the last one."""
+    """Return for each row whether the next row has the same key; False for the last row."""
     count = batch.num_rows - 1
     same = pa.repeat(True, count)
     for name in names:
@@ -210,10 +213,10 @@ def _same_key(batch: pa.RecordBatch, names: Sequence[str]) -> Any:
 
 
 def _check(batch: pa.RecordBatch, wanted: Set[str], key: Set[str]) -> None:
-    """Refuse images that do not have all the columns that are wanted of a row; those of the key cannot be left out.
+    """Raise an error if an image lacks a wanted column, or has a partial JSON update.
 
     Raises:
-        DataLossError: one has not.
+        DataLossError: the values of a wanted column are not complete.
     """
     absent, lossless = batch.column("_absent"), batch.column(LOSSLESS)
     if absent.null_count < batch.num_rows:
@@ -246,7 +249,7 @@ def _incomplete(batch: pa.RecordBatch, at: int, why: str, remedy: str = "") -> D
 
 
 def _texts_of(column: Any, columns: Mapping[str, str], schema: pa.Schema) -> Any:
-    """Lossless texts of the columns of a schema, by the names there.
+    """Return the lossless texts of the columns of a schema, renamed to its names.
 
     Args:
         column: the texts.

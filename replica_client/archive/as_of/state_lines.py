@@ -1,4 +1,4 @@
-"""The rows of a table as it was, as JSON lines: an object for each, with the values that ``changes --json`` writes."""
+"""The rows of a table as JSON lines: an object for each row, with values as in ``changes --json``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MOST_DIGITS = 6
 
 
 def state_lines(state: TableState) -> Iterator[str]:
-    """The rows, each as a JSON object.
+    """Yield the rows, each as a JSON object.
 
     Raises:
-        DataLossError: the rows to start from and the changes do not fit together.
+        DataLossError: the changes do not fit the rows at the start.
     """
     shapes = {one.name: one for one in state.shape.columns} if state.shape is not None else {}
     names = [name for name in state.schema.names if name != LOSSLESS]
@@ -46,7 +46,7 @@ def state_lines(state: TableState) -> Iterator[str]:
 
 
 def _writer(kind: pa.DataType, shape: ColumnShape | None) -> Callable[[Any], str]:
-    """What writes a column's values that are not null."""
+    """Return a function that formats the values of a column, except null."""
     digits = _MOST_DIGITS if shape is None else shape.fraction_digits
     if shape is not None and shape.type_code == ColumnType.MYSQL_TYPE_JSON:
         return str
@@ -66,7 +66,7 @@ def _writer(kind: pa.DataType, shape: ColumnShape | None) -> Callable[[Any], str
 
 
 def _single(value: float) -> float:
-    """The shortest number that is the same FLOAT."""
+    """Return the shortest number that is the same FLOAT."""
     return decode_float(encode_float(value))
 
 

@@ -1,4 +1,4 @@
-"""What statements did to a table between two positions, and which of its columns are which."""
+"""The statements that changed a table between two positions, and how they map its columns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Segment:
     """A range of the binlog in which a table has one name and one definition.
 
     Attributes:
-        start: between two transactions.
-        stop: the same, behind it.
-        name: of the table there.
-        columns: what the columns of the wanted definition are called there, for those that exist; None: the same.
+        start: the first position, between two transactions.
+        stop: the end, between two transactions.
+        name: the table's name in the range.
+        columns: names in the range of the wanted definition's columns, for those that exist; None: the same.
     """
 
     start: Position
@@ -35,12 +35,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A table between the moment that is asked for and the one at which its rows are known.
+    """The history of a table between the wanted moment and the one at which its rows are known.
 
     Attributes:
         segments: in the order of the binlog; they cover the range between.
-        model: the table's definition at the moment that is asked for; None where statements do not tell it.
-        begins_empty: whether it has no rows at the first segment's start, as a statement made or emptied it there.
+        model: the table's definition at the wanted moment; None where no statement gives it.
+        begins_empty: whether the table is empty at the first segment's start, because a statement created or emptied it.
     """
 
     segments: list[Segment]
@@ -49,16 +49,16 @@ class Course:
 
 
 def course_after(archive: Archive, name: TableName, start: Position, stop: Position) -> Course:
-    """A table from a moment to a later one, at which its rows are known.
+    """Return the history of a table from the wanted moment to a later one, at which rows are known.
 
     Args:
-        archive: where.
-        name: of the table at the first moment.
-        start: that moment.
-        stop: the later one.
+        archive: the archive.
+        name: the table's name at the wanted moment.
+        start: the wanted moment.
+        stop: the later moment.
 
     Raises:
-        DataLossError: a statement between cannot be taken back.
+        DataLossError: a statement between cannot be undone.
     """
     segments: list[Segment] = []
     model: TableModel | None = None
@@ -100,16 +100,16 @@ def course_after(archive: Archive, name: TableName, start: Position, stop: Posit
 def course_before(
     archive: Archive, name: TableName, start: Position | None, stop: Position
 ) -> Course:
-    """A table up to a moment, from an earlier one at which its rows are known.
+    """Return the history of a table up to the wanted moment, from an earlier one with known rows.
 
     Args:
-        archive: where.
-        name: of the table at the moment that is asked for.
-        start: the earlier one; None: where a statement made or emptied the table.
-        stop: the moment that is asked for.
+        archive: the archive.
+        name: the table's name at the wanted moment.
+        start: the earlier moment; None: where a statement created or emptied the table.
+        stop: the wanted moment.
 
     Raises:
-        DataLossError: a statement between cannot be followed, or no statement made the table.
+        DataLossError: a statement between cannot be followed, or no statement created the table.
     """
     first = Position(archive.files.listed[0].name, 4)
     segments: list[Segment] = []
@@ -170,7 +170,7 @@ def concerns(change: SchemaChange, name: TableName) -> bool:
 
 
 def gave_name(change: SchemaChange, name: TableName) -> bool:
-    """Return whether a table has a name since a statement."""
+    """Return whether an ALTER or RENAME TABLE left a table under this name."""
     after = change.after
     return (
         change.kind in ("rename_table", "alter_table")
@@ -185,7 +185,7 @@ def _after(change: SchemaChange, name: TableName) -> TableName:
 
 
 def _alteration(change: SchemaChange, direction: str) -> dict[str, str] | None:
-    """Of which old column each column was made; None where no column changed."""
+    """Return the old name of each column after an ALTER, by new name; None if no column changed."""
     before, after = change.before, change.after
     if before is None or after is None:
         raise _refused(

@@ -17,20 +17,20 @@ FileForm = Literal["parquet", "arrow"]
 
 
 def write_state(state: TableState, target: str, form: FileForm) -> int:
-    """Write the rows of a table as it was; a file appears under its name when it is whole.
+    """Write the rows of a table as it was; the file appears under its name once it is complete.
 
     Args:
         state: the rows.
-        target: path of the file, where nothing is; ``-`` writes an Arrow stream to standard output.
-        form: of the file.
+        target: path of the file, which must not exist; ``-`` writes an Arrow stream to standard output.
+        form: the format of the file.
 
     Returns:
-        how many rows there are.
+        the number of rows.
 
     Raises:
-        ConfigError: something is at the path.
-        DataLossError: the rows to start from and the changes do not fit together; no file appears.
-        OSError: it cannot be written.
+        ConfigError: the path exists.
+        DataLossError: the changes do not fit the rows at the start; no file appears.
+        OSError: the file cannot be written.
     """
     if target == "-":
         if form != "arrow":

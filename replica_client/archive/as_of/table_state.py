@@ -17,10 +17,10 @@ from replica_client.schema.shape import TableShape
 Direction = Literal["backward", "forward"]
 
 POSITION: Final = b"replica_client.position"
-"""Key of a schema's metadata with the position that the rows are of."""
+"""Key of a schema's metadata with the position of the rows."""
 
 KEY: Final = b"replica_client.key"
-"""Key of a schema's metadata with the names of the primary key's columns, a line each."""
+"""Key of a schema's metadata with the names of the primary key's columns, one a line."""
 
 _MAX_ROWS: Final = 1 << 14
 
@@ -28,17 +28,18 @@ _MAX_ROWS: Final = 1 << 14
 class TableState:
     """A table as it was at a moment; made by :meth:`Archive.as_of`.
 
-    Whatever takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion. The columns are the table's,
-    with the types of record batches, ENUM and SET as text, and behind them ``_lossless``. Rows come in no order.
+    Any library that takes ``__arrow_c_stream__`` reads it: Polars, DuckDB, PyArrow, DataFusion. The
+    columns are the table's, with the types of record batches and ENUM and SET as text, followed by
+    ``_lossless``. Rows are unordered.
 
     Attributes:
-        database: of the table.
+        database: the table's database.
         name: its name at the moment.
         position: the moment, between two transactions.
         direction: ``backward`` from the live table, or ``forward`` from a copy.
         key: columns of its primary key.
-        changes: that were looked at.
-        shape: what its rows look like, where that is known.
+        changes: number of changes that were read.
+        shape: the columns of its rows, where known.
 
     Examples:
         >>> state = rc.open_archive("shop-bin.*").as_of("shop.orders", "shop-bin.000002:4")
@@ -72,10 +73,10 @@ class TableState:
         self.schema: pa.Schema = schema.with_metadata(metadata)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows.
+        """Yield the rows.
 
         Raises:
-            DataLossError: the rows to start from and the changes do not fit together.
+            DataLossError: the changes do not fit the rows at the start.
         """
         for table in self._net.rows(exact=self._exact):
             if not self.key:
@@ -86,14 +87,14 @@ class TableState:
             yield from rows.to_batches(_MAX_ROWS)
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream; its batches raise what :meth:`batches` does."""
+        """Return the rows as a stream; its batches raise the errors of :meth:`batches`."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def read_all(self) -> pa.Table:
-        """The rows in memory.
+        """Read all rows into memory.
 
         Raises:
-            DataLossError: as of :meth:`batches`.
+            DataLossError: see :meth:`batches`.
         """
         return pa.Table.from_batches(self.batches(), self.schema)
 
@@ -112,13 +113,13 @@ def difference(one: TableState, other: TableState) -> tuple[int, list[dict[str, 
 
     Args:
         one: a state.
-        other: the same, made another way.
+        other: the same state, reconstructed another way.
 
     Returns:
         how many rows ``one`` has, and the first rows that only one of them has.
 
     Raises:
-        DataLossError: as of :meth:`TableState.batches`.
+        DataLossError: see :meth:`TableState.batches`.
     """
     net = NetImages(one.schema, (), "first")
     count = 0
@@ -136,7 +137,7 @@ def difference(one: TableState, other: TableState) -> tuple[int, list[dict[str, 
 
 
 def _repeated(table: pa.Table) -> pa.Table:
-    """Each row as often as its weight says."""
+    """Repeat each row as often as its weight says."""
     weight = table[WEIGHT]
     if not table.num_rows or pc.max(weight).as_py() == 1:
         return table
