@@ -100,8 +100,10 @@ class LiveTables:
         where: Condition | None,
         max_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table, in order; arguments and errors are those of
-        ``FileTables.batches``.
+        """Yield the rows of a table, in order.
+
+        The arguments and errors are those of
+        :meth:`~replica_client.archive.file_tables.FileTables.batches`.
         """
         self.schemas()
         pattern = exact_pattern(*table)

@@ -23,8 +23,7 @@ _MAX_IMAGES = (1 << 31) - 2
 def net_positions(
     keys: Any, weights: Any, count: cython.Py_ssize_t, first: cython.bint
 ) -> tuple[bytearray, bytearray]:
-    """Return the position of the image that counts for each key, and the sum of its images'
-    weights.
+    """Return the position of the image that counts for each key, and its images' total weight.
 
     Args:
         keys: ``count`` 64-bit numbers, the same for images of one key: a buffer with an ``address``, such as PyArrow's.

@@ -1,4 +1,4 @@
-"""The sidecar indexes of binlog files: read where they are current, else made and kept."""
+"""The sidecar indexes of binlog files: read where they are current, otherwise made and kept."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class IndexedFile:
 
     Attributes:
         listed: the file.
-        index: of it.
+        index: its index.
         where: path or URL of the index; None where it is in memory only.
-        base: where its sections begin in its file; -1 while they are in memory.
-        made: whether it was made now.
+        base: offset of the first section in the index; -1 while the sections are in memory.
+        made: whether the index was made by this process.
     """
 
     listed: ListedFile
@@ -48,10 +48,10 @@ class IndexedFile:
     made: bool = False
 
     def section(self, number: int) -> bytes | None:
-        """The section of a table; None where it cannot be read any more.
+        """Return the section of a table; None where it can no longer be read.
 
         Args:
-            number: of the table.
+            number: number of the table.
         """
         if self.base < 0:
             return self.index.sections.get(number)
@@ -68,13 +68,13 @@ class IndexedFile:
 
 
 class SidecarFiles:
-    """Gives the indexes of files one after the other, in the order of the source's binlog.
+    """Loads the indexes of files one after the other, in the order of the source's binlog.
 
     Args:
         decode: how to decode.
-        history: what tables look like at the start of the first file; each file moves it on.
-        directory: where the indexes are; None: beside the files.
-        keeps: write indexes that were made.
+        history: the definitions of the tables at the start of the first file; each file updates it.
+        directory: where the indexes are; None: next to the files.
+        keeps: write new indexes to disk.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class SidecarFiles:
         keeps: bool = True,
     ) -> None:
         self._decode, self._history, self._directory = decode, history, directory
-        # What is encrypted on disk is not kept in clear.
+        # An index would hold in clear text what the binlog encrypts.
         self._keeps = keeps and not decode.keys
 
     def load(self, listed: ListedFile) -> IndexedFile:
-        """The next file with its index; an index that is missing, old or damaged is made.
+        """Return the next file with its index, and make an index that is missing, old or damaged.
 
         Raises:
-            BinlogDecodeError: a fault in the file.
+            BinlogDecodeError: the file is damaged.
             OSError: the file cannot be read.
-            StorageError: likewise, in an object store.
+            StorageError: the file cannot be read from an object store.
         """
         where = self._index_of(listed)
         found = self._read(listed, where)
@@ -109,7 +109,7 @@ class SidecarFiles:
         return found
 
     def read_ahead(self, listed: Sequence[ListedFile]) -> None:
-        """Let the system begin to read the indexes of files, and the files' beginnings."""
+        """Ask the system to read ahead the indexes of files, and the files' beginnings."""
         for one in listed:
             if isinstance(one.where, ObjectUrl):
                 continue
@@ -118,7 +118,7 @@ class SidecarFiles:
                     read_ahead(stream, 0, size)
 
     def _index_of(self, listed: ListedFile) -> Location:
-        """Where the index of a file is."""
+        """Return the location of a file's index."""
         name = listed.name + SUFFIX
         if self._directory is not None:
             return self._directory / name
@@ -126,7 +126,7 @@ class SidecarFiles:
         return where.parent / name if isinstance(where, ObjectUrl) else where.with_name(name)
 
     def _read(self, listed: ListedFile, where: Location) -> IndexedFile | None:
-        """The index that is there, if it is that of the file as it is."""
+        """Return the stored index, if it describes the file as it is now."""
         if self._decode.keys:
             return None
         try:
@@ -142,7 +142,7 @@ class SidecarFiles:
         return IndexedFile(listed, index, where, base)
 
     def _write(self, found: IndexedFile) -> None:
-        """Keep an index; where that is not possible it stays in memory."""
+        """Write an index; on failure it stays in memory."""
         assert found.where is not None
         data = found.index.to_bytes()
         try:
@@ -164,7 +164,7 @@ class SidecarFiles:
 
 
 def _covers(index: SidecarIndex) -> bool:
-    """Whether the blocks are those of the header scan."""
+    """Return whether the blocks match the cuts of the header scan."""
     starts = [block.start for block in index.blocks]
     ends = [block.end for block in index.blocks]
     return (

@@ -1,4 +1,4 @@
-"""Values as SQL that gives back the same value, on the server that logged them.
+"""Values as SQL that stores the same value again, on the server that logged them.
 
 The session has ``SET NAMES utf8mb4``, ``time_zone = '+00:00'`` and a ``sql_mode`` without restrictions on dates. Text
 is written with the bytes of the row image and the column's character set, so that no conversion can change it.
@@ -31,7 +31,7 @@ _READABLE: Final = frozenset(("ascii", "latin1", UTF8MB3, "utf8mb4"))
 
 
 def with_bytes(shape: TableShape) -> TableShape:
-    """The shape whose texts are decoded as the bytes that stand in row images."""
+    """Return the shape with texts decoded as the bytes of row images."""
     return replace(shape, columns=tuple(map(_with_bytes, shape.columns)))
 
 
@@ -41,7 +41,7 @@ def _with_bytes(column: ColumnShape) -> ColumnShape:
     if column.type_code in _LABELLED:
         return replace(column, labels=None, unknown_labels=())
     if column.type_code == ColumnType.MYSQL_TYPE_STRING and not _is_binary(column):
-        # A CHAR as bytes is no BINARY: nothing is added to it.
+        # CHAR decoded as bytes is not padded, unlike BINARY.
         return replace(
             column, type_code=ColumnType.MYSQL_TYPE_VARCHAR, collation_id=BINARY_COLLATION
         )
@@ -53,14 +53,14 @@ def _is_binary(column: ColumnShape) -> bool:
 
 
 def value_sql(column: ColumnShape, value: Any) -> str:
-    """An expression for a value, to be stored in its column.
+    """Return a SQL expression for a value, to be stored in its column.
 
     Args:
-        column: as the binlog and the schema history tell it.
-        value: as it is decoded with the shape of :func:`with_bytes`.
+        column: the column, as the binlog and the schema history describe it.
+        value: the value, decoded with the shape of :func:`with_bytes`.
 
     Raises:
-        DataLossError: SQL has no expression for it.
+        DataLossError: SQL has no expression for the value.
     """
     if value is None:
         return "NULL"
@@ -111,7 +111,7 @@ def _json_sql(column: ColumnShape, document: JsonDocument) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON text tells all of a value."""
+    """Return whether JSON text keeps the type of each part of a value."""
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _parsed(text: str) -> str:
 
 
 def _json_expression(column: ColumnShape, value: Any) -> str:
-    """A document with values that JSON text has no syntax for."""
+    """Return a SQL expression for a document with values that JSON text has no syntax for."""
     if isinstance(value, dict):
         members = (
             f"{mysql_value(key)}, {_json_expression(column, one)}" for key, one in value.items()
@@ -149,18 +149,18 @@ def _json_expression(column: ColumnShape, value: Any) -> str:
 
 
 def condition_sql(column: ColumnShape, value: Any, *, is_key: bool) -> str:
-    """A condition that a column has a value.
+    """Return a SQL condition that a column has a value.
 
     Args:
         column: see :func:`value_sql`.
-        value: see there.
-        is_key: whether the column is of the primary key: then as its index is searched.
+        value: see :func:`value_sql`.
+        is_key: whether the column is part of the primary key: then the condition can use its index.
     """
     name = mysql_name(column.name)
     if value is None:
         return f"{name} IS NULL"
     if isinstance(value, float) and column.type_code == ColumnType.MYSQL_TYPE_FLOAT:
-        # The server compares as doubles: the shortest text of a FLOAT is another one.
+        # The server compares doubles, and the shortest text of a FLOAT is another double.
         return f"{name} = {_FLOAT.unpack(_FLOAT.pack(value))[0]!r}"
     sql = value_sql(column, value)
     if is_key and column.type_code not in _LABELLED:
@@ -170,6 +170,6 @@ def condition_sql(column: ColumnShape, value: Any, *, is_key: bool) -> str:
     if isinstance(value, Geometry):
         return f"HEX({name}) = '{encode_geometry(value).hex().upper()}'"
     if isinstance(value, bytes) and not _is_binary(column):
-        # Equal in every byte, not by the collation.
+        # Compare bytes: a collation would find other texts equal.
         return f"CAST({name} AS BINARY) = x'{value.hex()}'"
     return f"{name} = {sql}"

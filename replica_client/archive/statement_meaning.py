@@ -1,4 +1,4 @@
-"""What a QUERY event says, and which tables it may change."""
+"""The statement of a QUERY event, and the tables that it may change."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PLAIN_CONTROL: Final = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 
 
 class ReadStatement(NamedTuple):
-    """A statement that was read.
+    """A parsed statement.
 
     Attributes:
-        text: of the statement.
-        context: of its session.
-        meaning: what it does.
+        text: its text.
+        context: its session.
+        meaning: its effect.
     """
 
     text: str
@@ -29,11 +29,11 @@ class ReadStatement(NamedTuple):
 
     @classmethod
     def of(cls, event: BinlogEvent, layout: BinlogFormat) -> ReadStatement:
-        """That of a QUERY event."""
+        """Return the statement of a QUERY event."""
         read = read_query(event, layout)
         return cls(read.text, read.context, read.meaning)
 
     @property
     def touched(self) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
-        """The tables and databases that it may change, and whether it may be any."""
+        """The tables and databases that the statement may change, and whether it may change any."""
         return tables_touched(self.meaning)

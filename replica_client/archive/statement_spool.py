@@ -1,4 +1,4 @@
-"""Statements, kept on disk until all are known to be valid, and read in either order."""
+"""A spool on disk for statements that are read, in either order, once all are known to be valid."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _WINDOW: Final = 1 << 20
 
 
 class StatementSpool:
-    """Records in a temporary file, which has no name that others could open.
+    """Records in a temporary file without a name, so that no other process can open it.
 
-    Memory holds a window of it.
+    Reading backward keeps one window of the file in memory.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class StatementSpool:
         self._size = 0
 
     def add(self, kind: int, text: str) -> None:
-        """Keep a record.
+        """Add a record.
 
         Args:
             kind: 0 to 255.
-            text: of it.
+            text: the record's text.
 
         Raises:
             OSError: the disk is full.
@@ -36,7 +36,7 @@ class StatementSpool:
         self._size += len(data) + 2 * _END.size
 
     def forward(self) -> Iterator[tuple[int, str]]:
-        """The records, the first one first."""
+        """Yield the records, the first one first."""
         self._file.seek(0)
         while head := self._file.read(_END.size):
             size, kind = _END.unpack(head)
@@ -45,7 +45,7 @@ class StatementSpool:
             yield kind, text
 
     def backward(self) -> Iterator[tuple[int, str]]:
-        """The records, the last one first."""
+        """Yield the records, the last one first."""
         end = self._size
         window, start = b"", end
         while end:

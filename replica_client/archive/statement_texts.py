@@ -20,10 +20,10 @@ _KEPT = 64
 
 
 class StatementTexts:
-    """Finds the statement of a change; those of a transaction are read once.
+    """Finds the statement of a change; the statements of a transaction are read once.
 
     Args:
-        files: of the archive.
+        files: the files of the archive.
     """
 
     def __init__(self, files: IndexedFiles) -> None:
@@ -32,10 +32,10 @@ class StatementTexts:
         self._known: dict[Position, tuple[list[int], list[str]]] = {}
 
     def of(self, transaction: Transaction, change: Change) -> str | None:
-        """The text of the statement that a change is of; None where the binlog has none.
+        """Return the text of a change's statement; None where the binlog does not have it.
 
         Raises:
-            BinlogDecodeError: a fault in the file.
+            BinlogDecodeError: the file is damaged.
         """
         if transaction.xa_commit:
             return None
@@ -50,7 +50,7 @@ class StatementTexts:
         return texts[at - 1] if at else None
 
     def _read(self, transaction: Transaction) -> tuple[list[int], list[str]]:
-        """The texts of a transaction, by the index of their events in it."""
+        """Return the texts of a transaction, and the indexes of their events in it."""
         indexes: list[int] = []
         texts: list[str] = []
         start, end = transaction.start, transaction.position

@@ -1,4 +1,4 @@
-"""Where the volume of an archive comes from, by its indexes."""
+"""The volume of an archive by table and hour, from its indexes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHOWN: Final = 10
 
 @dataclass(slots=True)
 class TableVolume:
-    """Rows of a table.
+    """The volume of a table.
 
     Attributes:
-        inserted: rows.
-        updated: rows.
-        deleted: rows.
+        inserted: rows inserted.
+        updated: rows updated.
+        deleted: rows deleted.
         size: bytes of its rows events.
     """
 
@@ -32,7 +32,7 @@ class TableVolume:
     size: int = 0
 
     def add(self, inserted: int, updated: int, deleted: int, size: int) -> None:
-        """Count more."""
+        """Add rows and bytes."""
         self.inserted += inserted
         self.updated += updated
         self.deleted += deleted
@@ -40,21 +40,21 @@ class TableVolume:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """Total number of rows."""
         return self.inserted + self.updated + self.deleted
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionVolume:
-    """A transaction.
+    """The volume of a transaction.
 
     Attributes:
-        file: where it begins.
-        position: of its first event.
+        file: file in which it begins.
+        position: position of its first event.
         size: bytes of its events.
-        rows: that it changed.
+        rows: number of changed rows.
         seconds: from the time of its first event to its commit.
-        time: of its commit, microseconds since 1970.
+        time: time of its commit, in microseconds since 1970.
     """
 
     file: str
@@ -70,11 +70,11 @@ class LoggedStatement:
     """A statement that may have changed tables or databases.
 
     Attributes:
-        file: where it is.
-        position: of its event.
-        time: of its commit, microseconds since 1970.
+        file: its file.
+        position: position of its event.
+        time: time of its commit, in microseconds since 1970.
         database: the default database.
-        text: of the statement.
+        text: its text.
     """
 
     file: str
@@ -86,19 +86,19 @@ class LoggedStatement:
 
 @dataclass(slots=True)
 class ArchiveStatistics:
-    """What is in an archive.
+    """The statistics of an archive.
 
     Attributes:
-        files: how many.
+        files: number of files.
         size: their bytes.
-        first_time: of the first commit, microseconds since 1970.
-        last_time: of the last one.
-        tables: by ``database.table``.
-        hours: by hour since 1970 and ``database.table``.
-        largest: transactions by bytes.
-        most_rows: by rows.
-        longest: by seconds.
-        statements: that may have changed tables.
+        first_time: time of the first commit, in microseconds since 1970.
+        last_time: time of the last commit.
+        tables: volumes by ``database.table``.
+        hours: volumes by hour since 1970 and ``database.table``.
+        largest: the transactions with most bytes.
+        most_rows: the transactions with most rows.
+        longest: the transactions that took most seconds.
+        statements: statements that may have changed tables.
         gaps: transactions that are missing between files, as text.
     """
 
@@ -115,15 +115,15 @@ class ArchiveStatistics:
     gaps: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Return the statistics as a dictionary, for JSON."""
         return asdict(self)
 
 
 def statistics_of(files: IndexedFiles) -> ArchiveStatistics:
-    """The statistics of an archive, by its indexes.
+    """Return the statistics of an archive, from its indexes.
 
     Raises:
-        BinlogDecodeError: a fault in a file whose index is made.
+        BinlogDecodeError: a file whose index is made is damaged.
     """
     found = ArchiveStatistics()
     tables: dict[str, TableVolume] = defaultdict(TableVolume)
@@ -185,7 +185,7 @@ def _statements(file: IndexedFile, files: IndexedFiles) -> list[LoggedStatement]
 
 
 def _behind(file: IndexedFile, before: GtidSet | MariadbGtidSet | None) -> GtidSet | None:
-    """The GTIDs at the end of a file; None where that is not known."""
+    """Return the GTIDs at the end of a file; None where they are not known."""
     if not isinstance(before, GtidSet):
         return None
     known = GtidSetBuilder(before)

@@ -1,4 +1,4 @@
-"""Where transactions begin and end, found by the headers and the few events that tell."""
+"""The boundaries of transactions, found in the headers and a few other events."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _DESCRIPTIVE = (
 _CLOSING = (int(EventType.ROTATE_EVENT), int(EventType.STOP_EVENT))
 _HEAD_SIZE = 4096
 _CHUNK = 256 << 10
-# MySQL 5.0's format description knows so many types.
+# Number of event types in the format description of MySQL 5.0.
 _MIN_TYPES = 19
 
 
 class TransactionRange(NamedTuple):
-    """A transaction's place.
+    """The range of a transaction in a file.
 
     Attributes:
-        start: of its first event.
-        end: behind its last event.
+        start: position of its first event.
+        end: position after its last event.
         timestamp: seconds since 1970 in its first event's header.
         size: bytes of its events.
     """
@@ -58,9 +58,9 @@ class TransactionRange(NamedTuple):
 
 
 class TransactionRangeTracker:
-    """Events in, transaction ranges out.
+    """Turns events into transaction ranges.
 
-    Rows inside a BEGIN … COMMIT are passed over undecoded.
+    Rows inside a BEGIN … COMMIT are skipped without decoding.
 
     Args:
         tracker: follows the position; with ``payload_ends``.
@@ -79,16 +79,16 @@ class TransactionRangeTracker:
         return Position(position.file, position.offset)
 
     def may_skip(self, type_code: int) -> bool:
-        """Whether an event of this type changes nothing now."""
+        """Return whether an event of this type can be skipped at this point."""
         return self._begun and type_code in _PASSED_OVER
 
     def skip(self, size: int) -> None:
-        """Pass over an event for which :meth:`may_skip` is true."""
+        """Skip an event for which :meth:`may_skip` is true."""
         self._size += size
         self.tracker.skip(1, size)
 
     def feed(self, event: BinlogEvent) -> TransactionRange | None:
-        """Take an event; the transaction that ended with it."""
+        """Process an event; return the transaction that ended with it."""
         was_inside = self.tracker.in_transaction
         boundary = self.tracker.feed(event)
         abandoned = boundary is not None and boundary.outcome == "abandoned"
@@ -118,13 +118,13 @@ class TransactionRangeTracker:
 
 
 class FileTransactionRanges:
-    """Finds the transaction ranges in files that may grow; each event is looked at once.
+    """Finds the transaction ranges in files that may grow; each event is read once.
 
     Args:
-        start: where to start; its file is the first that is given to :meth:`scan`.
+        start: where to start; its file is the first one passed to :meth:`scan`.
         options: how to decode.
-        step: ordinary transactions are given together until they have so many bytes.
-        on_event: is told each event that is not of an ordinary transaction, and its bytes.
+        step: ordinary transactions are returned as one range until they have this many bytes.
+        on_event: called with each event that is not of an ordinary transaction, and its bytes.
 
     Attributes:
         closed: whether the file that was scanned last ends with its closing event.
@@ -157,20 +157,20 @@ class FileTransactionRanges:
 
     @property
     def file(self) -> str:
-        """The file that was scanned last, or is to be scanned first."""
+        """The file that was scanned last, or that will be scanned first."""
         return self._file
 
     def at_end_of(self, file: ListedFile) -> bool:
-        """Whether everything in a file was looked at, as large as it was listed."""
+        """Return whether all bytes of a file, as it was listed, have been scanned."""
         return file.name == self._file and self._next >= file.size
 
     def scan(self, file: ListedFile) -> Iterator[TransactionRange]:
-        """The transaction ranges that end in a file, from where the last scan of it ended.
+        """Yield the transaction ranges that end in a file, from where its last scan ended.
 
-        An event that is only there in part ends the scan; call again when the file has grown.
+        An incomplete event ends the scan; call it again when the file has grown.
 
         Raises:
-            BinlogDecodeError: a fault in the file.
+            BinlogDecodeError: the file is damaged.
         """
         if file.name != self._file:
             self._file, self._next, self._ordinary = file.name, MAGIC_SIZE, None
@@ -184,7 +184,7 @@ class FileTransactionRanges:
         yield from self._streamed(file)
 
     def _plain(self, file: ListedFile, stream: BinaryIO) -> Iterator[TransactionRange]:
-        """The transaction ranges of a file that is not encrypted, which can be read anywhere."""
+        """Yield the transaction ranges of a file that is not encrypted."""
         if self._described != file.name:
             self._enter(file.name)
             if self._next > MAGIC_SIZE:
@@ -220,12 +220,15 @@ class FileTransactionRanges:
         self._described, self.closed = name, False
 
     def _is_ordinary(self) -> bool:
-        """Whether the file has a format description of the usual kind."""
+        """Return whether the file has a format description of the usual kind."""
         form = self._decoder.format
         return form.header_size == HEADER_SIZE and len(form.post_header_sizes) >= _MIN_TYPES
 
     def _ordinary_ranges(self, file: ListedFile, stream: BinaryIO) -> Iterator[TransactionRange]:
-        """Ordinary transactions; afterwards the scan is kept only if the file ended."""
+        """Yield the ranges of ordinary transactions, up to the end or an unusual event.
+
+        An unusual event drops the scan, so that it is decoded; the next scan begins after it.
+        """
         scan = self._ordinary
         if scan is None:
             tail = 4 if self._decoder.format.checksum_algorithm == ChecksumAlgorithm.CRC32 else 0
@@ -245,10 +248,10 @@ class FileTransactionRanges:
                 )
             if scan.reason != MORE:
                 break
-            # Nothing of it was enough: an event larger than that.
+            # No complete event in the chunk: the next event is larger.
             size = _CHUNK if scan.position > base else size * 4
             if scan.position == base and len(data) < min(size // 4, file.size - base):
-                return  # the file was cut meanwhile
+                return  # the file was truncated in the meantime
         self._next = scan.position
         if scan.reason == UNUSUAL:
             self._ordinary = None
@@ -256,7 +259,7 @@ class FileTransactionRanges:
     def _take(self, data: bytes, position: int, name: str) -> TransactionRange | None:
         event = self._decoder.decode(data, position, name)
         if position < self._next:
-            return None  # only described what follows
+            return None  # it only describes the events that follow
         transaction_range = self._transaction_ranges.feed(event)
         if self._on_event is not None:
             self._on_event(event, data, self._decoder)
@@ -265,7 +268,7 @@ class FileTransactionRanges:
         return transaction_range
 
     def _streamed(self, file: ListedFile) -> Iterator[TransactionRange]:
-        """The transaction ranges of a file that can only be read from its start on."""
+        """Yield the transaction ranges of a file that must be read from its start."""
         enter = self._described != file.name
         if enter:
             self._enter(file.name)
@@ -279,7 +282,7 @@ class FileTransactionRanges:
                 yield transaction_range
 
     def _events(self, file: ListedFile, enter: bool) -> Iterator[tuple[int, bytes]]:
-        """Position and bytes of each event; those that describe the file come first."""
+        """Yield position and bytes of each event; events that describe the file come first."""
         first = self._next
         with open_file(file.where) as stream:
             source = open_events(stream, file.name, self._options)
@@ -301,14 +304,14 @@ class FileTransactionRanges:
 
 
 def is_plain(head: bytes, file: str) -> bool:
-    """Whether a file that begins so can be read from anywhere: neither it nor its events are encrypted.
+    """Return whether a file is not encrypted and can be read from anywhere, by its first bytes.
 
     Args:
         head: its first bytes.
         file: its name, for the error.
 
     Raises:
-        BinlogDecodeError: it is no binlog.
+        BinlogDecodeError: the file is not a binlog.
     """
     try:
         return file_kind(head) is FileKind.PLAIN and not _encrypts_events(head)
@@ -317,7 +320,7 @@ def is_plain(head: bytes, file: str) -> bool:
 
 
 def _event_at(stream: BinaryIO, position: int, header_size: int, limit: int) -> bytes | None:
-    """The event at a place of a file; None where it is not whole."""
+    """Return the event at a position of a file; None where it is incomplete."""
     head = read_at(stream, position, header_size)
     if len(head) < header_size:
         return None
@@ -328,7 +331,7 @@ def _event_at(stream: BinaryIO, position: int, header_size: int, limit: int) -> 
 
 
 def _encrypts_events(head: bytes) -> bool:
-    """Whether the file's second event says that the following ones are encrypted (MariaDB)."""
+    """Return whether the file's second event says that the next ones are encrypted (MariaDB)."""
     size_at = MAGIC_SIZE + EVENT_SIZE_OFFSET
     second = MAGIC_SIZE + int.from_bytes(head[size_at : size_at + 4], "little")
     if len(head) <= second + TYPE_OFFSET:

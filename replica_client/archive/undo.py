@@ -1,4 +1,4 @@
-"""SQL that takes changes back, or makes them again."""
+"""SQL that undoes changes, or makes them again."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SESSION: Final = (
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",
     "SET SESSION foreign_key_checks = 0",
 )
-"""What the statements want of their session."""
+"""Session settings that the statements need."""
 
 CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = 1, 0, (SELECT 1 UNION SELECT 2))"
-"""Stands behind each change, and is an error (1242) unless that changed one row: the table is not as it was then.
+"""Follows each change; fails (error 1242) unless the change affected one row: the table differs from then.
 
-``mysql`` ends at an error, and the server takes back the transaction that is open. (MySQL 5.6 and MariaDB pass over
+``mysql`` stops at an error, and the server rolls back the open transaction. (MySQL 5.6 and MariaDB ignore
 errors in DO.)
 """
 
@@ -52,8 +52,8 @@ class WrittenChange(NamedTuple):
 
     Attributes:
         sql: the statement.
-        changes_row: whether it changes a row; one that writes what is there is not checked.
-        expected: what it wants of the table, where that was asked for.
+        changes_row: whether it changes a row; a statement that writes the existing values is not checked.
+        expected: the rows that it expects, where that was requested.
     """
 
     sql: str
@@ -62,11 +62,11 @@ class WrittenChange(NamedTuple):
 
 
 class Reversal:
-    """The statements of a question's changes; made by :func:`make_statements`.
+    """The statements that undo or redo the changes of a question; made by :func:`make_statements`.
 
     Attributes:
-        transactions: how many transactions.
-        changes: how many changes.
+        transactions: number of transactions.
+        changes: number of changes.
     """
 
     def __init__(self, direction: Direction) -> None:
@@ -82,12 +82,12 @@ class Reversal:
         self._spool.close()
 
     def add_part(self, title: str, changes: Iterator[WrittenChange], *, is_last: bool) -> None:
-        """Keep the statements of a part of a transaction, if it has any.
+        """Add the statements of a part of a transaction, if it has any.
 
         Args:
-            title: of the transaction.
-            changes: that are wanted.
-            is_last: whether the transaction ends with it.
+            title: title of the transaction.
+            changes: the changes to write.
+            is_last: whether the transaction ends with this part.
         """
         for change in changes:
             if not self._is_open:
@@ -103,7 +103,7 @@ class Reversal:
             self._spool.add(_COMMIT, title)
 
     def expected(self) -> Iterator[ExpectedRow]:
-        """What each statement wants of the table, in the order of the script; nothing unless it was asked for."""
+        """Yield the rows that each statement expects, in the order of the script, if requested."""
         for kind, text in self._records():
             if kind == _EXPECTED:
                 yield ExpectedRow.of_text(text)
@@ -112,7 +112,10 @@ class Reversal:
         return self._spool.backward() if self._direction == "undo" else self._spool.forward()
 
     def lines(self) -> Iterator[str]:
-        """The script, line by line: the session's settings, then each transaction between its BEGIN and COMMIT."""
+        """Yield the lines of the script.
+
+        They are the session's settings, then each transaction between START TRANSACTION and COMMIT.
+        """
         yield from (f"{one};" for one in SESSION)
         backward = self._direction == "undo"
         first = _COMMIT if backward else _BEGIN
@@ -138,20 +141,20 @@ def make_statements(
     expects: bool = False,
     whole_rows: bool = False,
 ) -> Reversal:
-    """Make SQL from changes. All of them are checked before the first statement is given.
+    """Build SQL from changes; all of them are checked before the first statement is available.
 
     Args:
-        archive: where they are.
-        question: which changes.
-        direction: ``undo`` takes them back, the last one first; ``redo`` makes them again.
-        expects: keep what the statements want of the tables, for :meth:`Reversal.expected`.
-        whole_rows: take an UPDATE back only where all columns of the row are as it left them. Otherwise, in a table
-            with a primary key, its changed columns have to be, and the others keep what was written since. ``redo``
-            always takes whole rows.
+        archive: the archive.
+        question: selects the changes.
+        direction: ``undo`` reverts them, the last one first; ``redo`` makes them again.
+        expects: keep the rows that the statements expect, for :meth:`Reversal.expected`.
+        whole_rows: undo an UPDATE only where all columns of the row are as it left them. Otherwise, in a table
+            with a primary key, its changed columns have to be, and other columns keep later values. ``redo``
+            always checks whole rows.
 
     Raises:
-        DataLossError: it cannot be exact; says why and where.
-        BinlogDecodeError: a fault in a file.
+        DataLossError: the SQL would not be exact; the message says why and where.
+        BinlogDecodeError: a file is damaged.
     """
     found = Reversal(direction)
     try:
@@ -180,7 +183,7 @@ def _title(transaction: Transaction) -> str:
 
 
 class _Writer:
-    """Writes changes as SQL, and refuses those for which that is not exact."""
+    """Writes changes as SQL, and refuses changes for which the SQL would not be exact."""
 
     def __init__(
         self,
@@ -200,7 +203,7 @@ class _Writer:
         self._last: dict[TableName, Position] = {}
 
     def statements(self, transaction: Transaction) -> Iterator[WrittenChange]:
-        """The statements of a transaction's wanted changes, in the order of the binlog."""
+        """Yield the statements of a transaction's selected changes, in the order of the binlog."""
         for rows in transaction.rows:
             raw = self._test.changes_by(rows, self._decoder(rows.shape))
             for change in self._test.changes(rows):
@@ -211,13 +214,13 @@ class _Writer:
                 while plain is not None and plain.row_index < change.row_index:
                     plain = next(raw, None)
                 if plain is None or plain.row_index != change.row_index:
-                    # A screen of bytes took it for another one than that of values did.
+                    # The prefilter on bytes judged this row differently than the one on values.
                     raw = iter(self._with_bytes(rows, change.row_index))
                     plain = next(raw)
                 yield self._statement(rows.shape, plain)
 
     def _decoder(self, shape: TableShape) -> RowImageDecoder:
-        """Gives the texts of a table's rows as bytes."""
+        """Return a decoder that returns the texts of a table's rows as bytes."""
         decoder = self._decoders.get(shape)
         if decoder is None:
             decoder = RowImageDecoder(with_bytes(shape), self._archive.files.decode)
@@ -257,7 +260,7 @@ class _Writer:
             )
 
     def _is_computed(self, table: TableName, column: ColumnShape) -> bool:
-        """Whether the source computes a column, so that statements do not name it."""
+        """Return whether the source computes a column, so that statements do not name it."""
         if column.definition is not None:
             return column.computed
         return column.name in self._logged.generated.get(table, ()) or column.name.startswith(
@@ -276,7 +279,7 @@ class _Writer:
             if not self._is_computed(name, column)
         ]
         numbers = [at for at, _ in own]
-        # Of the whole row: only the first statement of a row is compared with the server.
+        # Expect the whole row: only the first statement of a row is compared with the server.
         expected = _expected(table, shape, before, after, numbers) if self._expects else None
         if before is not None and after is not None and self._by_column and _has_key(shape):
             changed = [
@@ -306,18 +309,18 @@ class _Writer:
         return WrittenChange(sql, changes_row, expected)
 
     def check_columns(self) -> None:
-        """Refuse a column that none of the tables had.
+        """Raise an error if none of the tables had a column of the question.
 
         Raises:
-            ConfigError: naming it, and the nearest name.
+            ConfigError: the message names the column, and the nearest name.
         """
         self._test.check()
 
     def check_definitions(self) -> None:
-        """Refuse tables whose definition changed between their changes, or behind those that are taken back.
+        """Raise an error if a table's definition changed between or, for undo, after its changes.
 
         Raises:
-            DataLossError: one did.
+            DataLossError: a definition changed.
         """
         for change in self._logged.changes:
             name = (change.database, change.table)
@@ -347,7 +350,7 @@ def _key(shape: TableShape, row: Row, own: list[int]) -> str:
 
 
 def _where(shape: TableShape, row: Row, own: list[int]) -> str:
-    """Return a condition of the key and of some columns, so that no later change of them is written over."""
+    """Return a condition on the key and some columns, so that later changes of them are kept."""
     key, values = _key(shape, row, own), _values(shape, row, own)
     return values if key == values else f"{key} AND {values}"
 
@@ -359,7 +362,7 @@ def _values(shape: TableShape, row: Row, own: list[int]) -> str:
 def _expected(
     table: str, shape: TableShape, before: Row | None, after: Row | None, own: list[int]
 ) -> ExpectedRow:
-    """What a statement wants of the table that makes ``after`` of ``before``."""
+    """Return the rows that a statement expects when it changes ``before`` to ``after``."""
     there = free = exact = None
     if before is not None:
         there, exact = _key(shape, before, own), _where(shape, before, own)

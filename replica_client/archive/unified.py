@@ -1,7 +1,7 @@
 """One Arrow schema for all rows of a table whose definition an ALTER changed.
 
-Columns are joined by name. They stand in the order of the newest definition, and behind them, in their
-order, those that only older ones had. A column that a definition does not have is null in its rows. Where the
+Columns are joined by name. They are in the order of the newest definition, followed, in their
+order, by columns that only older definitions had. A column that a definition lacks is null in its rows. Where the
 types differ a column has the smallest type that holds every value of both:
 
 =============================================  =========================================
@@ -17,7 +17,7 @@ integer or decimal, and text                   string: the number's digits
 text, BLOB                                     binary: the text in UTF-8
 =============================================  =========================================
 
-Other types have nothing in common; to read such a table is an error that says what to do.
+Other types have no common type; reading such a table is an error that says what to do.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _EXACT_IN_DOUBLE = 32
 
 
 def unified_schema(schemas: Sequence[pa.Schema], table: str) -> pa.Schema:
-    """The schema that rows of all of these fit into, the newest last.
+    """Return the schema that fits the rows of all schemas, which are ordered with the newest last.
 
     Raises:
-        SchemaMismatchError: a column's types have none in common.
+        SchemaMismatchError: the types of a column have no common type.
     """
     newest = schemas[-1]
     names = list(newest.names)
@@ -61,7 +61,7 @@ def unified_schema(schemas: Sequence[pa.Schema], table: str) -> pa.Schema:
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of one of the schemas, as one of the unified schema."""
+    """Return a batch with the unified schema."""
     if batch.schema.equals(schema):
         return batch
     known = set(batch.schema.names)
@@ -75,7 +75,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _both(one: pa.DataType, other: pa.DataType, name: str, table: str) -> pa.DataType:
-    """The smallest type for the values of two."""
+    """Return the smallest type that holds the values of two types."""
     if one == other:
         return one
     kinds = (one, other)
@@ -145,14 +145,14 @@ def _decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array as one of another type that holds its values."""
+    """Return an array in another type that holds its values."""
     found = array.type
     if found == kind:
         return array
     if pa.types.is_dictionary(found):
         array = array.dictionary_decode()
     elif pa.types.is_integer(found) and pa.types.is_decimal(kind):
-        # Arrow wants room for all digits of the integer's type; its values have less.
+        # Arrow demands a decimal for all digits of the integer's type; the values have fewer.
         array = array.cast(pa.decimal128(_DIGITS[found.bit_width], 0))
     elif pa.types.is_decimal(found) and pa.types.is_string(kind):
         return pa.array([_digits(value) for value in array.to_pylist()], kind)
@@ -167,6 +167,6 @@ def _digits(value: Any) -> str | None:
 def reader_of(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch], columns: Sequence[str]
 ) -> pa.RecordBatchReader:
-    """Batches as a stream of some columns of a unified schema."""
+    """Return batches as a stream of some columns of a unified schema."""
     wanted = pa.schema([schema.field(name) for name in columns], schema.metadata)
     return pa.RecordBatchReader.from_batches(wanted, (fitted(one, wanted) for one in batches))

@@ -1,6 +1,6 @@
-"""The lake: current-state tables, made of the change log.
+"""The lake: current-state tables, built from the change log.
 
-A table's files stand in a directory of an id, not of its name: names are entries of the lake's catalog.
+A table's directory is named by an id, not by the table: names are entries of the lake's catalog.
 :func:`open_lake` finds them::
 
     import replica_client.lake

@@ -1,9 +1,10 @@
-"""Takes the change log into the current-state tables, step by step, each step once.
+"""Applies the change log to the current-state tables, step by step, each step once.
 
-Each table's commit carries its step (:mod:`replica_client.lake.log_steps`), so that a table that has it passes
-it over when a crash makes it come again. The catalog follows behind the tables: which tables there are, what
-they are called, and how far all of them are, is one writing of it. A statement is taken when the tables that it
-concerns have the changes before it; those of other tables wait, and are written together with later ones.
+Each table's commit carries its step (:mod:`replica_client.lake.log_steps`). When a crash repeats a
+step, a table that has the step skips it. The catalog is saved after the tables: one write says
+which tables exist, their names, and the step up to which all of them are. A statement is applied
+when the tables that it concerns have the changes before it; changes of other tables wait, and are
+written together with later ones.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 
 _SAVE_AFTER = 30.0
-"""Seconds after which a run saves what it has taken."""
+"""Seconds after which a run saves its progress."""
 
 
 @dataclass
 class Applied:
-    """What was done.
+    """The work of one run.
 
     Attributes:
-        versions: of the change log.
-        changes: rows taken.
-        files: of state tables, written or removed.
-        kept: files of those tables that no change concerned.
-        tables: that were written.
+        versions: number of versions of the change log.
+        changes: number of rows applied.
+        files: number of files of state tables that were written or removed.
+        kept: number of files of those tables that no change concerned.
+        tables: the tables that were written.
         last_commit: when the last change was committed on the source, in seconds since 1970; None when
-            there was none of the stream.
+            the stream had no changes.
     """
 
     versions: int = 0
@@ -69,15 +70,15 @@ class Applier:
     """The engine of one lake.
 
     Args:
-        catalog: of the lake.
+        catalog: the catalog of the lake.
         log: its change log.
-        pipeline: under which steps are counted.
-        selection: wanted tables.
+        pipeline: the pipeline under which steps are counted.
+        selection: selected tables.
         runner: rewrites files.
-        can_copy: whether snapshots can be had; else tables that need one are left out.
-        history: tables whose versions are kept; None: of none.
-        soft_deletes: tables in which deleted rows stay, from their next copy or CREATE TABLE on; None: in none.
-        merge: gives when changes of a table are merged.
+        can_copy: whether snapshots are possible; if not, tables that need one are left out.
+        history: tables whose versions are kept; None: none.
+        soft_deletes: tables in which deleted rows stay, from their next copy or CREATE TABLE on; None: none.
+        merge: returns the policy for merging changes of a table.
         threads: tables that are written at the same time.
     """
 
@@ -117,14 +118,14 @@ class Applier:
         self._lock = threading.Lock()
 
     def run(self, *, versions: int | None = None) -> Applied:
-        """Take what is new in the change log.
+        """Apply the new versions of the change log.
 
         Args:
-            versions: at most so many; None: all.
+            versions: maximum number of versions; None: all.
 
         Raises:
             SinkError: a table cannot be read or written.
-            SchemaMismatchError: rows are not of their table.
+            SchemaMismatchError: rows do not fit their table.
             DataLossError: the lake lacks rows.
         """
         self.recover()
@@ -161,17 +162,17 @@ class Applier:
 
     @property
     def _is_due(self) -> bool:
-        """Whether what was taken is to be written and saved."""
+        """Whether waiting changes should be written and saved now."""
         return self._waiting.weight >= ROUND_ROWS or time.monotonic() - self._saved >= _SAVE_AFTER
 
     def _merge_overdue(self) -> None:
-        """Merge changes that have waited long enough, though no others came."""
+        """Merge changes that have waited long enough, although no others came."""
         merged = False
         for entry in self.catalog.tables.values():
             if entry.waiting and not is_inside(self.catalog.step):
                 state, files = self.tables.of(entry), [file for _, file in from_json(entry.waiting)]
                 if state.step > self.catalog.step:
-                    continue  # a run that was killed has taken more; its columns may be later ones
+                    continue  # a killed run has applied more to this table; its columns may be newer
                 size = sum(file.size for file in state.data_files())
                 if self._merge_policy(entry.table).is_due(files, size, entry.waiting_since):
                     self._merge_waiting(entry, self.catalog.step)
@@ -180,14 +181,14 @@ class Applier:
             self.catalog.save()
 
     def _settle_histories(self) -> None:
-        """Begin and end histories, where the change log was taken to the end of a version."""
+        """Begin and end histories, where the change log was applied to the end of a version."""
         if not is_inside(self.catalog.step) and self.histories.settle(
             first_untaken(self.catalog.step)
         ):
             self.catalog.save()
 
     def recover(self) -> None:
-        """Go on from what was saved: a run that failed has moved what is in memory, but not done it."""
+        """Reload the saved state, because a failed run has changed what is in memory only."""
         if self._failed:
             self.catalog.reload()
             self._waiting = WaitingChanges()
@@ -214,7 +215,7 @@ class Applier:
         self._waiting.add_files(files, step)
 
     def _take_rows(self, rows: pa.Table, step: int) -> int:
-        """Take rows of the envelope; gives the step behind them."""
+        """Apply rows of the envelope; return the step after them."""
         self._done.changes += rows.num_rows
         if rows.num_rows:
             last = pc.max(rows["_commit_timestamp"]).cast(pa.int64()).as_py()
@@ -249,7 +250,7 @@ class Applier:
         self._waiting.add_rows(rows, step)
 
     def _notice(self, rows: list[dict[str, Any]], step: int) -> None:
-        """Take what one event tells, other than its rows."""
+        """Process an event other than rows: its losses, and its statement."""
         statements, moment = self._statements, moment_of(rows[0])
         for table in self._waiting.tables:
             statements.entry(table)
@@ -266,7 +267,7 @@ class Applier:
         self.histories.end_those_left(moment, step)
 
     def _flush(self, step: int) -> None:
-        """Write what waits; everything up to the step is done then."""
+        """Write all waiting changes, so that everything up to the step is done."""
         self._write_waiting(step, lambda _: True)
         if step > self.catalog.step:
             self.catalog.step = step
@@ -274,11 +275,11 @@ class Applier:
         self._saved = time.monotonic()
 
     def _write_waiting(self, step: int, wanted: Callable[[TableName], bool]) -> None:
-        """Write what waits of the wanted tables."""
+        """Write the waiting changes of the selected tables."""
         taken = self._waiting.take(wanted)
         rows: list[tuple[TableEntry, TableChanges]] = []
         files: list[tuple[TableEntry, TableChanges]] = []
-        # Names that are new may leave out tables whose names differ in letter case alone.
+        # Making entries may exclude tables whose names differ in letter case only, so all are made first.
         entries = [(self._statements.entry(table), changes) for table, changes in taken.items()]
         for entry, changes in entries:
             if entry is None or entry.status != "current":
@@ -300,7 +301,7 @@ class Applier:
                 self._write(entry, one, step)
 
     def _merge_all(self, tables: Sequence[tuple[TableEntry, TableChanges]], step: int) -> None:
-        """Merge change files into tables, but for those that wait."""
+        """Merge change files into tables, except tables whose files wait."""
         due: list[FilesOfTable] = []
         for entry, changes in tables:
             state = self.tables.of(entry)
@@ -316,7 +317,7 @@ class Applier:
         self.merge_files(due)
 
     def merge_files(self, tables: Sequence[FilesOfTable]) -> None:
-        """Merge change files into tables: all works of all tables at once, then one commit for each."""
+        """Merge change files into tables: all work at once, then one commit for each table."""
         planned: list[tuple[FilesOfTable, list[Merge]]] = []
         for one in tables:
             works = one.state.plan_merges(self.log.directory, one.files, one.step, one.since)
@@ -338,9 +339,12 @@ class Applier:
         *,
         begun: bool,
     ) -> bool:
-        """Whether change files wait to be merged later; ``begun``: none has waited before."""
+        """Return whether change files are left to be merged later.
+
+        ``begun`` says that no files waited before.
+        """
         policy = self._merge_policy(entry.table)
-        # Versions are written with each change; rows without a key are counted in the table.
+        # Histories need each change; rows without a key are counted against the table.
         kept = entry.history or entry.soft_deletes
         if policy == ALWAYS or not state.shape.source_key or kept:
             return False
@@ -352,7 +356,7 @@ class Applier:
         return True
 
     def _merge_waiting(self, entry: TableEntry, step: int) -> None:
-        """Merge what waits, before a statement."""
+        """Merge the waiting change files of a table, before a statement."""
         if entry.waiting:
             self._write(entry, TableChanges(), step)
 
@@ -361,7 +365,7 @@ class Applier:
         state = self.tables.of(entry)
         done = state.step
         parts = [one for one in (*known, *changes.parts) if one[0] > done]
-        # Rows of a step that is the table's own were written with it.
+        # The table has its last step already: rows of that step were written with it.
         if parts:
             self.apply_parts(state, parts, step)
             self._done.tables.add(entry.table)
@@ -369,13 +373,14 @@ class Applier:
     def apply_parts(
         self, state: StateTable, parts: Sequence[tuple[int, Part]], step: int, since: str = ""
     ) -> None:
-        """Apply changes to a table that has none of their steps: one commit for those of each form in turn.
+        """Apply changes to a table that has none of their steps, in one commit for each run of one
+        form.
 
         Args:
             state: the table.
             parts: rows of the envelope, or change files, each with its step, in the order of the binlog.
-            step: of the last commit.
-            since: of change files only changes of this ``_commit_version`` or a later one.
+            step: step of the last commit.
+            since: of change files, only changes of this ``_commit_version`` or a later one.
         """
         groups = [
             list(group)
@@ -406,7 +411,7 @@ class Applier:
     # Snapshots.
 
     def _take_copies(self, versions: Sequence[LoggedVersion]) -> None:
-        """Put the copied rows of tables together, then what happened to them since, then show them."""
+        """Assemble the copied rows of tables, apply the changes since, and publish the tables."""
         self._flush(versions[0].number * STEPS - 1)
         shown, rows = take_copies(self, versions, lambda number: number * STEPS)
         self._done.changes += rows
@@ -416,11 +421,11 @@ class Applier:
         self.catalog.save()
 
     def keeps_deleted(self, table: TableName) -> bool:
-        """Whether deleted rows of a table are to stay."""
+        """Return whether deleted rows of a table are kept."""
         return self._statements.keeps_deleted(table)
 
     def building(self, entry: TableEntry) -> StateTable:
-        """The table that is put together of a copy."""
+        """Return the table that is being assembled from a copy."""
         return self.tables.of(entry, building=True)
 
 

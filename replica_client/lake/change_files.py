@@ -1,16 +1,16 @@
 """Typed change files: the changes of one table in its own columns, as the task that decoded them wrote them.
 
 A file has the rows of one table and shape between two statements of the binlog: an insert and a delete are one
-row, an update two (``update_preimage``, ``update_postimage``), as in Delta's Change Data Feed. Beside the columns
-that all files of the change log have (:data:`COMMON`) stand
+row, an update two (``update_preimage``, ``update_postimage``), as in Delta's Change Data Feed. In addition to the
+columns that all files of the change log have (:data:`COMMON`), it has
 
 * ``$NAME``: each column of the table;
 * ``_arrival``: the row's number in the order of the binlog; rows are sorted by the primary key, and rows of one
   key by it;
 * ``_absent``, ``_lossless``: as of :mod:`replica_client.rows.batches`;
-* ``_row_digest``: of tables without a primary key, what equal rows have in common.
+* ``_row_digest``: for tables without a primary key, a digest that equal rows share.
 
-What the driver must know of a file without reading it (:class:`ChangeFile`) stands in the statistics of its commit.
+The facts that the driver needs without reading a file (:class:`ChangeFile`) are in the statistics of its commit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOFT_DELETES_NEED_WHOLE: Final = (
 )
 
 COLUMN: Final = "$"
-"""Begins the name of a table's column in a change file."""
+"""Prefix of the names of a table's columns in a change file."""
 
 ARRIVAL: Final = "_arrival"
 DIGEST: Final = "_row_digest"
@@ -55,11 +55,11 @@ COMMON: Final = (
     "database", "table", "operation",
 )  # fmt: skip
 DETAILS: Final = "replica_client"
-"""Member of a file's statistics that has what :class:`ChangeFile` says."""
+"""Member of a file's statistics with the fields of :class:`ChangeFile`."""
 
 _SHAPE: Final = b"replica_client.shape"
 _KEY: Final = b"replica_client.key"
-_FIRST_COLUMN: Final = 10  # of a batch of BatchBuilder; the change columns stand before
+_FIRST_COLUMN: Final = 10  # of a batch of BatchBuilder; the change columns come before
 _ROW_GROUP: Final = 32 << 10
 _PIECE_SIZE: Final = 256 << 20
 _MAX_BOUND: Final = 100
@@ -75,28 +75,28 @@ _SORTABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChangeFile:
-    """A file that a task wrote.
+    """A file of changes that a task wrote.
 
     Attributes:
-        path: relative to the change log.
-        size: in bytes.
-        modified: in milliseconds since 1970.
-        rows: how many it has; an update has two.
-        changes: how many it has.
-        part: number of the range that it is of.
-        section: how many groups of statements were before it in that range.
+        path: path relative to the change log.
+        size: size in bytes.
+        modified: modification time in milliseconds since 1970.
+        rows: number of rows; an update has two.
+        changes: number of changes.
+        part: number of its range.
+        section: number of groups of statements before it in that range.
         piece: its number in the section.
-        database: of its table; ``""`` for a file of the envelope, with statements and what else is rare.
-        table: its name.
+        database: database of its table; ``""`` for a file of the envelope, with statements and other rare rows.
+        table: its table's name.
         first: least ``_commit_version``.
-        last: greatest one.
+        last: greatest ``_commit_version``.
         committed: when the last change was committed, in microseconds since 1970.
-        key: first column of the primary key; ``""`` where that has no order, or is not known.
-        least: of that column.
-        greatest: likewise.
-        partial: whether images lack columns that stay as they are.
+        key: first column of the primary key; ``""`` where it has no order, or is not known.
+        least: least value of that column.
+        greatest: greatest value of that column.
+        partial: whether images lack columns that stay unchanged.
         moves: whether such an update changes a key.
-        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
+        lacks: why the images do not give whole rows; ``""`` when they do.
     """
 
     path: str
@@ -120,7 +120,7 @@ class ChangeFile:
     lacks: str = ""
 
     def lacks_of(self, table: LakeTable) -> str:
-        """Why nobody can tell the rows of a table of the lake from its images; ``""`` when they can be told."""
+        """Return why the images do not give whole rows of a lake table; ``""`` when they do."""
         if self.lacks or not self.partial:
             return self.lacks
         if not table.source_key:
@@ -128,7 +128,7 @@ class ChangeFile:
         return SOFT_DELETES_NEED_WHOLE if table.keeps_deleted else ""
 
     def statistics(self) -> str:
-        """As Delta keeps them, with all of this."""
+        """Return Delta's statistics of the file as JSON, with all fields of this class."""
         bounds = {"_commit_version": (self.first, self.last)}
         if self.table:
             bounds |= {"database": (self.database,) * 2, "table": (self.table,) * 2}
@@ -149,7 +149,7 @@ class ChangeFileBuilder(BatchBuilder):
     has_user_names: ClassVar[bool] = False  # a change file has "$" before them
 
     def finish(self) -> pa.RecordBatch:
-        """The changes as a batch of :class:`BatchBuilder` whose schema tells shape and key."""
+        """Return the changes as a batch of :class:`BatchBuilder`, with shape and key in its schema."""
         batch = completed(super().finish(), self.shape)
         shape = self.shape
         key = [shape.columns[at].name for at in shape.primary_key]
@@ -175,7 +175,7 @@ def _digests(batch: pa.RecordBatch, shape: TableShape) -> list[str]:
 
 
 def _with_json_nulls(texts: list[str], batch: pa.RecordBatch, shape: TableShape) -> list[str]:
-    """JSON objects of a batch's rows that tell the document null from SQL NULL, as those of copies do."""
+    """Return JSON objects of a batch's rows that mark the JSON document null, as copies do."""
     names: dict[int, list[str]] = {}
     columns = batch.schema.names[_FIRST_COLUMN:]
     for name in json_columns(shape):
@@ -188,7 +188,7 @@ def _with_json_nulls(texts: list[str], batch: pa.RecordBatch, shape: TableShape)
 
 
 def json_columns(shape: TableShape) -> list[str]:
-    """The names of a table's JSON columns, in its order."""
+    """Return the names of a table's JSON columns, in its order."""
     code = ColumnType.MYSQL_TYPE_JSON
     return [column.name for column in shape.columns if column.type_code == code]
 
@@ -200,12 +200,12 @@ def _shape_json(shape: TableShape) -> bytes:
 
 
 def is_typed(schema: pa.Schema) -> bool:
-    """Whether a file of this schema has typed changes, and is not of the envelope."""
+    """Return whether a file of this schema has typed changes, not rows of the envelope."""
     return _SHAPE in (schema.metadata or {})
 
 
 def shape_in(schema: pa.Schema) -> TableShape:
-    """The shape that a change file's rows have."""
+    """Return the shape of a change file's rows, from its schema."""
     value = json.loads(schema.metadata[_SHAPE])
     columns = []
     for one in value["columns"]:
@@ -216,10 +216,10 @@ def shape_in(schema: pa.Schema) -> TableShape:
 
 
 class ChangeFileWriter:
-    """Writes what a task decodes into change files.
+    """Writes the changes that a task decodes into change files.
 
     Args:
-        directory: of the change log.
+        directory: directory of the change log.
         part: number of the task's range.
     """
 
@@ -233,11 +233,11 @@ class ChangeFileWriter:
         self.files: list[ChangeFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take changes of a table, in the order of the binlog.
+        """Add changes of a table, in the order of the binlog.
 
         Raises:
             OSError: a file cannot be written.
-            StorageError: likewise, in a store.
+            StorageError: a file cannot be written to a store.
         """
         if not batch.num_rows:
             return
@@ -254,11 +254,11 @@ class ChangeFileWriter:
             self._write(name)
 
     def add_others(self, rows: pa.RecordBatch) -> None:
-        """Take statements, or rows, in the envelope: they stand behind all that was added.
+        """Add statements or rows in the envelope; they come after all changes added before.
 
         Raises:
             OSError: a file cannot be written.
-            StorageError: likewise, in a store.
+            StorageError: a file cannot be written to a store.
         """
         self.flush()
         sections = pa.array([self._section] * rows.num_rows, pa.int64())
@@ -266,12 +266,12 @@ class ChangeFileWriter:
         self._section += 1
 
     def flush(self) -> None:
-        """Write what was added, but for statements."""
+        """Write all added changes, except statements."""
         for name in list(self._pending):
             self._write(name)
 
     def finish(self) -> list[ChangeFile]:
-        """Write what is left; gives all files."""
+        """Write the remaining changes; return all files."""
         self.flush()
         if self._others:
             rows = pa.concat_tables(self._others)
@@ -307,7 +307,7 @@ class ChangeFileWriter:
         texts: bool | list[str] = dictionary
         if not dictionary:
             texts = [one.name for one in rows.schema if pa.types.is_dictionary(one.type)]
-        # Least and greatest of long texts cost a sixth of the writing, and nobody looks for them.
+        # Statistics of long texts cost a sixth of the writing, and nothing uses them.
         key = json.loads((rows.schema.metadata or {}).get(_KEY, b"[]"))
         bounded = [
             name for name in (*COMMON, *(COLUMN + one for one in key)) if name in rows.schema.names
@@ -325,12 +325,15 @@ class ChangeFileWriter:
 
 
 def change_rows(batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, str, ImageFacts]:
-    """The rows of a change file, of batches of one schema; the first column of the key; what its images lack."""
+    """Return the rows of a change file, the first column of the key, and facts about its images.
+
+    The batches have one schema.
+    """
     schema = batches[0].schema
     key = json.loads(schema.metadata[_KEY])
     found = pa.Table.from_batches(batches).unify_dictionaries()
     count = found.num_rows
-    # Columns of the user's may have names of ours: those stand before.
+    # User columns may have the names of change columns, which come first.
     head = {name: found.column(at) for at, name in enumerate(schema.names[:_FIRST_COLUMN])}
     columns = {name: head[name] for name in COMMON if name in head}
     for name in ("database", "table"):
@@ -363,7 +366,7 @@ def _range_of(rows: pa.Table) -> tuple[str, str, int]:
 
 
 def _bounds(rows: pa.Table, key: str) -> tuple[Any, Any]:
-    """The least and greatest value of the sorted first key column, as JSON has them."""
+    """Return the least and greatest value of the sorted first key column, as JSON has them."""
     if not key:
         return None, None
     column = rows[COLUMN + key]
@@ -384,7 +387,7 @@ def _json(value: Any) -> Any:
 
 
 def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """The changes of a change file in the envelope, in the order of the binlog."""
+    """Yield the changes of a change file in the envelope, in the order of the binlog."""
     shape = shape_in(rows.schema)
     rows = rows.unify_dictionaries().sort_by(ARRIVAL)
     images = json_images(_batch(rows), shape)
@@ -400,17 +403,17 @@ def envelope_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def with_digests(rows: pa.Table, shape: TableShape) -> pa.Table:
-    """Rows of a change file with ``_row_digest``, in the order of the binlog.
+    """Return the rows of a change file with ``_row_digest``, in the order of the binlog.
 
-    Servers call a UNIQUE key without NULL a primary key in the binlog where the table has none, so that the task
-    that decoded the rows made no digests of them.
+    Where a table has no primary key, servers report a UNIQUE key without NULL as one in the binlog.
+    The task that decoded the rows added no digests then.
     """
     rows = rows.sort_by(ARRIVAL)
     return rows.append_column(DIGEST, pa.array(_digests(_batch(rows), shape), pa.string()))
 
 
 def _batch(rows: pa.Table) -> pa.RecordBatch:
-    """The rows of a change file as the batch that they were made of."""
+    """Return the rows of a change file as the batch from which they were made."""
     kinds = _numbered(rows["operation"])
     heads = [
         pa.nulls(rows.num_rows) if name not in rows.column_names else rows[name]
@@ -430,7 +433,7 @@ def _numbered(operations: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def one_array(found: Any) -> pa.Array:
-    """One array of a column."""
+    """Return a column as one array."""
     if not isinstance(found, pa.ChunkedArray):
         return found
     return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)

@@ -1,4 +1,4 @@
-"""The files of a change log: what Delta is told of each, and the commits that add them."""
+"""The files of a change log: Delta's statistics of each file, and the commits that add files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from replica_client.storage.store_errors import reason_of
 COMPRESSION: Final = "zstd"
 _COMMIT_ATTEMPTS: Final = 5
 LOSS: Final = "loss"
-"""Operation of a row that says what could not be delivered."""
+"""Operation of a row that records changes that could not be delivered."""
 
 _STATISTICS: Final = ("_commit_version", "_file", "database", "table")
 _MAX_STATISTIC: Final = 160  # a _commit_version has 63 characters and the file's base name
 
 
 class Statistics:
-    """What a file's rows lie between, for readers that skip files."""
+    """The bounds of a file's rows, for readers that skip files."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -38,7 +38,7 @@ class Statistics:
         self._most: dict[str, str] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows into account."""
+        """Include the rows of a batch."""
         self._rows += batch.num_rows
         for name in _STATISTICS:
             found = pc.min_max(batch.column(name)).as_py()
@@ -47,7 +47,7 @@ class Statistics:
             self._most[name] = max(self._most.get(name, most), most)
 
     def text(self) -> str:
-        """As Delta keeps it."""
+        """Return the statistics as JSON, in Delta's format."""
         short = [name for name in self._most if len(self._most[name]) <= _MAX_STATISTIC]
         return json.dumps(
             {
@@ -60,11 +60,11 @@ class Statistics:
 
 
 class CountedFiles(NamedTuple):
-    """Files of a commit, of one who commits.
+    """Files of one application's commit.
 
     Attributes:
-        application: who.
-        number: of the commit, as it counts.
+        application: the application that commits.
+        number: the application's number of the commit.
         actions: the files.
     """
 
@@ -76,38 +76,38 @@ class CountedFiles(NamedTuple):
 def commit_files(
     table: Location, application: str, number: int, actions: Sequence[AddAction]
 ) -> bool:
-    """Add files to a change log, all or none, unless (application, number) is there already.
+    """Add files to a change log, all or none, unless (application, number) was committed already.
 
     Args:
         table: directory of the change log.
-        application: who commits.
-        number: of the commit.
+        application: the application that commits.
+        number: its number of the commit.
         actions: the files.
 
     Returns:
         whether they were added; False: the change log had them.
 
     Raises:
-        SinkError: it failed; nothing of it is visible.
+        SinkError: the commit failed; none of the files is visible.
     """
     return commit_several(table, [CountedFiles(application, number, actions)])
 
 
 def commit_several(table: Location, parts: Sequence[CountedFiles]) -> bool:
-    """Add files of several to a change log in one commit: of each all or none, unless it is there already.
+    """Add files of several applications in one commit; skip those that were committed already.
 
     Returns:
         whether any were added; False: the change log had all.
 
     Raises:
-        SinkError: it failed; nothing of it is visible.
+        SinkError: the commit failed; none of the files is visible.
     """
     for attempt in range(_COMMIT_ATTEMPTS):
         try:
             delta = open_delta(table)
             left = [one for one in parts if not _is_there(delta, one)]
             if not left:
-                # An answer may be lost, and the request sent again: then our own commit is there.
+                # If a response is lost and the request is repeated, our own commit exists already.
                 there = data_paths(delta)
                 return any(one.actions and one.actions[0].path in there for one in parts)
             delta.create_write_transaction(
@@ -121,7 +121,7 @@ def commit_several(table: Location, parts: Sequence[CountedFiles]) -> bool:
             )
             return True
         except (DeltaError, OSError) as error:
-            # Where somebody else committed meanwhile, it is looked again whether these are there.
+            # After a commit by another writer, check again whether these files were added.
             comes_again = isinstance(error, CommitFailedError) or isinstance(table, ObjectUrl)
             if not comes_again or attempt + 1 == _COMMIT_ATTEMPTS:
                 what = ", ".join(f"batch {one.number} of {one.application}" for one in parts[:3])
@@ -139,7 +139,7 @@ def _is_there(delta: DeltaTable, files: CountedFiles) -> bool:
 
 
 def remove_uncommitted(table: Location, paths: Sequence[str]) -> None:
-    """Remove files that are of no version; nothing where that cannot be told."""
+    """Remove files that are of no version; do nothing where that cannot be determined."""
     if paths:
         with suppress(DeltaError, OSError, SinkError, StorageError):
             left = set(paths) - data_paths(open_delta(table))
@@ -147,10 +147,10 @@ def remove_uncommitted(table: Location, paths: Sequence[str]) -> None:
 
 
 def open_change_log(directory: Location, schema: pa.Schema) -> DeltaTable:
-    """The change log in a directory, created when there is none.
+    """Open the change log in a directory, and create it when there is none.
 
     Raises:
-        SinkError: it cannot be made, or something else is there.
+        SinkError: the change log cannot be created, or the directory has something else.
     """
     try:
         make_directory(directory)

@@ -18,9 +18,10 @@ _OPERATIONS = ("insert", "update", "delete")
 
 
 def change_log_rows(directory: Location) -> list[dict[str, Any]]:
-    """All row changes in the order of the binlog, as mappings by the columns of the envelope; empty without a table.
+    """Return all row changes in the order of the binlog, as mappings by the envelope's columns.
 
-    Typed change files are shown in the envelope, too: ``before`` and ``after`` are JSON objects.
+    Typed change files are converted to the envelope, with ``before`` and ``after`` as JSON objects.
+    Without a table, the list is empty.
     """
     rows: list[dict[str, Any]] = []
     for found in _files(directory):
@@ -33,7 +34,7 @@ def change_log_rows(directory: Location) -> list[dict[str, Any]]:
 
 
 def change_log_row_count(directory: Location) -> int:
-    """How many row changes it has; 0 without a table."""
+    """Return the number of row changes in a change log; 0 without a table."""
     count = 0
     wanted = pa.array([*_OPERATIONS, "update_postimage"], pa.string())
     for found in _files(directory, ["operation"]):

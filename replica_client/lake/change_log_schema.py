@@ -1,4 +1,4 @@
-"""The columns of a change log, which is the envelope of Spark's data source, and statements in it."""
+"""The columns of a change log, which are the envelope of Spark's data source, and statements in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from replica_client.schema.history import SchemaChange
 
 SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
-"""Operations of a copied row, and of the last row of a chunk, which tells about it."""
+"""Operations of a copied row, and of the last row of a chunk, which describes the chunk."""
 
 CHANGE_LOG_SCHEMA: Final = pa.schema(
     [
@@ -32,11 +32,12 @@ CHANGE_LOG_SCHEMA: Final = pa.schema(
 
 
 def statement_json(change: SchemaChange) -> str:
-    """A statement as JSON: its text, what its session was set to, the definition that it made.
+    """Return a statement as JSON: its text, its session settings, and the resulting definition.
 
     ``{"statement": …, "session": {"database": …, "flavor": …, "version": […], "sql_mode": …,
     "server_charset": …, "thread_id": …, "error_code": …}, "definition": {"database": …, "name": …,
-    "columns": […], …}}``; ``definition`` is null when the table is gone or its definition not known.
+    "columns": […], …}}``; ``definition`` is null when the table was dropped or its definition is
+    not known.
     """
     after = change.after
     definition = None

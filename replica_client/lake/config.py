@@ -10,7 +10,7 @@
     exclude = ["shop.tmp_*"]
     start = "snapshot"                 # copy the tables first, then follow; or earliest (the
                                        # default), latest, FILE:OFFSET, a GTID set, a time
-    record_losses = ["gtid_gap"]       # what the source purged unread is a row of the change log, and
+    record_losses = ["gtid_gap"]       # a loss of unread, purged changes is a row of the change log, and
                                        # the tables are copied again; default: the run fails
 
     [pipeline]
@@ -28,7 +28,7 @@
     locking = "never"                  # or "brief": a copy begins under a global read lock
     distribute_above = "4m"            # of files to merge: executors do it instead of the driver
     retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
-    history = ["shop.orders"]          # versions of rows (SCD 2) beside the current tables; true: of all; default: none
+    history = ["shop.orders"]          # versions of rows (SCD 2) of these tables; true: of all; default: none
     soft_deletes = false               # true, or tables: deleted rows stay, with _deleted = true
     merge = "always"                   # changes into current tables; or "10 minutes", "256m" of changes, "adaptive"
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
@@ -37,7 +37,7 @@
     merge = "adaptive"                 # of one table
 
     [storage]                          # options of the object store of path and output, where the environment
-    aws_endpoint_url = "https://…"     # does not say them; secrets come from the environment
+    aws_endpoint_url = "https://…"     # does not set them; secrets come from the environment
 
     [spark]                            # Spark's own settings
     "spark.driver.memory" = "2g"
@@ -137,20 +137,20 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class LakeConfig:
-    """The current-state tables.
+    """The settings of the current-state tables.
 
     Attributes:
         current: whether they are kept.
-        copies: whether tables are copied whose rows the binlog does not tell.
-        chunk_rows: of a copy's chunk, about.
+        copies: whether tables are copied when the binlog does not have all of their rows.
+        chunk_rows: approximate number of rows of a copy's chunk.
         locking: see :data:`~replica_client.snapshot.Locking`.
-        distribute_above: bytes of files to rewrite from which on executors do it.
+        distribute_above: bytes of files to rewrite above which executors do it.
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
-        retain: seconds after which the change log has a change no more; None: it keeps them.
+        retain: seconds after which changes are removed from the change log; None: never.
         history: patterns of the tables whose versions are kept.
         soft_deletes: patterns of the tables in which deleted rows stay, marked.
         merge: when changes are merged into the current tables.
-        merge_of: the same of tables, by their names.
+        merge_of: policies of single tables, by their names.
     """
 
     current: bool = True
@@ -166,25 +166,25 @@ class LakeConfig:
     soft_deletes: tuple[str, ...] = ()
 
     def merge_policy(self, table: tuple[str, str]) -> MergePolicy:
-        """When changes of a table are merged."""
+        """Return the policy for merging changes of a table."""
         return self.merge_of.get(".".join(table), self.merge)
 
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """What a pipeline reads, and where it writes.
+    """The input, the output and the settings of a pipeline.
 
     Attributes:
         file: the configuration file.
         source: options of the ``mysql-binlog`` source.
-        output: directory of the lake, here or in an object store.
+        output: directory of the lake, on this machine or in an object store.
         checkpoint: directory of Spark's checkpoint.
-        trigger: once through what is there, or on and on.
-        interval: between micro-batches of a continuous run.
-        master: Spark's, or None.
+        trigger: read the available changes once, or run continuously.
+        interval: time between micro-batches of a continuous run.
+        master: Spark's master, or None.
         spark: Spark's own settings.
         listen: address and port of its pages over HTTP; ``""`` for none.
-        lake: the current-state tables.
+        lake: settings of the current-state tables.
     """
 
     file: Path
@@ -205,7 +205,7 @@ class PipelineConfig:
 
     @property
     def origin(self) -> str:
-        """The source, without secrets, for people."""
+        """The source without secrets, to show to people."""
         options = SourceOptions.parse(self.source)
         if options.connect is not None:
             return f"{options.connect.user}@{options.connect.address}"
@@ -216,7 +216,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     """Read and check a configuration file.
 
     Raises:
-        ConfigError: naming the file, the key and the nearest valid one.
+        ConfigError: the message names the file, the key and the nearest valid one.
         OSError: the file cannot be read.
     """
     toml = TomlFile(path)
@@ -246,7 +246,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         if key in pipeline:
             source[option] = pipeline[key]
     output = location(pipeline["output"], stored)
-    # They are the output's alone where no path of the source is a URL.
+    # Without a URL among the source's paths, the options are for the output only.
     paths = source.get("path", "").split(",")
     if any(map(is_url, paths)) or not isinstance(output, ObjectUrl):
         source |= {f"storage.{name}": value for name, value in stored.items()}
@@ -312,14 +312,14 @@ class _Reader:
             raise ConfigError(
                 f"{self._toml.where(('source',))}: [source] needs one of the keys url (a live source) and path (files)"
             )
-        # A pipeline that was never told otherwise takes everything that is there.
+        # Without a configured start, a pipeline reads everything that is available.
         return {
             "startingPosition": "earliest",
             **{_SOURCE_KEYS[key][0]: text for key, text in given.items()},
         }
 
     def listen(self, given: str) -> str:
-        """The address of the pages."""
+        """Check and return the address of the pages."""
         try:
             if given:
                 listen_address(given)
@@ -328,7 +328,9 @@ class _Reader:
         return given
 
     def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
-        """The section [lake]; takes ``start = "snapshot"`` out of the source's options."""
+        """Read the section [lake]; replace the start "snapshot" in the source's options by
+        "latest".
+        """
         of_tables = values.get("tables", {})
         values = {key: value for key, value in values.items() if key != "tables"}
         given = self.checked("lake", values, _LAKE_KEYS)
@@ -380,7 +382,7 @@ class _Reader:
             raise self.wrong(section, "merge", str(error)) from None
 
     def _of_tables(self, given: Any) -> dict[str, MergePolicy]:
-        """The sections ``[lake.tables."shop.orders"]``."""
+        """Read the sections ``[lake.tables."shop.orders"]``."""
         if not isinstance(given, dict) or not all(isinstance(v, dict) for v in given.values()):
             raise self.wrong("lake", "tables", 'write sections such as [lake.tables."shop.orders"]')
         found = {}
@@ -449,7 +451,7 @@ class _Reader:
         return self._path(value) if kind == "file" else value
 
     def _path(self, text: str) -> str:
-        """A file or directory on this machine.
+        """Return the absolute path of a file or directory on this machine.
 
         Raises:
             ConfigError: it is a URL.
@@ -458,13 +460,17 @@ class _Reader:
         return str(path if path.is_absolute() else self._toml.path.absolute().parent / path)
 
     def _source_path(self, text: str) -> str:
-        """Binlog files, here or in an object store."""
+        """Return the location of binlog files, on this machine or in an object store."""
         found = location(text)
         return str(found) if isinstance(found, ObjectUrl) else self._path(text)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """``spark.driver.memory = …`` without quotes is nested tables; both forms are one key."""
+    """Return nested tables as dotted keys.
+
+    ``spark.driver.memory = …`` without quotes makes nested tables in TOML; with quotes it is one
+    key.
+    """
     out = []
     for key, value in values.items():
         if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Columns of a text result set in the types of state tables.
 
-Most are cast by Arrow; the values of those that it cannot cast exactly are made one by one, each different value once.
+Arrow casts most columns. Values that Arrow cannot cast exactly are converted one by one, each distinct value once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.snapshot.column_selects import sent_as_bytes
 
 Value = Callable[[int, bytes], Any]
-"""Makes the value of a column, by its number, of the bytes that the server sent."""
+"""Converts the bytes that the server sent to the value of a column, given by its number."""
 
 _PLAIN_TEXTS: Final = TEXT_KINDS - {"enum", "set"}
 _TEXTS: Final = _PLAIN_TEXTS | {"time", "uuid", "inet4", "inet6", "json"}
@@ -30,15 +30,15 @@ _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint
 
 
 def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
-    """Rows of a state table with a primary key.
+    """Return rows of a state table with a primary key, converted from a text result set.
 
     Args:
-        table: what it looks like.
+        table: the state table.
         found: its columns, as :mod:`replica_client.snapshot` selects them.
-        value: makes a value.
+        value: converts a value.
 
     Raises:
-        ReplicaClientError: a value is not of its column.
+        ReplicaClientError: a value does not fit its column.
     """
     models = [column for column in table.model.columns if not column.hidden]
     lossless: Lossless = {}
@@ -54,7 +54,7 @@ def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
 
 
 def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array | None:
-    """The column cast by Arrow; None where that is not exact."""
+    """Return the column cast by Arrow; None where the cast would not be exact."""
     kind, wanted = model.kind, column.type
     if sent_as_bytes(model):
         return None
@@ -84,8 +84,8 @@ def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array |
 def _made(
     column: LakeColumn, texts: pa.Array, value: Callable[[bytes], Any], lossless: Lossless
 ) -> pa.Array:
-    """The column by its values."""
-    if pa.types.is_temporal(column.type):  # what cannot be held is known by its row
+    """Return the column converted value by value."""
+    if pa.types.is_temporal(column.type):  # a value that Arrow cannot hold is recorded by its row
         return column.to_arrow(_decoded(column, texts.to_pylist(), value), lossless)
     encoded = texts.dictionary_encode()
     made = column.to_arrow(_decoded(column, encoded.dictionary.to_pylist(), value), lossless)
@@ -95,7 +95,7 @@ def _made(
 def _decoded(
     column: LakeColumn, found: Sequence[bytes | None], value: Callable[[bytes], Any]
 ) -> list[Any]:
-    # As the values of the change log's rows are made.
+    # The same conversion as for rows of the change log.
     texts = ["null" if one is None else value_to_json(value(one)) for one in found]
     made: list[Any] = msgspec.json.decode(f"[{','.join(texts)}]", type=list[column.decoded])  # type: ignore[name-defined]
     return [None if one is None else value for one, value in zip(found, made, strict=True)]

@@ -1,13 +1,13 @@
-"""First copies: chunks of tables, read by executors into files of the tables to be.
+"""First copies: chunks of tables, read by executors into files of the future tables.
 
-A chunk has a file in the change log, with a row that tells what it is
-(:data:`~replica_client.lake.change_log_schema.SNAPSHOT_CHUNK`). Its rows are in data files of the directory in which
-the table is put together, in the table's types, and are not written again. Of a table without a primary key they are
-in the chunk's file, as text: equal rows are counted by it.
+A chunk has a file in the change log, with a row that describes it
+(:data:`~replica_client.lake.change_log_schema.SNAPSHOT_CHUNK`). Its rows are in data files of the
+directory in which the table is assembled, in the table's types, and are not written again. For a
+table without a primary key they are in the chunk's file, as text: equal rows are counted by it.
 
-A chunk's files belong to no version of the change log, or of a table, until the stream has passed all positions at
-which the chunks of its table were read. A manifest beside says that a chunk is done, so that a run that was killed
-goes on where it was.
+A chunk's files belong to no version of the change log, or of a table, until the stream has passed
+all positions at which the chunks of its table were read. A separate manifest records that a chunk
+is done, so that a killed run continues where it was.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ _DATA_SIZE: Final = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class ChunkTask:
-    """A chunk to be read.
+    """A chunk to read.
 
     Attributes:
         connect: the source.
         change_log: directory of the change log.
         manifests: directory of the copy's chunk manifests.
         copy: id of the copy.
-        number: of the chunk.
-        table: its table as it is defined.
-        part: which rows, as JSON.
-        directory: in which the table is put together.
+        number: number of the chunk.
+        table: definition of its table.
+        part: the range of rows, as JSON.
+        directory: the directory in which the table is assembled.
         locking: see :data:`~replica_client.snapshot.Locking`.
-        schema: of the change log.
+        schema: schema of the change log.
         soft_deletes: whether deleted rows stay in the table.
     """
 
@@ -87,15 +87,15 @@ class ChunkManifest:
     """A chunk that was read.
 
     Attributes:
-        path: of its file in the change log.
-        size: of the file.
-        modified: of the file, in milliseconds.
-        statistics: as Delta keeps them.
-        rows: how many.
+        path: its file in the change log.
+        size: size of the file.
+        modified: modification time of the file, in milliseconds.
+        statistics: Delta's statistics of the file.
+        rows: number of rows.
         low: see :class:`~replica_client.snapshot.Window`; as text.
         high: likewise.
         named: likewise; ``""`` for a manifest of an older release.
-        data_files: of the table, as :class:`~replica_client.lake.rewrite.NewFile` has them.
+        data_files: the table's files, as members of :class:`~replica_client.lake.rewrite.NewFile`.
     """
 
     path: str
@@ -110,7 +110,11 @@ class ChunkManifest:
 
     @classmethod
     def read(cls, path: Location) -> Self | None:
-        """The manifest in a file; None when there is none, or its chunk's file is gone."""
+        """Return the manifest in a file; None when there is none.
+
+        Raises:
+            SinkError: the manifest is malformed.
+        """
         data = read_file(path)
         if data is None:
             return None
@@ -127,11 +131,12 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRefusal:
-    """A chunk that the source cannot return: a statement dropped, renamed or altered its table since it was planned.
+    """A chunk that the source cannot return: its table was dropped, renamed or altered after
+    planning.
 
     Attributes:
-        end: a position behind that statement.
-        reason: what the source said.
+        end: a position after that statement.
+        reason: the source's error.
     """
 
     end: Position
@@ -139,7 +144,7 @@ class ChunkRefusal:
 
 
 def manifest_path(manifests: Location, number: int) -> Location:
-    """Where a chunk's manifest is."""
+    """Return the location of a chunk's manifest."""
     return manifests / f"{number:08}.json"
 
 
@@ -148,8 +153,8 @@ def copy_chunk(task: ChunkTask) -> ChunkManifest | ChunkRefusal:
 
     Raises:
         SinkError: the file cannot be written.
-        ServerError: the source refuses for another reason than that the table is another one now.
-        TransportError: it cannot be reached.
+        ServerError: the source refuses for a reason other than a changed table.
+        TransportError: the source cannot be reached.
     """
     known = ChunkManifest.read(manifest_path(task.manifests, task.number))
     if known is not None:
@@ -213,7 +218,7 @@ def _copy(task: ChunkTask) -> ChunkManifest:
 async def _read_columns(
     task: ChunkTask, writer: pq.ParquetWriter, statistics: Statistics, data_files: list[NewFile]
 ) -> tuple[int, Window]:
-    """Read the rows into data files of the table."""
+    """Read the rows into data files of the table; return their number and window."""
     part = KeyRange.from_json(task.part)
     shape = LakeTable(task.table, task.soft_deletes)
     parts: list[pa.Table] = []
@@ -265,7 +270,7 @@ async def _read_rows(
 
 
 class _Rows:
-    """Makes rows of the change log."""
+    """Builds rows of the change log."""
 
     def __init__(self, task: ChunkTask, window: Window) -> None:
         self._task = task
@@ -286,8 +291,8 @@ class _Rows:
         }
 
     def batch(self, rows: Sequence[Row], first: int) -> pa.RecordBatch:
-        """A batch of copied rows."""
-        # As row_to_json has it, with the names written once.
+        """Return a batch of copied rows."""
+        # The format of row_to_json, but names are encoded once.
         heads = self._heads
         texts = []
         for row in rows:
@@ -297,7 +302,7 @@ class _Rows:
         return self._batch(SNAPSHOT, texts, first)
 
     def last(self, count: int, data_files: Sequence[NewFile]) -> pa.RecordBatch:
-        """The row behind them, which tells what they are."""
+        """Return the row after the copied rows, which describes the chunk."""
         task = self._task
         stated = {
             "database": task.table.database,
@@ -330,10 +335,11 @@ class _Rows:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The chunks of a table; kept with the copy's chunk manifests, so that a number means the same chunk.
+    """The chunks of a table; stored with the copy's chunk manifests, so that a number means the
+    same chunk.
 
     Attributes:
-        table: as it was defined when it was planned.
+        table: the definition when it was planned.
         parts: the ranges, as JSON.
     """
 
@@ -342,7 +348,7 @@ class CopyPlan:
 
     @classmethod
     def load(cls, manifests: Location, database: str, name: str) -> Self | None:
-        """The plan of a copy; None when there is none."""
+        """Return the plan of a copy; None when there is none."""
         try:
             kept = json.loads(read_file(manifests / _PLAN) or b"")
             return cls(TableModel.from_json(database, name, kept["definition"]), kept["parts"])
@@ -351,15 +357,15 @@ class CopyPlan:
 
     @classmethod
     async def make(cls, connection: SourceConnection, table: TableModel, rows: int) -> Self:
-        """Cut a table into chunks of about so many rows."""
+        """Split a table into chunks of about ``rows`` rows."""
         return cls(table, [part.to_json() async for part in key_ranges(connection, table, rows)])
 
     def save(self, manifests: Location) -> None:
-        """Keep it."""
+        """Save the plan."""
         text = json.dumps({"definition": self.table.to_json(), "parts": self.parts})
         write_file(manifests / _PLAN, text.encode())
 
 
 def copies_directory(output: Location) -> Location:
-    """Where the plans and manifests of a lake's copies are, by the copies' ids."""
+    """Return the directory of a lake's plans and manifests, which are in directories by copy id."""
     return output / "copies"

@@ -11,8 +11,8 @@ class CurrentTables:
     """The state tables of one lake.
 
     Args:
-        catalog: of the lake.
-        pipeline: under which steps are counted.
+        catalog: the lake's catalog.
+        pipeline: the pipeline under which steps are counted.
     """
 
     def __init__(self, catalog: LakeCatalog, pipeline: str) -> None:
@@ -21,11 +21,11 @@ class CurrentTables:
         self._tables: dict[str, StateTable] = {}
 
     def forget(self) -> None:
-        """Forget what a run that failed has left."""
+        """Drop the tables that a failed run opened."""
         self._tables = {}
 
     def of(self, entry: TableEntry, *, building: bool = False) -> StateTable:
-        """The table of an entry; ``building``: the one that is put together of a copy."""
+        """Return the table of an entry; with ``building``, the one that is assembled from a copy."""
         assert entry.model is not None
         files = entry.building if building else entry.files
         found = self._tables.get(files)

@@ -1,8 +1,8 @@
-"""The files of a state table, and which of them a change concerns.
+"""The files of a state table, and the choice of those that a change concerns.
 
-Each file holds a range of the first key column; ranges of different files do not overlap, as long as
-nobody else rewrites the table. A file is found by its least and greatest value, which Delta keeps: a
-change touches the files that may hold its key and no other.
+Each file holds a range of the first key column; ranges of different files do not overlap, unless
+another program rewrites the table. A file is found by its least and greatest value, which Delta
+keeps: a change touches the files that may hold its key and no other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.net_rows import NetRows
 
 FULL_DATA_FILE_SIZE = 24 << 20
-"""Bytes of a file behind which new rows go to another one."""
+"""Bytes of the last file above which rows after its range go to a new file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class DataFile:
     """A file of a state table.
 
     Attributes:
-        path: relative to the table.
-        size: in bytes.
-        rows: how many it holds.
-        least: of its first key column; None when not known.
-        greatest: likewise.
+        path: path relative to the table.
+        size: size in bytes.
+        rows: number of rows.
+        least: least value of its first key column; None when not known.
+        greatest: greatest value of that column; None when not known.
     """
 
     path: str
@@ -45,12 +45,12 @@ class DataFile:
 
 @dataclass(slots=True)
 class DataFileWork:
-    """What happens to one file.
+    """The work on one file.
 
     Attributes:
         data_file: the file; None: a new one.
-        removed: indexes, in the net rows' keys, of those that it may hold.
-        added: indexes of the net rows that it gets.
+        removed: indexes of the net rows' keys that the file may hold.
+        added: indexes of the net rows that are added to it.
     """
 
     data_file: DataFile | None
@@ -59,7 +59,10 @@ class DataFileWork:
 
 
 def data_files_of(delta: DeltaTable, table: LakeTable) -> list[DataFile]:
-    """The files of a table's current version, in the order of their keys."""
+    """Return the files of a table's current version, in the order of their keys.
+
+    Files without known bounds come last.
+    """
     actions = pa.table(delta.get_add_actions(flatten=True))
     key = table.key[0]
     least = _column(actions, f"min.{key}") if table.is_ordered else [None] * actions.num_rows
@@ -89,7 +92,7 @@ def data_files_of(delta: DeltaTable, table: LakeTable) -> list[DataFile]:
 
 
 def neighbours(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """Groups of two or more consecutive files that are small together."""
+    """Return groups of two or more consecutive files that are small together."""
     groups: list[list[DataFile]] = []
     size = FULL_DATA_FILE_SIZE
     for data_file in data_files:
@@ -104,7 +107,7 @@ def neighbours(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
 def _column(actions: pa.Table, name: str) -> list[Any]:
     if name not in actions.column_names:
         return [None] * actions.num_rows
-    # Keys of dates are compared as the change log has them, as text.
+    # Keys of dates are compared as text, like in the change log.
     return [
         value.isoformat() if isinstance(value, datetime.date) else value
         for value in actions[name].to_pylist()
@@ -114,7 +117,7 @@ def _column(actions: pa.Table, name: str) -> list[Any]:
 def plan_data_files(
     data_files: Sequence[DataFile], table: LakeTable, change: NetRows
 ) -> list[DataFileWork]:
-    """Which files a change rewrites; the others stay as they are."""
+    """Return the work on the files that a change concerns; other files stay as they are."""
     works = [DataFileWork(data_file) for data_file in data_files]
     ranged = [
         work for work in works if work.data_file is not None and work.data_file.least is not None
@@ -135,7 +138,7 @@ def plan_data_files(
 
 
 def _assign_rows(ranged: Sequence[DataFileWork], new: DataFileWork, firsts: Sequence[Any]) -> None:
-    """Each row goes to the file whose range it is in or follows; none grows without an end."""
+    """Add each row to the file whose range contains it or is before it; a full last file stays."""
     least = [work.data_file.least for work in ranged if work.data_file is not None]
     for at, first in enumerate(firsts):
         index = bisect_right(least, first) - 1

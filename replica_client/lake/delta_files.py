@@ -1,8 +1,8 @@
-"""Delta tables where they are, on this machine or in an object store, and their rows.
+"""Delta tables on this machine or in an object store, and their rows.
 
-Rows are read through Arrow's own file systems: deltalake's default is a file system in Python, whose files
-Arrow's threads may free while the interpreter ends, and the process aborts after its work is done. Of a store
-the files are read one by one.
+Rows are read through Arrow's own file systems: deltalake's default is a file system in Python,
+whose files Arrow's threads may free while the interpreter ends, and the process aborts after its
+work is done. Files of a store are read one by one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Found = TypeVar("Found")
 
 
 def delta_address(where: Location) -> tuple[str, dict[str, str] | None]:
-    """What deltalake takes for a table: its address, and the options of its store."""
+    """Return deltalake's arguments for a table: its address, and the options of its store."""
     if isinstance(where, ObjectUrl):
         return str(where), dict(where.options) or None
     return str(where), None
 
 
 def open_delta(where: Location) -> DeltaTable:
-    """The newest version of a table.
+    """Open the newest version of a table.
 
     Raises:
-        TableNotFoundError: there is none.
-        SinkError: it cannot be read.
+        TableNotFoundError: there is no table.
+        SinkError: the table cannot be read.
     """
     address, options = delta_address(where)
     return patiently(
@@ -53,25 +53,25 @@ def update_delta(table: DeltaTable, where: Location) -> None:
     """Update a table to its newest version.
 
     Raises:
-        TableNotFoundError: it is gone.
-        SinkError: it cannot be read.
+        TableNotFoundError: the table was removed.
+        SinkError: the table cannot be read.
     """
     patiently(where, "the table cannot be read", table.update_incremental)
 
 
 def patiently(where: Location, what: str, function: Callable[[], Found]) -> Found:
-    """The result of a function, which is called again when it fails on a table in an object store.
+    """Return the result of a function; retry it when it fails on a table in an object store.
 
-    deltalake sends a request again that failed, but not one whose answer was cut off.
+    deltalake retries a failed request, but not one whose response was cut off.
 
     Args:
         where: the table.
-        what: went wrong, for the message.
-        function: uses the table, and changes nothing when it comes again.
+        what: what failed, for the message.
+        function: uses the table; safe to repeat.
 
     Raises:
         TableNotFoundError: there is no table.
-        SinkError: it does not work.
+        SinkError: the last attempt failed.
     """
     tries = _TRIES if isinstance(where, ObjectUrl) else 1
     for attempt in range(1, tries + 1):
@@ -87,11 +87,11 @@ def patiently(where: Location, what: str, function: Callable[[], Found]) -> Foun
 
 
 def dataset_of(table: DeltaTable) -> ds.Dataset:
-    """The rows of a table's version on this machine, to be read or filtered.
+    """Return the rows of a table's version on this machine as a dataset, to read or filter.
 
     Raises:
-        DeltaError: it has features that Arrow cannot read.
-        OSError: its storage cannot be had.
+        DeltaError: the table has features that Arrow cannot read.
+        OSError: its storage is unavailable.
     """
     files, root = fs.FileSystem.from_uri(table.table_uri)
     found: ds.Dataset = table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(root, files))
@@ -99,11 +99,11 @@ def dataset_of(table: DeltaTable) -> ds.Dataset:
 
 
 def delta_rows(table: DeltaTable, where: Location) -> ds.Dataset:
-    """The rows of a table's version; those of a table in a store are in memory.
+    """Return the rows of a table's version as a dataset; rows from a store are in memory.
 
     Raises:
         OSError: a file cannot be read.
-        StorageError: likewise, in a store.
+        StorageError: a file cannot be read from a store.
     """
     if isinstance(where, Path):
         return dataset_of(table)
@@ -114,5 +114,5 @@ def delta_rows(table: DeltaTable, where: Location) -> ds.Dataset:
 
 
 def data_paths(table: DeltaTable) -> set[str]:
-    """The files of a table's version, relative to it."""
+    """Return the paths of the files of a table's version, relative to the table."""
     return set(pa.table(table.get_add_actions(flatten=True))["path"].to_pylist())

@@ -1,7 +1,8 @@
 """The histories of a lake's tables: which are kept, since when, and until when.
 
-A history begins with the rows of a table that is current, when all of the change log before was taken; of a table
-that the binlog makes, with none. It ends when the table is no longer current: what is copied anew gets a new one.
+A history begins with the rows of a current table, once all of the change log before was applied;
+for a table that the binlog creates, it begins empty. It ends when the table is no longer current: a
+table that is copied again gets a new history.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Histories:
     """The histories of one lake.
 
     Args:
-        catalog: of the lake.
+        catalog: the lake's catalog.
         log: its change log.
-        pipeline: under which steps are counted.
-        wanted: tables whose history is kept; None: of none.
-        state: gives the current table of an entry.
+        pipeline: the pipeline under which steps are counted.
+        wanted: tables whose history is kept; None: none.
+        state: returns the current table of an entry.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Histories:
         self._tables: dict[str, HistoryTable] = {}
 
     def forget(self) -> None:
-        """Forget what a run that failed has left."""
+        """Drop the tables that a failed run opened."""
         self._tables = {}
 
     def _table(self, entry: TableEntry, model: TableModel | None = None) -> HistoryTable:
@@ -84,7 +85,7 @@ class Histories:
         return True
 
     def taken(self, before: int) -> Moment:
-        """The last change before a version of the change log."""
+        """Return the moment of the last change before a version of the change log."""
         for number in range(before - 1, -1, -1):
             version = self._log.version(number)
             if is_copy(version):
@@ -95,7 +96,7 @@ class Histories:
         return Moment("", None)
 
     def begin_empty(self, entry: TableEntry) -> None:
-        """Begin the history of a table that the binlog makes."""
+        """Begin the history of a table that the binlog creates."""
         if entry.history:
             entry.ended, entry.history = (*entry.ended, entry.history), ""
         if self._is_wanted(entry):
@@ -103,10 +104,10 @@ class Histories:
             self._table(entry).create()
 
     def settle(self, before: int) -> bool:
-        """Begin and end histories, when all of the change log before a version was taken.
+        """Begin and end histories, when all of the change log before a version was applied.
 
         Returns:
-            whether there is something to be saved.
+            whether the catalog must be saved.
         """
         beginning = [
             entry
@@ -126,7 +127,7 @@ class Histories:
         for entry in beginning:
             current = self._state(entry)
             if current.step > step or entry.waiting:
-                continue  # a run that was killed has taken more, or changes wait: a later one settles this
+                continue  # a killed run has applied more, or changes wait: a later call begins this history
             entry.history = self._catalog.new_directory()
             self._table(entry).begin(current, moment, max(step, 0))
         return True
@@ -143,7 +144,7 @@ class Histories:
         entry.ended, entry.history = (*entry.ended, entry.history), ""
 
     def truncate(self, entry: TableEntry, moment: Moment, step: int) -> None:
-        """Let all rows be deleted."""
+        """End all current versions of a table's rows as deleted."""
         if entry.history:
             self._table(entry).end(moment, step, deleted=True)
 
@@ -155,7 +156,7 @@ class Histories:
         step: int,
         runner: Runner,
     ) -> None:
-        """Give the versions the columns that the table has now; see :meth:`HistoryTable.alter`."""
+        """Give the versions the table's current columns; see :meth:`HistoryTable.alter`."""
         if entry.history:
             assert entry.model is not None
             self._table(entry, old).alter(HistoryShape(entry.model), names, step, runner)
@@ -166,11 +167,11 @@ class Histories:
         step: int,
         runner: Runner,
     ) -> None:
-        """Take changes of tables, each in commits that have a step.
+        """Apply changes of tables to their histories, in commits that carry a step.
 
         Args:
-            tables: with rows of the envelope or change files, each with its step, in the order of the binlog.
-            step: of the last commit.
+            tables: entries with rows of the envelope or change files, each with its step, in the order of the binlog.
+            step: step of the last commit.
             runner: merges.
         """
         for entry, parts in tables:
@@ -192,5 +193,5 @@ class Histories:
 
 
 def needs_whole(entry: TableEntry, files: Sequence[ChangeFile]) -> str:
-    """Why changes cannot be taken into a table's history; ``""`` when they can."""
+    """Return why changes cannot be applied to a table's history; ``""`` when they can."""
     return NEEDS_WHOLE if entry.history and any(file.partial for file in files) else ""

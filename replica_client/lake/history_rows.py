@@ -1,8 +1,8 @@
-"""Versions of rows (SCD 2): what a table's rows were, from which transaction on, and until which.
+"""Versions of rows (SCD 2): the values of a row between two transactions.
 
-A version is what a row was between two transactions; what a row was inside of one is none. The positions are
-``_commit_version`` of the change log, which sorts as the transactions do: at a position P a version is valid when
-``_valid_from_position <= P`` and ``_valid_to_position`` is null or greater.
+Values that a row had inside a transaction only are no version. The positions are
+``_commit_version`` of the change log, which sorts as the transactions do: at a position P a version
+is valid when ``_valid_from_position <= P`` and ``_valid_to_position`` is null or greater.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location
 
 OPEN: Final = "open"
-"""Begins the names of files with versions that are valid now."""
+"""Prefix of the names of files with current versions."""
 
 CLOSED: Final = "closed"
-"""Begins the names of files with versions that are not."""
+"""Prefix of the names of files with versions that ended."""
 
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
@@ -43,7 +43,7 @@ FIELDS: Final = (
     pa.field("_valid_to_position", pa.string()),
     pa.field("_deleted", pa.bool_()),
 )
-"""Behind the table's own columns. ``_valid_from`` and ``_valid_to`` are times of commits. ``_deleted``: the version
+"""Fields after the table's columns. ``_valid_from`` and ``_valid_to`` are times of commits. ``_deleted``: the version
 ended because the row was deleted, or got another key."""
 
 _AFTER: Final = pa.array(["insert", "update_postimage"])
@@ -55,17 +55,17 @@ class HistoryShape(LakeTable):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The table's schema, and :data:`FIELDS`."""
+        """The table's schema, followed by :data:`FIELDS`."""
         return pa.schema([*LakeTable(self.model).schema, *FIELDS])
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A transaction.
+    """A transaction, as a moment of a history.
 
     Attributes:
         position: its ``_commit_version``.
-        time: of its commit, in microseconds since 1970; None when not known.
+        time: time of its commit, in microseconds since 1970; None when not known.
     """
 
     position: str
@@ -73,7 +73,7 @@ class Moment:
 
 
 def moment_of(row: dict[str, Any]) -> Moment:
-    """The transaction of a row of the envelope."""
+    """Return the transaction of a row of the envelope."""
     since = row["_commit_timestamp"] - _EPOCH
     return Moment(row["_commit_version"], since // _MICROSECOND)
 
@@ -83,9 +83,9 @@ class Changes:
     """Changes of a table, in the order of the binlog for each key.
 
     Attributes:
-        keys: of the rows, in the lake's types.
-        rows: of the same; only those after a change count.
-        after: whether each is a row after a change.
+        keys: the keys, in the lake's types.
+        rows: the rows of the same images; only those after a change count.
+        after: whether each is an image after a change.
         order: number of each in the order of the binlog.
         positions: ``_commit_version`` of each.
         times: ``_commit_timestamp`` of each.
@@ -101,11 +101,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class HistoryWork:
-    """What is to be done for a range of keys; can be pickled.
+    """The work on a range of keys; can be pickled.
 
     Attributes:
-        unit: the range, its files of valid versions, and its changes.
-        changes: in memory; None: those of the unit's change files.
+        unit: the range, its files of current versions, and its changes.
+        changes: changes in memory; None: those of the unit's change files.
     """
 
     unit: Merge
@@ -113,15 +113,15 @@ class HistoryWork:
 
     @property
     def size(self) -> int:
-        """Bytes that are read, about."""
+        """Approximate bytes that are read."""
         return self.unit.size
 
     def run(self) -> Merged:
-        """Do it; the files belong to the table when they are committed.
+        """Write the new files; they belong to the table when they are committed.
 
         Raises:
             SinkError: a file cannot be read or written.
-            SchemaMismatchError: rows are not of the table.
+            SchemaMismatchError: rows do not fit the table.
         """
         unit, shape = self.unit, HistoryShape(self.unit.model)
         changes = self.changes or _changes(unit)
@@ -138,7 +138,7 @@ class HistoryWork:
 
 
 def written(directory: Location, shape: HistoryShape, rows: pa.Table, kind: str) -> list[NewFile]:
-    """New files of versions."""
+    """Write versions to new files, and return the files."""
     work = Rewrite(
         directory, (), 0, shape.schema, shape.key, shape.is_ordered, added=rows, kind=kind
     )
@@ -162,10 +162,10 @@ def _changes(unit: Merge) -> Changes | None:
 
 
 def changes_of_rows(table: LakeTable, rows: pa.Table) -> Changes:
-    """The same of rows of the envelope.
+    """Return the changes in rows of the envelope.
 
     Raises:
-        SchemaMismatchError: a row is not of the table.
+        SchemaMismatchError: a row does not fit the table.
     """
     texts: list[str] = []
     after: list[bool] = []
@@ -194,15 +194,15 @@ def changes_of_rows(table: LakeTable, rows: pa.Table) -> Changes:
 def versions(
     shape: HistoryShape, changes: Changes, there: Callable[[pa.Table], pa.Table]
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """What changes make of the versions of their rows.
+    """Return the effect of changes on the versions of their rows.
 
     Args:
-        shape: of the history.
-        changes: of the table.
-        there: gives the versions of keys that are valid before.
+        shape: shape of the history.
+        changes: changes of the table.
+        there: returns the current versions of keys.
 
     Returns:
-        the keys that changes touch; versions that are valid behind them; versions that ended.
+        the keys of the changes; versions that are current after them; versions that ended.
     """
     names = list(shape.source_key)
     texts = unheld(changes.keys, names)
@@ -210,7 +210,7 @@ def versions(
     order = pc.sort_indices(same, [(name, "ascending") for name in (*names, ORDER)])
     groups, _ = groups_of(same.select(names).take(order), names)
     positions = changes.positions.take(order)
-    # The last change of a key in a transaction is what the transaction made of the row.
+    # Only the last change of a key in a transaction makes a version.
     last = pc.indices_nonzero(
         pc.or_(_differs_from_next(groups), _differs_from_next(positions))
     ).cast(pa.int64())  # fmt: skip
@@ -267,7 +267,7 @@ def _ended(
     positions: pa.Array,
     deleted: pa.Array,
 ) -> pa.Table:
-    """Versions that were valid, ended by the first change of each key."""
+    """Return the versions of keys that were current, ended by the first change of each key."""
     if not valid.num_rows:
         return shape.schema.empty_table()
     names = list(shape.source_key)
@@ -289,7 +289,9 @@ def _ended(
 def closed_versions(
     shape: HistoryShape, valid: pa.Table, times: Any, positions: Any, deleted: Any
 ) -> pa.Table:
-    """Versions that end; those that began in the same transaction were never seen."""
+    """Return versions that end, without those that began in the same transaction: these were never
+    seen.
+    """
     for name, values in (
         ("_valid_to", times),
         ("_valid_to_position", positions),
@@ -301,7 +303,7 @@ def closed_versions(
 
 
 def begun_versions(shape: HistoryShape, rows: pa.Table, moment: Moment) -> pa.Table:
-    """Rows of a table as versions that are valid since a moment, as far as is known."""
+    """Return rows of a table as versions that are current since a moment."""
     count = rows.num_rows
     model: TableModel = shape.model
     names = LakeTable(model).schema.names

@@ -1,7 +1,7 @@
 """The history of a table: a Delta table with each version that its rows had (SCD 2).
 
-Versions that are valid are in files of ranges of keys, which are written anew as those of the current table are. A
-version that ended goes to another file, which no change touches again.
+Current versions are in files of ranges of keys, which are rewritten like those of the current
+table. A version that ended goes to another file, which no later change touches.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class HistoryTable(StateTable):
     """A table's history on disk.
 
     Args:
-        directory: of the Delta table.
-        shape: what it looks like.
-        pipeline: under which steps are counted.
+        directory: directory of the Delta table.
+        shape: its shape.
+        pipeline: the pipeline under which steps are counted.
     """
 
     shape: HistoryShape
@@ -56,10 +56,10 @@ class HistoryTable(StateTable):
         return [one for one in data_files_of(delta, self.shape) if one.path.startswith(kind)]
 
     def begin(self, current: StateTable, moment: Moment, step: int) -> None:
-        """Make the table where there is none, with the current rows; they are valid since a moment.
+        """Create the table where there is none, with the current rows, valid since a moment.
 
         Raises:
-            SinkError: it cannot be made.
+            SinkError: the table cannot be created.
         """
         self.create()
         if self._is_done(step):
@@ -78,12 +78,12 @@ class HistoryTable(StateTable):
     def plan(
         self, log: Location, changes: Sequence[ChangeFile] | pa.Table, step: int
     ) -> list[HistoryWork]:
-        """What changes have to be merged into which files; none when the table has the step.
+        """Return the work that merges changes into files; empty when the table has the step.
 
         Args:
             log: directory of the change log.
             changes: change files, or rows of the envelope, in the order of the binlog.
-            step: of the commit.
+            step: step of the commit.
         """
         if self._is_done(step):
             return []
@@ -97,7 +97,7 @@ class HistoryTable(StateTable):
         return [HistoryWork(replace(unit, dated=True)) for unit in units]
 
     def end(self, moment: Moment, step: int, *, deleted: bool) -> None:
-        """Let all versions that are valid end."""
+        """Close all current versions."""
         if self._open() is None or self._is_done(step):
             return
         files, added = self._files(OPEN), []
@@ -121,9 +121,9 @@ class HistoryTable(StateTable):
         """Give the table other columns.
 
         Args:
-            shape: the new one.
-            names: for each new column the old one that it is made of; None: there are more columns, or none.
-            step: of the commit.
+            shape: the new shape.
+            names: the old column of each new column; None: columns were only added, or none changed.
+            step: step of the commit.
             runner: rewrites files.
         """
         if names is None:

@@ -1,7 +1,7 @@
-"""How keys are told apart that have no value in Arrow: dates such as ``0000-00-00`` and ``2026-02-00``.
+"""Comparison of keys that Arrow cannot hold: dates such as ``0000-00-00`` and ``2026-02-00``.
 
-In a state table such a date is null, and its text stands in the row's ``_lossless`` map. Keys are unique on the
-source, and must be here: two of them are not one because both are null.
+In a state table such a date is null, and its text is in the row's ``_lossless`` map. Keys are
+unique on the source, and must be here: two keys are not equal because both are null.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from replica_client.lake.lake_columns import LOSSLESS
 
 
 def unheld(keys: pa.Table, names: Sequence[str]) -> list[str]:
-    """The columns of a key that have a date which Arrow cannot hold, in one of these rows at least."""
+    """Return the key columns with a date that Arrow cannot hold in at least one of the rows."""
     return [name for name in names if keys[name].null_count]
 
 
 def comparable(rows: pa.Table, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """The key of rows, in a form in which Arrow finds equal what the source does.
+    """Return the key columns of rows in a form in which Arrow compares like the source.
 
-    In some columns each value has a text that no other value has. Negative zeros of FLOAT and DOUBLE are zeros.
+    The columns in ``columns`` become texts, one for each distinct value. Negative zeros of FLOAT
+    and DOUBLE become zeros.
 
     Args:
-        rows: with their ``_lossless`` map.
-        names: of the key.
+        rows: the rows, with their ``_lossless`` map.
+        names: names of the key's columns.
         columns: those of them that become texts.
     """
     found = {name: rows[name] for name in names}

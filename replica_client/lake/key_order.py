@@ -1,4 +1,7 @@
-"""Whether rows are in the order of their keys already, as a log of rows that were changed one after the other is."""
+"""The order of rows by their keys, without sorting rows that are in order already.
+
+Rows that were changed one after the other often are.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ import pyarrow.compute as pc
 
 
 def order_of(keys: pa.Table, names: Sequence[str]) -> pa.Array | None:
-    """The numbers of rows in the order of their keys, equal keys as they come; None: that is how the rows are.
+    """Return the indexes of rows in the order of their keys; None if the rows are in order already.
 
-    A look at all keys takes a tenth of what it takes to sort them, and rows that need not be sorted need not be
-    moved either.
+    Rows of equal keys keep their order. A check of all keys takes a tenth of the time of a sort,
+    and rows in order need not be moved either.
 
     Args:
-        keys: of the rows.
-        names: of their columns.
+        keys: keys of the rows.
+        names: names of the key's columns.
     """
     if _are_ordered(keys, names):
         return None

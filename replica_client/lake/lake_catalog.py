@@ -1,9 +1,10 @@
-"""What the lake knows of its tables, where their rows are, and how far it has taken the change log: one file.
+"""The catalog of a lake: its tables, the places of their rows, and the applied step, in one file.
 
-It is replaced as a whole, after the tables' own commits; what it lacks after a crash is done again, and passed
-over by the tables that have it. A table's rows stand in a directory of an id: names are entries here, so that
-RENAME, an exchange of names and a new copy of a table are one writing of this file, on every storage. A
-directory that an older catalog named and this one does not is removed after it was written.
+The file is replaced as a whole, after the tables' own commits. Work that it lacks after a crash is
+done again, and skipped by the tables that have it. A table's directory is named by an id: names are
+entries here, so that RENAME, an exchange of names and a new copy of a table are one write of this
+file, on every storage. A directory that an older catalog named and this one does not is removed
+after the file was written.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
 FILE: Final = "catalog.json"
 TABLES: Final = "tables"
-"""Directory with a directory for each id."""
+"""Directory that has a directory for each id."""
 
 _FORMAT: Final = 2
 
 Status = Literal["current", "copying", "left_out"]
-"""``current``: kept in step with the source; ``copying``: a snapshot is due or under way;
+"""``current``: kept up to date with the source; ``copying``: a snapshot is due or running;
 ``left_out``: in the change log only, for the reason given."""
 
 
@@ -52,10 +53,10 @@ class TableEntry:
         model: its definition in the lake; None while that is not known.
         copy: id of the snapshot that is due.
         files: id of the directory with its rows; ``""`` for none.
-        building: id of the directory in which the rows of that snapshot are put together; ``""`` for none.
+        building: id of the directory in which the rows of that snapshot are assembled; ``""`` for none.
         history: id of the directory with the versions of its rows; ``""`` for none.
         waiting: change files that are not merged into the rows, as JSON (:mod:`replica_client.lake.unmerged`).
-        waiting_since: when the first of them came, in seconds since 1970.
+        waiting_since: when the first of them was written, in seconds since 1970.
         soft_deletes: whether deleted rows stay in its rows, marked.
         ended: ids of histories that ended, because the table was copied again or left out; the oldest first.
     """
@@ -86,7 +87,7 @@ class TableEntry:
         self.copy, self.building = new_id(), ""
 
     def leave_out(self, reason: str) -> None:
-        """Leave the table's rows out of the lake: rows that no longer change would look like current ones."""
+        """Remove the table's rows from the lake: rows that no longer change would look current."""
         self.waiting = []
         self.status, self.reason, self.copy, self.files, self.building = (
             "left_out",
@@ -97,7 +98,7 @@ class TableEntry:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as JSON."""
+        """Return the entry as a dictionary of JSON values."""
         found = {"database": self.database, "name": self.name, "status": self.status}
         model = None if self.model is None else self.model.to_json()
         rest = {
@@ -116,7 +117,7 @@ class TableEntry:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """The entry that :meth:`to_json` gave."""
+        """Return the entry from the dictionary of :meth:`to_json`."""
         members = dict(value)
         model = members.pop("model", None)
         ended = tuple(members.pop("ended", ()))
@@ -128,14 +129,14 @@ class TableEntry:
 
 @dataclass
 class LakeCatalog:
-    """The tables, and how far they are.
+    """The tables of a lake, and the step up to which the change log was applied.
 
     Attributes:
-        directory: of the lake.
-        step: how far the change log was taken; see :mod:`replica_client.lake.applier`.
-        history: the source's definitions there.
-        pipeline: under which the tables count their steps; ``""`` while none has.
-        tables: by database and name.
+        directory: directory of the lake.
+        step: the last applied step; see :mod:`replica_client.lake.log_steps`.
+        history: the source's definitions at that step.
+        pipeline: the pipeline under which the tables count their steps; ``""`` while none has.
+        tables: entries by database and name.
     """
 
     directory: Location
@@ -143,16 +144,16 @@ class LakeCatalog:
     history: SchemaHistory = field(default_factory=SchemaHistory)
     pipeline: str = ""
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)  # ids of directories that may be there
+    _known: set[str] = field(default_factory=set)  # ids of directories that may exist
     _version: ObjectVersion | None = None
 
     @classmethod
     def load(cls, directory: Location) -> Self | None:
-        """The catalog of a lake; None where there is none.
+        """Read the catalog of a lake; return None where there is none.
 
         Raises:
-            ConfigError: an older version of this package made it.
-            PositionStoreError: it cannot be read.
+            ConfigError: an older version of this package wrote it.
+            PositionStoreError: the catalog cannot be read.
         """
         where, version = directory / FILE, None
         try:
@@ -185,10 +186,10 @@ class LakeCatalog:
         return self
 
     def reload(self) -> None:
-        """Forget what was not saved.
+        """Discard all changes since the last save.
 
         Raises:
-            PositionStoreError: it cannot be read.
+            PositionStoreError: the catalog cannot be read.
         """
         saved = type(self).load(self.directory) or type(self)(self.directory)
         self.step, self.history = saved.step, saved.history
@@ -200,14 +201,14 @@ class LakeCatalog:
         """Replace the file, and remove the directories that it no longer names.
 
         Raises:
-            PositionStoreError: it cannot be written.
+            PositionStoreError: the file cannot be written.
             ConfigError: another process wrote it since it was loaded.
         """
         named = self._named()
         gone = self._known - named
         value = {
             "format": _FORMAT,
-            "written": new_id(),  # so that no two writings are the same to a store
+            "written": new_id(),  # so that a store never takes two writes for the same
             "step": self.step,
             "pipeline": self.pipeline,
             "tables": [entry.to_json() for entry in self.tables.values()],
@@ -236,7 +237,9 @@ class LakeCatalog:
         self._known = named
 
     def new_directory(self) -> str:
-        """The id of a new directory; one that no entry names when the catalog is saved is removed then."""
+        """Return the id of a new directory, which is removed at the next save unless an entry names
+        it.
+        """
         made = new_id()
         self._known.add(made)
         return made
@@ -254,26 +257,26 @@ class LakeCatalog:
         return self.directory / TABLES / files
 
     def home(self, entry: TableEntry) -> Location:
-        """The directory with the current rows of a table that has rows."""
+        """Return the directory with the current rows of a table."""
         assert entry.files
         return self._directory(entry.files)
 
     def history_homes(self, entry: TableEntry) -> list[Location]:
-        """The directories with the versions of a table's rows, the oldest first; the last may go on."""
+        """Return the directories of a table's histories, the oldest first; the last may be current."""
         ids = (*entry.ended, entry.history)
         return [self._directory(one) for one in ids if one]
 
     def staging(self, entry: TableEntry) -> Location:
-        """Where the rows of a table's snapshot are put together."""
+        """Return the directory in which the rows of a table's snapshot are assembled."""
         assert entry.building
         return self._directory(entry.building)
 
     def remove_unnamed(self) -> int:
-        """Remove directories of tables that a crash left before the catalog named them; returns how many.
+        """Remove directories that a crash left before the catalog named them; return how many.
 
         Raises:
-            OSError: they cannot be listed.
-            StorageError: likewise, in a store.
+            OSError: the directories cannot be listed.
+            StorageError: the directories of a store cannot be listed.
         """
         unnamed = set(names_in(self.directory / TABLES)) - self._named()
         for name in unnamed:
@@ -281,7 +284,7 @@ class LakeCatalog:
         return len(unnamed)
 
     def report(self) -> list[dict[str, str]]:
-        """The tables that are not current, and why."""
+        """Return the tables that are not current, with their status and reason."""
         return [
             {"table": ".".join(entry.table), "status": entry.status, "reason": entry.reason}
             for entry in self.tables.values()
@@ -290,5 +293,5 @@ class LakeCatalog:
 
 
 def new_id() -> str:
-    """A new, unique id."""
+    """Return a new, unique id."""
     return uuid.uuid4().hex[:16]

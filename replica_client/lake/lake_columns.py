@@ -1,4 +1,4 @@
-"""Which type a column has in the lake, and how JSON values of the change log get there.
+"""The types of columns in the lake, and the conversion of JSON values of the change log.
 
 ===============================  ===================================================
 column                           Arrow, and Delta
@@ -19,7 +19,7 @@ GEOMETRY                         struct<wkb: binary, srid: long>
 VECTOR                           array<float>
 ===============================  ===================================================
 
-Dates that Arrow cannot hold (``0000-00-00``, ``2026-02-00``) are null, and their text stands in the
+Dates that Arrow cannot hold (``0000-00-00``, ``2026-02-00``) are null, and their text is in the
 row's ``_lossless`` map.
 """
 
@@ -60,7 +60,7 @@ _GEOMETRIES: Final = frozenset(
 BINARY_KINDS: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 )
-"""Kinds of columns whose values are bytes, whatever their character set."""
+"""Kinds of columns whose values are always bytes."""
 
 _AS_TEXT: Final = frozenset(("time", "uuid", "inet4", "inet6"))
 _TEMPORAL: Final = {
@@ -81,10 +81,10 @@ class LakeColumn:
     """A column of a state table.
 
     Attributes:
-        name: its name, the source's.
+        name: the source's name of the column.
         type: its Arrow type.
-        decoded: what msgspec decodes its JSON values as.
-        to_arrow: makes a column of the decoded values.
+        decoded: the type as which msgspec decodes its JSON values.
+        to_arrow: converts the decoded values to an Arrow array.
     """
 
     name: str
@@ -94,15 +94,15 @@ class LakeColumn:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether files can tell by its least and greatest value what they may hold."""
+        """Whether the column's least and greatest value say which keys a file may hold."""
         return self.type == _BIG or any(test(self.type) for test in _ORDERED)
 
 
 def lake_column(column: ColumnModel) -> LakeColumn:
-    """The lake's form of a column.
+    """Return the lake's form of a column.
 
     Raises:
-        SchemaError: a kind that is not known.
+        SchemaError: the kind of the column is not known.
     """
     name, kind = column.name, column.kind
     if kind in _INTEGERS:

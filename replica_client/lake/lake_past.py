@@ -1,8 +1,9 @@
-"""Tables of a lake as they were: changes that the change log has after a moment are taken back from the current tables.
+"""Tables of a lake as they were, made by undoing the changes after a moment on the current tables.
 
-The images before changes stand in the change files, so that older versions of the Delta tables are not needed. A moment
-is one position of the binlog, so that tables read at it belong together. What cannot be taken back exactly (a statement
-that made the table what it is, a copy that was read behind the moment, files that are gone) is refused.
+The images before changes are in the change files, so that older versions of the Delta tables are
+not needed. A moment is one position of the binlog, so that tables read at it are consistent.
+Changes that cannot be undone exactly are refused: a statement that created or changed the table, a
+copy that was read after the moment, and files that were removed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 
 _TRIES: Final = 5
-_END: Final = "\U0010ffff"  # behind every position
+_END: Final = "\U0010ffff"  # greater than every position
 _OPPOSITE: Final = {"insert": "delete", "delete": "insert", "update": "update"}
 
 
@@ -48,8 +49,8 @@ class LakeMoment:
     """A moment of a lake.
 
     Attributes:
-        when: as it was given.
-        behind: changes of this ``_commit_version`` or a later one are behind it.
+        when: the moment as the user gave it.
+        behind: changes with this ``_commit_version`` or a later one are after the moment.
     """
 
     when: str
@@ -77,15 +78,15 @@ class LakePast:
         return catalog
 
     def tables(self) -> list[tuple[str, str]]:
-        """Databases and names of the tables that are current."""
+        """Return the databases and names of the current tables."""
         entries = self._catalog.tables.values()
         return [entry.table for entry in entries if entry.status == "current"]
 
     def moment(self, when: str) -> LakeMoment:
-        """A moment: behind the transaction of a GTID, before what begins at a time or at ``FILE:OFFSET``.
+        """Return a moment: after the transaction of a GTID, or before a time or ``FILE:OFFSET``.
 
         Raises:
-            ConfigError: the lake does not have it; says why.
+            ConfigError: the lake does not have the moment; the message says why.
             SinkError: the change log cannot be read.
         """
         start = parse_start(when, "latest", "--at")
@@ -100,7 +101,7 @@ class LakePast:
         return LakeMoment(when, self._behind_gtid(when))
 
     def _taken(self) -> Iterator[LoggedVersion]:
-        """The versions whose changes are in the tables, the newest first."""
+        """Yield the versions that were applied to the tables, the newest first."""
         for number in range(self._first_untaken - 1, -1, -1):
             version = self._log.version(number)
             if not is_copy(version):
@@ -129,7 +130,7 @@ class LakePast:
         )
 
     def _at_time(self, when: str, moment: datetime.datetime) -> str:
-        """The first transaction of then or later; there must be one before it, too."""
+        """Return the first transaction then or later; the log must have an earlier one, too."""
         wanted = pa.scalar(micros_of(moment), pa.int64())
         first, earlier = "", False
         for version in self._taken():
@@ -154,10 +155,10 @@ class LakePast:
         raise ConfigError(f"--at {moment.when}: the lake has no change of there or later yet")
 
     def read(self, table: tuple[str, str], moment: LakeMoment) -> pa.Table:
-        """The rows of a table at a moment, in the lake's types.
+        """Return the rows of a table at a moment, in the lake's types.
 
         Raises:
-            ConfigError: the lake does not have them; says why.
+            ConfigError: the lake does not have them; the message says why.
             SinkError: a file cannot be read.
             DataLossError: the changes do not fit the table.
         """
@@ -172,7 +173,7 @@ class LakePast:
                 if entry.soft_deletes and shape.source_key:
                     rows = live_rows(rows)
                 return self._back(entry, shape, in_schema(rows, shape.schema, None), moment)
-            self._catalog = self._load()  # a run wrote it meanwhile
+            self._catalog = self._load()  # a run wrote the table in the meantime
         raise ConfigError(f"{'.'.join(table)}: a run is writing it; try again")
 
     def _rows(self, entry: TableEntry, shape: LakeTable, delta: DeltaTable) -> pa.Table:
@@ -192,7 +193,7 @@ class LakePast:
         return entry
 
     def _pipelines(self) -> set[str]:
-        """The applications that count steps."""
+        """Return the applications that committed the newest applied version."""
         for version in self._taken():
             return set(version.transactions)
         return set()
@@ -218,7 +219,9 @@ class LakePast:
     def _parts(
         self, entry: TableEntry, moment: LakeMoment
     ) -> Iterator[pa.Table | tuple[ChangeFile, ...]]:
-        """The changes of a table behind a moment, in order: rows of the envelope, or change files."""
+        """Yield the changes of a table after a moment, in order: rows of the envelope, or change
+        files.
+        """
         inside = is_inside(self._catalog.step)
         waiting: list[ChangeFile] = []
         for version in self._log.since(moment.behind, self._first_untaken + inside):
@@ -259,7 +262,7 @@ class LakePast:
                 )
 
     def _check_statements(self, entry: TableEntry, rows: pa.Table, moment: LakeMoment) -> None:
-        """Refuse where a statement behind the moment may have made the table what it is."""
+        """Raise an error if a statement after the moment may have changed the table."""
         others = rows.filter(pc.invert(pc.is_in(rows["operation"], value_set=ROWS)))
         for row in others.to_pylist():
             text = str(json.loads(row["after"] or "{}").get("statement", ""))
@@ -282,7 +285,7 @@ def _model_of(entry: TableEntry) -> Any:
 
 
 def _without_rows(shape: LakeTable, rows: pa.Table, part: pa.Table) -> pa.Table:
-    """Take rows of the envelope back."""
+    """Undo rows of the envelope."""
     kinds = [_OPPOSITE[one] for one in reversed(part["operation"].to_pylist())]
     before, after = part["before"].to_pylist()[::-1], part["after"].to_pylist()[::-1]
 

@@ -1,6 +1,6 @@
-"""What statements, and losses of changes, do to the tables of a lake.
+"""The effect of statements, and of lost changes, on the tables of a lake.
 
-The changes before them are in the tables that they concern (:meth:`Statements.concerned`).
+Tables that a statement concerns have the changes before it (:meth:`Statements.concerned`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Statement:
     """A statement of the change log.
 
     Attributes:
-        text: of it.
-        context: of its session.
-        changes: what it does to tables and databases.
+        text: its text.
+        context: its session.
+        changes: its effect on tables and databases.
     """
 
     text: str
@@ -50,17 +50,18 @@ class Statement:
 
 
 class Statements:
-    """Lets statements and losses change the entries and tables of one lake, in memory; the catalog is not saved.
+    """Applies statements and losses to the entries and tables of one lake, without saving the
+    catalog.
 
     Args:
-        catalog: of the lake.
+        catalog: the lake's catalog.
         tables: its current tables.
-        histories: of its tables.
-        selection: wanted tables.
+        histories: histories of its tables.
+        selection: selected tables.
         runner: rewrites files.
-        can_copy: whether snapshots can be had; else tables that need one are left out.
-        soft_deletes: tables in which deleted rows stay; None: in none.
-        merge_waiting: merges the change files that an entry's table waits with, in a commit that has a step.
+        can_copy: whether snapshots are possible; if not, tables that need one are left out.
+        soft_deletes: tables in which deleted rows stay; None: none.
+        merge_waiting: merges the waiting change files of an entry's table, in a commit that has a step.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Statements:
         self._merge_waiting = merge_waiting
 
     def entry(self, table: TableName) -> TableEntry | None:
-        """The entry of a table that has rows; made when it is seen for the first time."""
+        """Return the entry of a selected table that has rows, and make it on first sight."""
         if not self._selection.wants(*table):
             return None
         entry = self._catalog.tables.get(table)
@@ -100,18 +101,18 @@ class Statements:
         return entry
 
     def _lacks(self, entry: TableEntry, reason: str) -> None:
-        """The lake does not have the table's rows: they are copied, or it is left out."""
+        """Mark a table whose rows the lake does not have: to be copied, or left out."""
         if self._can_copy:
             entry.needs_copy(reason)
         else:
             entry.leave_out(reason)
 
     def keeps_deleted(self, table: TableName) -> bool:
-        """Whether deleted rows of a table are to stay."""
+        """Return whether deleted rows of a table are kept."""
         return self._soft_deletes is not None and self._soft_deletes.wants(*table)
 
     def _begin(self, entry: TableEntry, model: TableModel) -> None:
-        """A table that is empty on the source."""
+        """Begin a table that is empty on the source."""
         entry.soft_deletes = self.keeps_deleted(entry.table)
         reason = cannot_hold(model, soft_deletes=entry.soft_deletes)
         entry.model = model
@@ -124,7 +125,7 @@ class Statements:
     # Losses.
 
     def is_lost(self, row: dict[str, Any]) -> Callable[[TableName], bool]:
-        """Gives whether changes of a table may be among those that were lost."""
+        """Return a function that says whether lost changes may be of a table."""
         value = json.loads(row["after"] or "{}")
         table = casefold_table((row["database"], row["table"]))
         if value.get("schema") is not None or not table[1]:
@@ -132,7 +133,7 @@ class Statements:
         return lambda one: casefold_table(one) == table
 
     def lose(self, row: dict[str, Any]) -> None:
-        """Changes were lost: the tables that they may have been of are copied again."""
+        """Process lost changes: the tables that they may be of are copied again."""
         value = json.loads(row["after"] or "{}")
         reason = f"changes were lost: {value.get('reason', '')}"
         if value.get("schema") is not None:
@@ -144,7 +145,7 @@ class Statements:
                 self._lacks(entry, reason)
 
     def _begin_anew(self, history: SchemaHistory, reason: str) -> None:
-        """Go on with other definitions, after changes of any table were lost."""
+        """Replace the definitions, after changes of any table were lost."""
         self._catalog.history = history
         models = {name: _model(history.table(name)) for name in history.tables()}
         for name in [name for name in self._catalog.tables if models.get(name) is None]:
@@ -162,14 +163,16 @@ class Statements:
     # Statements.
 
     def read(self, row: dict[str, Any]) -> Statement:
-        """Read a statement; the definitions are those behind it then, the tables are not."""
+        """Read a statement, and update the definitions; the tables are not changed."""
         value = json.loads(row["after"] or "{}")
         text, context = str(value.get("statement", "")), _context(value.get("session"))
         changes = self._catalog.history.run(text, context, row["_file"], row["_offset"])
         return Statement(text, context, changes)
 
     def drops(self, statement: Statement) -> Callable[[TableName], bool]:
-        """Gives whether a statement removes a table, so that nobody will read what it had before."""
+        """Return a function that says whether a statement removes a table, so that its changes are
+        moot.
+        """
         databases, gone, named = set(), set(), set[TableName]()
         for change in statement.changes:
             table = self._casefolded(change.table)
@@ -181,20 +184,20 @@ class Statements:
         return lambda table: table[0] in databases or table in gone
 
     def concerned(self, statement: Statement) -> Callable[[TableName], bool]:
-        """Gives whether a table must have the changes before a statement when that is taken.
+        """Return a function that says whether a table needs the changes before a statement.
 
-        Names that differ in letter case alone may be of one table.
+        Names that differ in letter case only may be of one table.
         """
         names = {casefold_table(one) for change in statement.changes for one in _names(change)}
         return lambda table: casefold_table(table) in names
 
     def take(self, statement: Statement, moment: Moment, step: int) -> None:
-        """Let a statement change tables, which have the changes before it.
+        """Apply a statement to tables, which have the changes before it.
 
         Args:
-            statement: what was read.
-            moment: of its transaction.
-            step: of the commits of tables that it changes.
+            statement: the statement.
+            moment: the moment of its transaction.
+            step: step of the commits of tables that it changes.
         """
         before = {name: entry.model for name, entry in self._catalog.tables.items()}
         for change in statement.changes:
@@ -263,7 +266,7 @@ class Statements:
         text = statement.text
         if entry.status != "current":
             if entry.status == "copying":
-                entry.needs_copy(entry.reason)  # what was read is of the old definition
+                entry.needs_copy(entry.reason)  # the rows that were read have the old definition
             return
         if old is None or new is None:
             self._lacks(entry, f"a statement that changes it is not understood: {text[:100]}")
@@ -275,7 +278,7 @@ class Statements:
             return
         reason = cannot_hold(new, soft_deletes=entry.soft_deletes)
         if not old.primary_key and old.column_names != new.column_names:
-            # Equal rows are told by all of a row: those that are there would be others.
+            # Rows are identified by a digest of all columns, which the new columns change.
             reason = reason or f"columns of a table without a primary key changed: {text[:100]}"
         if reason:
             self._lacks(entry, reason)
@@ -312,7 +315,9 @@ class Statements:
 
 
 def _names(change: TableChange) -> list[TableName]:
-    """The tables that a change concerns; their names may be those of tables that are wanted no longer, or not yet."""
+    """Return the names that a change concerns, also of tables that are not selected before or
+    after.
+    """
     names = [change.table, *change.others]
     return names if change.new_name is None else [*names, change.new_name]
 

@@ -1,4 +1,4 @@
-"""What a state table looks like: the source table's columns and key, and how rows are decoded."""
+"""The shape of a state table: the source table's columns and key, and how rows are decoded."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.reserved_names import taken_names
 
 COPY_KEY: Final = "_row_key"
-"""Key of a row in a table without a primary key: a digest of the row, and which copy of it it is."""
+"""Key of a row in a table without a primary key: a digest of the row, and the number of the copy."""
 
 DELETED: Final = "_deleted"
-"""Of a table that keeps deleted rows: whether the row is one."""
+"""Column of a table that keeps deleted rows: whether the row was deleted."""
 
 _DIGEST_SIZE: Final = 16
-# Of MariaDB's unique keys on long columns: hidden, and in row images (MariaDB 11.8.9: in those of INSERTs).
+# Hidden columns of MariaDB's unique keys on long columns, which row images have (MariaDB 11.8.9: of INSERTs).
 _HASHES: Final = tuple(f"DB_ROW_HASH_{number}" for number in range(1, 9))
 
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A state table's shape.
+    """The shape of a state table.
 
     Attributes:
         model: the source's definition.
@@ -48,7 +48,7 @@ class LakeTable:
 
     @cached_property
     def columns(self) -> tuple[LakeColumn, ...]:
-        """The columns that have values of the source."""
+        """The visible columns, which have values of the source."""
         return tuple(lake_column(column) for column in self.model.columns if not column.hidden)
 
     @cached_property
@@ -58,7 +58,7 @@ class LakeTable:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """Names of the columns that tell rows of the state table apart."""
+        """Names of the columns that identify rows of the state table."""
         return self.source_key or (COPY_KEY,)
 
     @property
@@ -68,7 +68,7 @@ class LakeTable:
 
     @cached_property
     def is_ordered(self) -> bool:
-        """Whether files are told apart by the first key column's least and greatest value."""
+        """Whether bounds of the first key column say which keys a file may hold."""
         if not self.source_key:
             return True
         return next(c for c in self.columns if c.name == self.key[0]).is_ordered
@@ -96,15 +96,16 @@ class LakeTable:
         return _struct(tuple(by_name[name] for name in self.source_key))
 
     def decode(self, texts: Sequence[str]) -> list[msgspec.Struct]:
-        """Rows of their JSON objects; members are ``c0``, ``c1`` … in the order of the columns.
+        """Return rows decoded from JSON objects; members are ``c0``, ``c1`` … in the order of the
+        columns.
 
         Raises:
-            SchemaMismatchError: a row lacks columns, or a value is of another type.
+            SchemaMismatchError: a row lacks columns, or a value has another type.
         """
         return self._decoded(texts, list[self._row_type])  # type: ignore[name-defined]
 
     def keys(self, texts: Sequence[str]) -> list[Any]:
-        """Primary keys in JSON objects of rows: the value, or a tuple of several."""
+        """Return the primary keys in JSON objects of rows: the value, or a tuple of several."""
         rows = self._decoded(texts, list[self._key_type])  # type: ignore[name-defined]
         return keys_of(rows, range(len(self.source_key)))
 
@@ -121,7 +122,7 @@ class LakeTable:
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
-        """Where the key's columns stand among the columns."""
+        """Indexes of the key's columns among the columns."""
         names = [column.name for column in self.columns]
         return tuple(names.index(name) for name in self.source_key)
 
@@ -132,7 +133,11 @@ class LakeTable:
         *,
         deleted: int = 0,
     ) -> pa.Table:
-        """The Arrow table of decoded rows; ``row_keys`` where there is no primary key, the last ``deleted`` are."""
+        """Return the Arrow table of decoded rows.
+
+        ``row_keys`` are the keys of a table without a primary key. The last ``deleted`` rows are
+        marked as deleted.
+        """
         lossless: Lossless = {}
         arrays: list[pa.Array] = []
         for at, column in enumerate(self.columns):
@@ -155,7 +160,7 @@ class LakeTable:
         *row_keys: pa.Array,
         deleted: int = 0,
     ) -> pa.Table:
-        """The Arrow table of columns that have their types; see :meth:`to_arrow`."""
+        """Return the Arrow table of columns that have their types; see :meth:`to_arrow`."""
         kept = [_lossless_array(lossless, count)] if LOSSLESS in self.schema.names else []
         marks = []
         if self.keeps_deleted:
@@ -163,7 +168,7 @@ class LakeTable:
         return pa.Table.from_arrays([*arrays, *kept, *row_keys, *marks], schema=self.schema)
 
     def key_table(self, keys: Sequence[Any]) -> pa.Table:
-        """The key columns of keys as :meth:`keys` gives them, and ``_lossless`` where a date needs it."""
+        """Return the key columns of keys of :meth:`keys`, and ``_lossless`` where a date needs it."""
         if not self.source_key:
             return pa.table({COPY_KEY: pa.array(keys, pa.string())})
         by_name = {column.name: column for column in self.columns}
@@ -182,7 +187,9 @@ class LakeTable:
         return pa.Table.from_arrays(arrays, names=names)
 
     def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The primary key of a row of the state table; of a date that Arrow cannot hold, its text."""
+        """Return the primary key of a row of the state table, with the text of dates Arrow cannot
+        hold.
+        """
         kept = dict(row.get(LOSSLESS) or ())
         return tuple(kept.get(name, row[name]) for name in self.source_key)
 
@@ -195,7 +202,7 @@ def _lossless_array(lossless: Lossless, count: int) -> pa.Array:
 
 
 def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
-    """Why the lake cannot hold a table's current rows; ``""`` when it can."""
+    """Return why the lake cannot hold a table's current rows; ``""`` when it can."""
     if model.untracked:
         return model.untracked
     table = LakeTable(model, soft_deletes)
@@ -216,12 +223,12 @@ def cannot_hold(model: TableModel, *, soft_deletes: bool = False) -> str:
 
 
 def live_rows(rows: pa.Table) -> pa.Table:
-    """Rows of a table that keeps deleted ones, but for these."""
+    """Return the rows of a table that keeps deleted rows, without these."""
     return rows.filter(pc.invert(rows[DELETED]))
 
 
 def keys_of(rows: Sequence[msgspec.Struct], positions: Sequence[int]) -> list[Any]:
-    """Keys of decoded rows, hashable: the value of one column, or a tuple of several."""
+    """Return hashable keys of decoded rows: the value of one column, or a tuple of several."""
     members = [f"c{at}" for at in positions]
     if len(members) == 1:
         member = members[0]
@@ -235,7 +242,10 @@ def _hashable(value: Any) -> Any:
 
 
 def _without_sql_nulls(name: str, documents: list[Any], rows: Sequence[Any]) -> list[Any]:
-    """Documents of a JSON column, None for SQL NULL: its text is that of the document null, which rows name."""
+    """Return the documents of a JSON column, with None for SQL NULL.
+
+    The text of SQL NULL is that of the document null; rows name the columns with the document.
+    """
     return [
         None if bytes(one) == b"null" and name not in row.json_nulls else one
         for one, row in zip(documents, rows, strict=True)
@@ -243,7 +253,7 @@ def _without_sql_nulls(name: str, documents: list[Any], rows: Sequence[Any]) -> 
 
 
 def row_digest(text: str) -> str:
-    """A digest that equal rows have in common."""
+    """Return a digest that is the same for equal rows."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_SIZE).hexdigest()
 
 

@@ -27,9 +27,9 @@ class CurrentTable:
     """A table of a lake, as the catalog had it when the lake was opened.
 
     Attributes:
-        database: of the source.
-        name: of the table there.
-        where: its Delta table is.
+        database: the source's database.
+        name: the table's name there.
+        where: location of its Delta table.
     """
 
     def __init__(
@@ -77,18 +77,20 @@ class CurrentTable:
         return dict(self.where.options) if isinstance(self.where, ObjectUrl) else {}
 
     def delta(self) -> DeltaTable:
-        """The newest version of the Delta table; changes may wait to be merged into it.
+        """Return the newest version of the Delta table; changes may wait to be merged into it.
 
         Raises:
-            SinkError: it cannot be read.
+            SinkError: the table cannot be read.
         """
         return open_delta(self.where)
 
     def dataset(self) -> ds.Dataset:
-        """The rows, to be filtered or read; those of a table in a store, or with changes that wait, are in memory.
+        """Return the rows as a dataset, to filter or read.
+
+        The rows are in memory if the table is in a store or has waiting changes.
 
         Raises:
-            SinkError: it cannot be read.
+            SinkError: the table cannot be read.
         """
         delta = self.delta()
         if self._waiting(delta):
@@ -96,14 +98,16 @@ class CurrentTable:
         return delta_rows(delta, self.where)
 
     def arrow(self) -> pa.Table:
-        """The rows."""
+        """Read all rows into memory."""
         return self.batches().read_all()
 
     def batches(self) -> pa.RecordBatchReader:
-        """The rows, read file by file, with the changes that wait to be merged; DuckDB and Polars take it, too.
+        """Return a reader of the rows, file by file, with waiting changes merged.
+
+        DuckDB and Polars take the reader, too.
 
         Raises:
-            SinkError: it cannot be read.
+            SinkError: the table cannot be read.
         """
         delta = self.delta()
         waiting = self._waiting(delta)
@@ -125,29 +129,29 @@ class Lake:
     """The tables of a lake, as its catalog has them now.
 
     Args:
-        catalog: of the lake.
+        catalog: the lake's catalog.
     """
 
     def __init__(self, catalog: LakeCatalog) -> None:
         self._catalog = catalog
 
     def tables(self) -> list[str]:
-        """Names of the tables that are current, as ``database.name``."""
+        """Return the names of the current tables, as ``database.name``."""
         return [".".join(name) for name in self.names()]
 
     def names(self) -> list[TableName]:
-        """The same as pairs of database and name."""
+        """Return the names of the current tables, as pairs of database and name."""
         entries = self._catalog.tables.values()
         return [entry.table for entry in entries if entry.status == "current"]
 
     def table(self, name: str | TableName) -> CurrentTable:
-        """A table that is current.
+        """Return a current table.
 
         Args:
-            name: ``database.name``, or the two.
+            name: ``database.name``, or the pair.
 
         Raises:
-            ConfigError: the lake does not have it, or not current; says why.
+            ConfigError: the lake does not have the table, or it is not current; the message says why.
         """
         entry = self._entry(name)
         if entry.status != "current":
@@ -160,11 +164,12 @@ class Lake:
         return CurrentTable(*entry.table, self._catalog.home(entry), entry.model, unmerged)
 
     def history(self, name: str | TableName) -> list[CurrentTable]:
-        """The versions that a table's rows had, as Delta tables: the last goes on, those before it ended.
+        """Return the histories of a table, as Delta tables: the last goes on, those before it
+        ended.
 
-        A history ends when the table was copied again or left out. Columns behind the table's own say when a version
-        was valid: ``_valid_from``, ``_valid_to`` (null: it is), ``_valid_from_position``, ``_valid_to_position``,
-        ``_deleted``.
+        A history ends when the table was copied again or left out. Columns after the table's own
+        say when a version was valid: ``_valid_from``, ``_valid_to`` (null: it is current),
+        ``_valid_from_position``, ``_valid_to_position``, ``_deleted``.
 
         Raises:
             ConfigError: the lake has no such table, or keeps no history of it.
@@ -203,11 +208,11 @@ class Lake:
 def open_lake(
     where: str | os.PathLike[str] | ObjectUrl, options: Mapping[str, str] | None = None
 ) -> Lake:
-    """The lake of a pipeline, to be read.
+    """Open the lake of a pipeline for reading.
 
     Args:
         where: the pipeline's ``output``: a directory, or the URL of one in an object store.
-        options: of the store, where the environment does not say them.
+        options: options of the store that the environment does not set.
 
     Raises:
         ConfigError: there is no lake with current tables.

@@ -1,4 +1,4 @@
-"""Retention of the change log: changes that are old enough, and that every table has taken, are removed."""
+"""Retention of the change log: old changes that every table has applied are removed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from replica_client.storage.store_errors import reason_of
 
 _PAUSE: Final = 3600.0
 _READERS_HOURS: Final = 24
-"""So long a file stays behind the version that removed it, for those who read an older version."""
+"""Hours that a file stays after the version that removed it, for readers of older versions."""
 
 
 class Retention:
-    """Keeps the change log of a pipeline as long as its configuration says; a run asks it again and again.
+    """Keeps the change log of a pipeline as long as its configuration says; a run calls it
+    repeatedly.
 
     Args:
-        config: of the pipeline.
+        config: the pipeline's configuration.
     """
 
     def __init__(self, config: PipelineConfig) -> None:
@@ -36,16 +37,17 @@ class Retention:
         self._next = 0.0
 
     def apply(self, catalog: LakeCatalog | None) -> int:
-        """Remove files from the change log; does so at the first call, and then once in an hour.
+        """Remove files from the change log, at the first call and then once an hour.
 
-        What the current tables have not taken stays, and all of it while a table is copied: the copy is brought up to
-        the log. A batch that somebody commits at the same time goes first.
+        Changes that the current tables have not applied stay, and all changes while a table is
+        copied: the copy is brought up to date from the log. A batch that another process commits at
+        the same time goes first.
 
         Args:
-            catalog: of the lake; None where there are no current tables.
+            catalog: the lake's catalog; None where there are no current tables.
 
         Returns:
-            how many files the newest version has no more.
+            the number of files that the newest version no longer has.
 
         Raises:
             SinkError: the change log cannot be read or written.
@@ -60,7 +62,10 @@ class Retention:
 
 
 def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: float) -> int:
-    """Remove what was written before a time (seconds since 1970) and is taken; see :meth:`Retention.apply`."""
+    """Remove changes that are applied and were written before a time, in seconds since 1970.
+
+    See :meth:`Retention.apply`.
+    """
     log = ChangeLogVersions(config.change_log)
     try:
         needed: set[str] = set()

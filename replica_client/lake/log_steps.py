@@ -1,7 +1,7 @@
-"""Steps: how far the change log was taken into the tables.
+"""Steps: how far the change log was applied to the tables.
 
-A step is a number: the change log's version, and inside it 2 for each statement before (rows) and one
-more for the statement itself.
+A step is a number: the change log's version, and inside it 2 for each statement before (rows) and
+one more for the statement itself.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ STEPS: Final = 1 << 20
 
 
 def end_of(version: int) -> int:
-    """The last step of a version."""
+    """Return the last step of a version."""
     return version * STEPS + STEPS - 1
 
 
 def is_inside(step: int) -> bool:
-    """Whether the change log was not taken to the end of a version."""
+    """Return whether a step is before the end of its version."""
     return step >= 0 and step % STEPS != STEPS - 1
 
 
 def first_untaken(step: int) -> int:
-    """The first version of the change log that has something behind a step."""
+    """Return the first version of the change log that has changes after a step."""
     version, inside = divmod(step, STEPS)
     return version + 1 if inside == STEPS - 1 else version

@@ -14,9 +14,9 @@ ROWS = pa.array(["insert", "update", "delete"])
 
 
 def by_table(rows: pa.Table) -> Iterator[tuple[TableName, pa.Table]]:
-    """The rows of each table, in the order that they have.
+    """Yield the rows of each table, in their order.
 
-    They are put in order once, however many tables there are.
+    The rows are sorted once, however many tables there are.
     """
     if not rows.num_rows:
         return

@@ -1,4 +1,4 @@
-"""The change log by its versions: what each commit added, in order."""
+"""The change log by its versions: the files that each commit added, in order."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class LoggedFile:
     """A file of the change log.
 
     Attributes:
-        path: relative to the change log.
-        rows: how many it holds.
+        path: path relative to the change log.
+        rows: number of rows.
         last: the greatest ``_commit_version`` in it; ``""`` when not known.
-        details: what the task that wrote it told of it; None for a file of the envelope by itself.
+        details: facts that the task that wrote the file stated; None for a plain file of the envelope.
     """
 
     path: str
@@ -51,8 +51,8 @@ class LoggedVersion:
 
     Attributes:
         number: the version.
-        files: those with new rows.
-        transactions: by application what it counted.
+        files: the files with new rows.
+        transactions: number of the commit by application.
     """
 
     number: int
@@ -64,21 +64,21 @@ class ChangeLogVersions:
     """Reads a change log commit by commit.
 
     Args:
-        directory: of its Delta table.
+        directory: directory of its Delta table.
     """
 
     def __init__(self, directory: Location) -> None:
         self.directory = directory
 
     def latest(self) -> int:
-        """The number of the last version."""
+        """Return the number of the last version."""
         return int(open_delta(self.directory).version())
 
     def version(self, number: int) -> LoggedVersion:
-        """One commit.
+        """Read one commit.
 
         Raises:
-            SinkError: its entry in the table's log is gone.
+            SinkError: its entry in the table's log was removed.
         """
         path = self.directory / "_delta_log" / f"{number:020d}.json"
         data = read_file(path)
@@ -107,7 +107,7 @@ class ChangeLogVersions:
         return LoggedVersion(number, tuple(files), transactions)
 
     def rows(self, files: Sequence[LoggedFile], *, sort: bool = True) -> pa.Table:
-        """The rows of files, in the order of the binlog.
+        """Read the rows of files, in the order of the binlog.
 
         Raises:
             SinkError: a file cannot be read.
@@ -122,7 +122,8 @@ class ChangeLogVersions:
         return found.sort_by(ORDER) if sort else found
 
     def runs(self, version: LoggedVersion) -> Iterator[tuple[list[ChangeFile], pa.Table | None]]:
-        """What a version has, in the order of the binlog: change files, or rows of the envelope.
+        """Yield the contents of a version, in the order of the binlog: change files, or envelope
+        rows.
 
         Raises:
             SinkError: a file cannot be read.
@@ -153,10 +154,10 @@ class ChangeLogVersions:
                         yield [], found.drop_columns(["_section"])
 
     def commit_versions(self, file: ChangeFile) -> pa.ChunkedArray:
-        """The ``_commit_version`` of each row of a change file.
+        """Read the ``_commit_version`` of each row of a change file.
 
         Raises:
-            SinkError: it cannot be read.
+            SinkError: the file cannot be read.
         """
         try:
             found = read_parquet(self.directory / file.path, ["_commit_version"])
@@ -178,10 +179,10 @@ class ChangeLogVersions:
         )
 
     def since(self, commit_version: str, before: int) -> list[LoggedVersion]:
-        """Versions, in order, that may have rows of transactions from a position on.
+        """Return the versions, in order, that may have rows of transactions from a position on.
 
         Args:
-            commit_version: of the position.
+            commit_version: ``_commit_version`` of the position.
             before: the version that ends the search.
         """
         found: list[LoggedVersion] = []

@@ -1,4 +1,4 @@
-"""Upkeep of a lake: what is in it, small files put together, files that nobody needs removed."""
+"""Upkeep of a lake: its status, compaction of small files, and removal of unused files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class TableUpkeep:
         table: ``database.name``, ``database.name (history)``, or ``change log``.
         status: ``current``, ``copying``, ``left_out``, or ``""`` for the change log and histories.
         reason: why it is not current.
-        rows: it has.
-        files: it has.
-        size: of its files in bytes.
-        files_before: before it was compacted.
-        removed: files that a vacuum removed.
-        location: where its Delta table is; ``""`` where it has no rows in the lake.
-        waiting: change files that are not merged into it yet.
+        rows: number of rows.
+        files: number of files.
+        size: size of its files in bytes.
+        files_before: number of files before it was compacted.
+        removed: number of files that a vacuum removed.
+        location: location of its Delta table; ``""`` where it has no rows in the lake.
+        waiting: number of change files that are not merged into it yet.
     """
 
     table: str
@@ -58,7 +58,7 @@ class TableUpkeep:
 
 
 def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
-    """What is in the lake of a configuration.
+    """Return the status of the tables in a configuration's lake, and of its change log.
 
     Raises:
         ConfigError: the file is wrong, or there is no lake.
@@ -68,7 +68,7 @@ def lake_status(config: str | os.PathLike[str]) -> list[TableUpkeep]:
 
 
 def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
-    """What the tables of a lake have."""
+    """Return the sizes of the tables of a lake, and of their histories."""
     found = []
     for entry in catalog.tables.values():
         name, home = ".".join(entry.table), catalog.home(entry) if entry.files else None
@@ -79,13 +79,13 @@ def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
 
 
 def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[str]:
-    """Let the next run copy tables anew, those that were left out, too; gives their names.
+    """Mark tables to be copied again by the next run, also those left out; return their names.
 
-    Until it has, they are not current.
+    Until the run has copied them, they are not current.
 
     Args:
-        config: of the pipeline.
-        tables: as ``database.name``; ``*`` and ``?`` stand for parts of names.
+        config: the pipeline's configuration file.
+        tables: names as ``database.name``; ``*`` and ``?`` stand for parts of names.
 
     Raises:
         ConfigError: the file is wrong, it copies no tables, no table has such a name, or a pipeline runs on the lake.
@@ -114,11 +114,11 @@ def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[s
 def compact_lake(
     config: str | os.PathLike[str], say: Callable[[str], None] = lambda _: None
 ) -> list[TableUpkeep]:
-    """Put small files together; the rows stay the same.
+    """Compact small files; the rows stay the same.
 
     Args:
-        config: of the pipeline.
-        say: is told what is done, table by table.
+        config: the pipeline's configuration file.
+        say: called with a line for each table.
 
     Raises:
         ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
@@ -130,7 +130,7 @@ def compact_lake(
     found = []
     with locked(read.output):
         _all_taken(read, catalog)
-        found.append(_sized("change log", read.change_log))  # files of tables of their own stay
+        found.append(_sized("change log", read.change_log))  # typed change files stay as they are
         for number, entry in enumerate(catalog.tables.values(), 1):
             if entry.status == "current" and entry.model is not None:
                 say(_doing("compacting", ".".join(entry.table), number, len(catalog.tables)))
@@ -147,9 +147,9 @@ def vacuum_lake(
     """Remove files that no version of the last hours has; readers of older versions lose them.
 
     Args:
-        config: of the pipeline.
-        hours: that are kept.
-        say: is told what is done, table by table.
+        config: the pipeline's configuration file.
+        hours: hours whose versions are kept.
+        say: called with a line for each table.
 
     Raises:
         ConfigError: the file is wrong, there is no lake, or a pipeline runs on it.
@@ -200,7 +200,10 @@ def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:
 
 
 def _all_taken(config: PipelineConfig, catalog: LakeCatalog) -> None:
-    """Refuse while the change log has what the tables have not: its files are still needed."""
+    """Raise an error while the change log has changes that the tables have not applied.
+
+    The files of these changes are still needed.
+    """
     log = ChangeLogVersions(config.change_log)
     untaken = range(first_untaken(catalog.step), log.latest() + 1)
     if any(log.version(number).files for number in untaken):

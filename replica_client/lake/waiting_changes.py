@@ -1,4 +1,4 @@
-"""Changes that were read from the change log and are not written into their tables yet."""
+"""Changes that were read from the change log and are not yet written to their tables."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Part = Any
 """Changes of one table: rows of the envelope, or a :class:`~replica_client.lake.change_files.ChangeFile`."""
 
 _FILE_WEIGHT: Final = 8
-"""Rows in a file for one that is in memory."""
+"""Number of rows in a file that weigh as much as one row in memory."""
 
 
 @dataclass
 class TableChanges:
-    """Changes of a table.
+    """The waiting changes of a table.
 
     Attributes:
         parts: each with its step, in the order of the binlog.
-        weight: rows in memory that they are worth.
+        weight: their weight, in rows in memory.
     """
 
     parts: list[tuple[int, Part]] = field(default_factory=list)
@@ -38,12 +38,12 @@ class TableChanges:
 
     @property
     def is_typed(self) -> bool:
-        """Whether all of them are change files."""
+        """Whether all parts are change files."""
         return all(isinstance(part, ChangeFile) for _, part in self.parts)
 
     @property
     def begin(self) -> Moment:
-        """The first of them."""
+        """The moment of the first change."""
         part = self.parts[0][1]
         if isinstance(part, ChangeFile):
             files = [one for _, one in self.parts if isinstance(one, ChangeFile)]
@@ -51,7 +51,7 @@ class TableChanges:
         return moment_of(part.slice(0, 1).to_pylist()[0])
 
     def lacks_of(self, entry: TableEntry) -> str:
-        """Why they do not tell the rows of a table; ``""`` when they do."""
+        """Return why the changes do not give whole rows of a table; ``""`` when they do."""
         assert entry.model is not None
         table = LakeTable(entry.model, entry.soft_deletes)
         files = [part for _, part in self.parts if isinstance(part, ChangeFile)]
@@ -62,37 +62,37 @@ class TableChanges:
 
 
 class WaitingChanges:
-    """The changes of all tables, by the names that the tables have now."""
+    """The waiting changes of all tables, by the current names of the tables."""
 
     def __init__(self) -> None:
         self._tables: dict[TableName, TableChanges] = {}
 
     @property
     def tables(self) -> list[TableName]:
-        """The tables that have some."""
+        """The tables with waiting changes."""
         return list(self._tables)
 
     @property
     def weight(self) -> int:
-        """Rows in memory that all of them are worth."""
+        """Total weight of the changes, in rows in memory."""
         return sum(one.weight for one in self._tables.values())
 
     def add_files(self, files: Sequence[ChangeFile], step: int) -> None:
-        """Let change files wait."""
+        """Add change files."""
         for file in files:
             one = self._tables.setdefault((file.database, file.table), TableChanges())
             one.parts.append((step, file))
             one.weight += file.rows // _FILE_WEIGHT
 
     def add_rows(self, rows: pa.Table, step: int) -> None:
-        """Let rows of the envelope wait."""
+        """Add rows of the envelope."""
         for table, part in by_table(rows):
             one = self._tables.setdefault(table, TableChanges())
             one.parts.append((step, part))
             one.weight += part.num_rows
 
     def take(self, wanted: Callable[[TableName], bool]) -> dict[TableName, TableChanges]:
-        """Those of the wanted tables; they no longer wait."""
+        """Remove and return the changes of the selected tables."""
         taken = {table: one for table, one in self._tables.items() if wanted(table)}
         for table in taken:
             del self._tables[table]

@@ -1,9 +1,10 @@
-"""One pipeline at a time writes a lake.
+"""A lock that lets one pipeline at a time write a lake.
 
-On this machine the system's lock of a file says so. In a store it is an object that its owner writes anew every
-few seconds, each time under the condition that nobody else did: another one that finds it waits until it has
-stood still for long, and takes it over then. Who lost it without knowing writes no catalog any more: that has
-conditions of its own (:mod:`replica_client.lake.lake_catalog`).
+On this machine it is the system's lock of a file. In a store it is an object that its owner
+rewrites every few seconds, each time on condition that nobody else did. Another pipeline that finds
+the object waits until it has not changed for a while, and then takes it over. An owner that lost
+the object without noticing cannot write the catalog any more: that has conditions of its own
+(:mod:`replica_client.lake.lake_catalog`).
 """
 
 from __future__ import annotations
@@ -31,31 +32,31 @@ from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
 LOCK: Final = ".replica-client.lock"
 RENEWAL: Final = 1.5
-"""Seconds between two writings of the object."""
+"""Seconds between two writes of the object."""
 
 PATIENCE: Final = 6.0
-"""Seconds that an object must have stood still to be given up by its owner."""
+"""Seconds without a write after which the object counts as abandoned."""
 
 _LOOK: Final = 1.0
 
 
 class OutputInUseError(ConfigError):
-    """Another pipeline writes the output."""
+    """Another pipeline is writing the output."""
 
 
 @contextmanager
 def locked(
     output: Location, *, stand_by: Callable[[OutputInUseError], None] | None = None
 ) -> Iterator[None]:
-    """Hold the output; one pipeline at a time writes there.
+    """Hold the lock of the output; one pipeline at a time writes there.
 
     Args:
-        output: of the pipeline.
-        stand_by: is told of a pipeline that runs, whose end is waited for; None: nothing is waited for.
+        output: the pipeline's output.
+        stand_by: called when another pipeline runs, before waiting for its end; None: do not wait.
 
     Raises:
-        ConfigError: another one runs.
-        SinkError: the directory cannot be made.
+        ConfigError: another pipeline runs.
+        SinkError: the directory cannot be created.
         StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be reached.
     """
     with ExitStack() as stack:
@@ -99,7 +100,7 @@ def _refusal(output: Location, owner: str = "") -> OutputInUseError:
 
 
 class _Lease:
-    """The object of a store that says who writes."""
+    """The object of a store that names the writer."""
 
     def __init__(self, output: ObjectUrl) -> None:
         self._output = output
@@ -132,10 +133,10 @@ class _Lease:
         return json.dumps(value).encode()
 
     def _taken(self) -> ObjectVersion:
-        """The version of the object that is ours.
+        """Take the lock, and return the version of the object that this process wrote.
 
         Raises:
-            ConfigError: somebody else lives.
+            ConfigError: another owner is alive.
         """
         try:
             data, version = self._store.get(LOCK)
@@ -159,7 +160,7 @@ class _Lease:
             try:
                 self._version = self._store.replace(LOCK, self._stated(), self._version)
             except StorageConflictError:
-                return  # another one took it; the catalog refuses us
+                return  # another pipeline took the lock; the catalog refuses ours
             except StorageError:
                 continue
 

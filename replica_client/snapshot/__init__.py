@@ -1,4 +1,4 @@
-"""A consistent first copy of tables, without a lock on the source, and its hand-over to the stream.
+"""A consistent first copy of tables, without a lock on the source, that joins the stream without a gap.
 
 ::
 
@@ -7,7 +7,7 @@
         async for chunk in snapshot(connection, tables):
             ...                                      # rows, and the window in which they were read
 
-A row that a chunk has, and that the stream changes at ``chunk.window.low`` or later, is the stream's:
+Where the stream changes a row of a chunk at ``chunk.window.low`` or later, the stream wins:
 chunks are applied first, then all changes from the lowest low mark on.
 """
 
@@ -38,14 +38,14 @@ async def snapshot(
     locking: Locking = "never",
     after: tuple[str, str, KeyRange] | None = None,
 ) -> AsyncIterator[Chunk]:
-    """All rows of tables in chunks, table by table in the given order.
+    """Read all rows of tables in chunks, table by table in the given order.
 
     Args:
-        connection: to the source.
-        tables: their definitions, as they are now.
-        chunk_rows: of a chunk, about; a table without a key that can be cut is one chunk.
+        connection: connection to the source.
+        tables: the current definitions of the tables.
+        chunk_rows: approximate number of rows of a chunk; a table whose key cannot be split is one chunk.
         locking: see :data:`Locking`.
-        after: database, table and range of the chunk behind which to go on; those before are done.
+        after: database, table and range of the last chunk that is done; reading continues after it.
     """
     resume = after
     for table in tables:

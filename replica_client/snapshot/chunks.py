@@ -1,4 +1,4 @@
-"""Chunks: the rows of a range, and between which places of the binlog they were read."""
+"""Chunks: the rows of a range, and the binlog positions between which they were read."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Chunk:
 
     Attributes:
         table: its table, as it was defined.
-        range: which rows.
-        window: between which places of the binlog.
-        rows: the rows, with the values that the stream would give.
+        range: the range of rows.
+        window: the binlog positions between which the rows were read.
+        rows: the rows, with the values that the stream would have.
     """
 
     table: TableModel
@@ -47,7 +47,7 @@ class ColumnsOfChunk:
 
     Attributes:
         texts: the bytes that the server sent.
-        value: makes the value that the stream would give, of the bytes of a column.
+        value: converts the bytes of a column to the value that the stream would have.
     """
 
     texts: TextColumns
@@ -58,7 +58,7 @@ class ChunkReading:
     """A chunk that is being read; its rows come in lists.
 
     Attributes:
-        window: between which places of the binlog the rows lie.
+        window: the binlog positions between which the rows are read.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class ChunkReading:
             self._sql += f" ORDER BY {mysql_names(key_names(table))}"
 
     async def rows(self, size: int = ROWS_AT_ONCE) -> AsyncIterator[list[Row]]:
-        """The rows, as they come.
+        """Yield the rows in lists, as they arrive.
 
         Raises:
-            ServerError: the source refuses, e.g. because the table is another one now.
+            ServerError: the source refuses, for example because the table was altered.
             TransportError: the connection failed.
         """
         make = row_class(tuple(c.name for c in self._table.columns if not c.hidden))
@@ -105,17 +105,17 @@ class ChunkReading:
     async def columns(
         self, allocate: Callable[[int], Any], rows: int = COLUMN_ROWS, size: int = COLUMN_SIZE
     ) -> AsyncIterator[ColumnsOfChunk]:
-        """The rows as columns of bytes, as they come.
+        """Yield the rows as columns of bytes, as they arrive.
 
         Args:
             allocate: see :class:`~replica_client.rows.text_columns.TextColumns`.
-            rows: at most so many at once.
-            size: bytes behind which no more rows are taken at once.
+            rows: maximum number of rows at once.
+            size: bytes after which no more rows are added.
 
         Raises:
-            ServerError: the source refuses, e.g. because the table is another one now.
+            ServerError: the source refuses, for example because the table was altered.
             TransportError: the connection failed.
-            ProtocolError: the answer is not one.
+            ProtocolError: the server's answer is malformed.
         """
 
         def value(column: int, data: bytes) -> Any:
@@ -134,10 +134,10 @@ class ChunkReading:
 
 
 async def _named(connection: SourceConnection, table: TableModel) -> Position:
-    """Keep the table's name and definition until the transaction ends; gives a position behind what made them.
+    """Pin the table's name and definition until the transaction ends; return a position after them.
 
-    The transaction's state of the rows may be older: RENAME exchanges names in it, too, and some servers alter
-    definitions so.
+    The transaction's state of the rows may be older: RENAME exchanges names in it, too, and some
+    servers alter definitions so.
     """
     await connection.query(f"SELECT 1 FROM {table_name(table)} LIMIT 0", columns=1)
     return await log_end(connection)
@@ -154,24 +154,25 @@ async def reading(
     ordered: bool = False,
     invalid_text: TextPolicy = "strict",
 ) -> AsyncIterator[ChunkReading]:
-    """Read a range of a table in one state of it.
+    """Open a reading of a range of a table in one consistent state.
 
-    The caller applies the rows as if each had been inserted at ``window.low``, and then every change
-    of the stream from there on: what the stream has wins. Tables without a primary key allow that only
-    when the window is exact, or no change of the table lies in it. What the rows are of is certain only when the
-    stream has no statement that renames or alters the table before ``window.named``.
+    The caller applies the rows as if each had been inserted at ``window.low``, and then every
+    change of the stream from there on: the stream wins. Tables without a primary key allow that
+    only when the window is exact, or no change of the table is in it. The rows certainly fit the
+    definition only when the stream has no statement that renames or alters the table before
+    ``window.named``.
 
     Args:
-        connection: to the source; it has no transaction.
-        table: as it is defined now.
+        connection: connection to the source, without a transaction.
+        table: the current definition of the table.
         part: the range; None: all rows.
         locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
-        where: condition in SQL of the rows that are wanted.
-        ordered: the rows come in the order of the primary key.
-        invalid_text: what becomes of bytes that are no text of their character set, as in the stream.
+        where: SQL condition on the rows.
+        ordered: whether the rows come in the order of the primary key.
+        invalid_text: the rule for bytes that are not text of their character set, as in the stream.
 
     Raises:
-        ServerError: the source refuses, e.g. because the table is gone.
+        ServerError: the source refuses, for example because the table was dropped.
         TransportError: the connection failed.
     """
     window = await begin_between(connection, locking)

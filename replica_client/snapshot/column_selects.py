@@ -1,7 +1,7 @@
-"""How a column is selected so that its value is the stream's: the expression, and what makes the value.
+"""The SQL expression of a column, and the conversion of its result to the stream's value.
 
-A plain SELECT would not do: it prints FLOAT with six digits, drivers read dates without their fraction
-digits or refuse zero dates, and ENUM and SET are told by their labels only.
+A plain SELECT is not enough: it prints FLOAT with six digits, drivers read dates without their
+fraction digits or refuse zero dates, and of ENUM and SET it returns the labels only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RANGED_KINDS: Final = frozenset(
         *("char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"),
     )
 )
-"""Kinds of key columns whose values can be bounds of a range, exactly."""
+"""Kinds of key columns whose values can be exact bounds of a range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SelectedColumn:
 
     Attributes:
         expression: its SQL.
-        convert: makes the value of what the driver gives, which is not None; None: it is the value.
+        convert: converts the driver's value, which is not None; None: no conversion is needed.
     """
 
     expression: str
@@ -62,10 +62,10 @@ class SelectedColumn:
 
 
 def sent_as_bytes(column: ColumnModel) -> bool:
-    """Whether a column of text is sent as bytes of its own character set.
+    """Return whether a text column is selected as bytes of its own character set.
 
-    A server that converts text for the connection writes ``?`` for bytes that its character set does not have. The
-    stream has a rule for them (``invalid_text``), which needs the bytes.
+    A server that converts text for the connection writes ``?`` for bytes that its character set
+    does not have. The stream has a rule for them (``invalid_text``), which needs the bytes.
     """
     charset = column.charset
     if column.kind not in TEXT_KINDS or column.kind in ("enum", "set") or charset is None:
@@ -75,7 +75,7 @@ def sent_as_bytes(column: ColumnModel) -> bool:
 
 @cache
 def _lacks_characters(charset: str) -> bool:
-    """Whether some bytes are no text in a character set whose text a server converts."""
+    """Return whether some bytes are not text in a character set that the server converts."""
     if charset.startswith("utf8"):
         return False
     decode = text_decoder(representative_id(charset), "strict")
@@ -88,7 +88,7 @@ def _lacks_characters(charset: str) -> bool:
 
 
 def _decoded(column: ColumnModel, table: str, policy: TextPolicy) -> Callable[[Any], Any]:
-    """Text by the stream's rule."""
+    """Return a function that decodes text by the stream's rule."""
     assert column.charset is not None
     function = char_function if column.kind == "char" else text_function
     decode = function(representative_id(column.charset), policy)
@@ -109,7 +109,7 @@ def _decoded(column: ColumnModel, table: str, policy: TextPolicy) -> Callable[[A
 def selected(
     column: ColumnModel, invalid_text: TextPolicy = "strict", table: str = ""
 ) -> SelectedColumn:
-    """Return how a column is selected.
+    """Return the expression and the conversion of a column.
 
     Args:
         column: its definition.

@@ -1,8 +1,9 @@
-"""Conditions in SQL, as far as a server decides them as this package does.
+"""Conditions in SQL, as far as a server evaluates them like this package.
 
-A condition of :mod:`replica_client.rows.where` compares values exactly; a server compares by collations, sql_mode and
-its own conversions. For numbers both are the same. So the tests of numbers go to the server, which then sends fewer
-rows, and the rows that come are tested again. A test that cannot go is left out where that only lets more rows come.
+A condition of :mod:`replica_client.rows.where` compares values exactly; a server compares by
+collations, sql_mode and its own conversions. For numbers both agree. So the tests of numbers go to
+the server, which then sends fewer rows, and the rows that arrive are tested again. A test that
+cannot go to the server is left out where that only lets more rows through.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from replica_client.schema.quoting import mysql_name, mysql_value
 NUMBERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal"))
 """Kinds of columns whose comparison with a number is the same everywhere."""
 _MAX_DIGITS: Final = 60
-"""Of a literal: servers have exact numbers of 65 digits."""
+"""Maximum digits of a literal: servers have exact numbers of 65 digits."""
 
 
 def exact_sql(condition: Condition, columns: Mapping[str, str]) -> str | None:
-    """Return SQL that no row fails which meets the condition; None where there is none.
+    """Return SQL that is true for every row that meets the condition; None where there is none.
 
     Args:
-        condition: of the rows.
-        columns: those of numbers: the source's name by the condition's.
+        condition: the condition on rows.
+        columns: number columns: the source's name by the condition's.
     """
     if isinstance(condition, And):
         parts = [exact_sql(part, columns) for part in condition.parts]
@@ -35,14 +36,14 @@ def exact_sql(condition: Condition, columns: Mapping[str, str]) -> str | None:
         given = [part for part in parts if part is not None]
         return " OR ".join(f"({part})" for part in given) if len(given) == len(parts) else None
     if isinstance(condition, Not):
-        # The opposite of fewer tests would be more.
+        # A test may not be left out below NOT: that would reject rows that meet the condition.
         part = exact_sql(condition.part, columns) if _is_whole(condition.part, columns) else None
         return None if part is None else f"NOT ({part})"
     return _test(condition, columns) if _is_whole(condition, columns) else None
 
 
 def _is_whole(condition: Condition, columns: Mapping[str, str]) -> bool:
-    """Whether SQL says all of a condition."""
+    """Return whether the SQL expresses all of a condition."""
     if isinstance(condition, And | Or):
         return all(_is_whole(part, columns) for part in condition.parts)
     if isinstance(condition, Not):

@@ -1,4 +1,4 @@
-"""The definitions of a source's tables as they are now."""
+"""The current definitions of a source's tables."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ _CASCADES = re.compile(
 async def read_definitions(
     connection: SourceConnection, table: TableName | None = None
 ) -> dict[TableName, TableModel]:
-    """What ``information_schema`` shows: of all tables, or of one.
+    """Read the definitions of all tables, or of one, from ``information_schema``.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses.
         SchemaError: a column's type is not understood.
     """
     server = connection.server
     models = await definitions_of(connection, table)
-    if server.casefolds_names:  # lower_case_table_names=2 shows them as they were made
+    if (
+        server.casefolds_names
+    ):  # with lower_case_table_names=2 the server shows the names as they were created
         models = [one.renamed(*casefold_table((one.database, one.name))) for one in models]
     return {(model.database, model.name): model for model in models}
 
@@ -40,14 +42,15 @@ async def read_definitions(
 async def cascaded_tables(
     connection: SourceConnection, tables: Iterable[TableName]
 ) -> frozenset[TableName]:
-    """Those of the tables whose rows foreign keys change without a word in the binlog.
+    """Return the tables among ``tables`` whose rows foreign keys change without row events.
 
-    InnoDB carries out CASCADE and SET NULL by itself; MySQL 9.6 and newer do it in SQL, and log it, where
-    ``innodb_native_foreign_keys`` is OFF. ``information_schema`` shows foreign keys to those only who may
-    do more than SELECT; SHOW CREATE TABLE shows them to all. A table that is gone meanwhile is none of them.
+    InnoDB executes CASCADE and SET NULL on its own; MySQL 9.6 and newer do it in SQL, and log it,
+    where ``innodb_native_foreign_keys`` is OFF. ``information_schema`` shows foreign keys only to
+    users with more privileges than SELECT; SHOW CREATE TABLE shows them to all. A table that was
+    dropped in the meantime is skipped.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses.
     """
     native = await connection.query("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     if native and str(native[0][1]).upper() == "OFF":

@@ -1,4 +1,4 @@
-"""Tables cut into ranges of their primary key."""
+"""Ranges of the primary key of a table."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Rows of a table whose key lies behind ``after`` and not behind ``upto``.
+    """The rows of a table with ``after < key <= upto``.
 
     Attributes:
-        after: None: from the first row.
-        upto: None: to the last row.
+        after: lower bound; None: from the first row.
+        upto: upper bound; None: to the last row.
     """
 
     after: Key | None = None
     upto: Key | None = None
 
     def to_json(self) -> list[Any]:
-        """As JSON."""
+        """Return the range as JSON values."""
         return [_key_json(self.after), _key_json(self.upto)]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> Self:
-        """What :meth:`to_json` gave."""
+        """Return the range from the JSON values of :meth:`to_json`."""
         return cls(_json_key(value[0]), _json_key(value[1]))
 
 
 def can_be_cut(table: TableModel) -> bool:
-    """Whether a table has a key that ranges can be made of."""
+    """Return whether a table has a key that can be split into ranges."""
     kinds = {column.name: column.kind for column in table.columns}
     return bool(table.primary_key) and all(
         kinds.get(name) in RANGED_KINDS for name, _ in table.primary_key
@@ -53,14 +53,14 @@ async def key_ranges(
     after: Key | None = None,
     where: str = "",
 ) -> AsyncGenerator[KeyRange, None]:
-    """Ranges of about so many rows each, in order, that together have every row.
+    """Yield ranges of about ``rows`` rows each, in order, that together cover every row.
 
     Args:
-        connection: to the source.
+        connection: connection to the source.
         table: the table.
-        rows: of a range.
-        after: key behind which the first range begins; None: with the first row.
-        where: condition in SQL of the rows that are counted.
+        rows: number of rows of a range.
+        after: key after which the first range begins; None: with the first row.
+        where: SQL condition on the rows that are counted.
     """
     if can_be_cut(table):
         key = key_names(table)
@@ -73,7 +73,7 @@ async def key_ranges(
                 f"ORDER BY {order} LIMIT 2 OFFSET {rows - 1}"
             )
             if len(found) < 2:
-                break  # the last range has the rest, and has rows where the table has any
+                break  # the last range has the remaining rows, and is not empty unless the table is
             upto = tuple(found[0])
             yield KeyRange(after, upto)
             after = upto
@@ -81,17 +81,17 @@ async def key_ranges(
 
 
 def key_names(table: TableModel) -> list[str]:
-    """The primary key's columns."""
+    """Return the names of the primary key's columns."""
     return [name for name, _ in table.primary_key]
 
 
 def table_name(table: TableModel) -> str:
-    """Its name in SQL."""
+    """Return the table's name in SQL."""
     return mysql_table(table.database, table.name)
 
 
 def condition(table: TableModel, part: KeyRange, where: str = "") -> str:
-    """The WHERE clause of a range, and of a condition that is added; empty for all rows."""
+    """Return the WHERE clause of a range and an additional condition; empty for all rows."""
     clauses = [
         _compare(key_names(table), bound, sign)
         for bound, sign in ((part.after, ">"), (part.upto, "<="))
@@ -103,7 +103,7 @@ def condition(table: TableModel, part: KeyRange, where: str = "") -> str:
 
 
 def _compare(names: list[str], bound: Key, sign: str) -> str:
-    """``(a, b) > (x, y)`` such that servers use the key for it."""
+    """Return ``(a, b) > (x, y)`` in a form for which servers use the key."""
     name, value = mysql_name(names[0]), mysql_value(bound[0])
     if len(names) == 1:
         return f"{name} {sign} {value}"

@@ -1,12 +1,12 @@
-"""Between which positions of the binlog a reading lies, without a lock on the source.
+"""The positions of the binlog between which a reading lies, without a lock on the source.
 
-``low``: every transaction that begins before it is seen by the reading. ``high``: every transaction that
-the reading sees begins before it.
+``low``: every transaction that begins before it is seen by the reading. ``high``: every transaction
+that the reading sees begins before it.
 
-MariaDB tells the position of a consistent snapshot itself; low and high are the same. MySQL does not, and
-writes a transaction to the binlog before its rows become visible: the end of the binlog is a high mark
-at once, but a low mark only when the transactions that were being committed then are done, which
-``gtid_owned`` shows.
+MariaDB reports the position of a consistent snapshot; low and high are the same. MySQL does not,
+and writes a transaction to the binlog before its rows become visible. So the end of the binlog is a
+high mark at once, but a low mark only when the transactions that were being committed then are
+done, which ``gtid_owned`` shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.transport.source_gtids import owned_gtids
 
 Locking = Literal["never", "brief"]
-"""``brief``: a consistent snapshot begins under FLUSH TABLES WITH READ LOCK, which is given back at
+"""``brief``: a consistent snapshot begins under FLUSH TABLES WITH READ LOCK, which is released at
 once; for sources without GTIDs, and for tables without a primary key that always change."""
 
 _BEGIN: Final = (
@@ -35,13 +35,13 @@ _PAUSE: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a reading lies; exact when low and high are the same.
+    """The positions between which a reading lies; exact when low and high are the same.
 
     Attributes:
         low: every transaction that begins before it is seen.
         high: every transaction that is seen begins before it.
-        named: every statement that gave the table the name and the definition under which it was read ends before
-            it; not before ``high``. None where no table is read.
+        named: a position after every statement that gave the table its name and the definition under which it
+            was read; not before ``high``. None where no table is read.
     """
 
     low: Position
@@ -50,16 +50,16 @@ class Window:
 
     @property
     def exact(self) -> bool:
-        """Whether the reading is that of one position."""
+        """Whether the reading is of one position."""
         return self.low == self.high
 
 
 async def low_watermark(connection: SourceConnection) -> Position:
-    """A position before which everything is visible now.
+    """Return a position before which every transaction is visible now.
 
     Raises:
         ConfigError: a MySQL source without GTIDs.
-        TransportTimeoutError: a transaction is being committed for very long.
+        TransportTimeoutError: a transaction takes very long to commit.
     """
     if connection.server.is_mariadb:
         await begin(connection)
@@ -87,10 +87,10 @@ async def low_watermark(connection: SourceConnection) -> Position:
 
 
 async def log_end(connection: SourceConnection) -> Position:
-    """Where the source's binlog ends.
+    """Return the position at which the source's binlog ends.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses.
     """
     status = await connection.binlog_status()
     return Position(status.file, status.position)
@@ -104,7 +104,7 @@ async def begin(connection: SourceConnection) -> None:
 
 
 async def begin_between(connection: SourceConnection, locking: Locking = "never") -> Window:
-    """Begin such a transaction, and tell where what it sees lies in the binlog.
+    """Begin such a transaction, and return the positions between which its state lies.
 
     Raises:
         ConfigError: see :func:`low_watermark`.

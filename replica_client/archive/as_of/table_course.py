@@ -24,7 +24,7 @@ class Segment:
         start: the first position, between two transactions.
         stop: the end, between two transactions.
         name: the table's name in the range.
-        columns: names in the range of the wanted definition's columns, for those that exist; None: the same.
+        columns: the wanted definition's columns by their names in the range; None: the same names.
     """
 
     start: Position

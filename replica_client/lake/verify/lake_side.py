@@ -1,4 +1,4 @@
-"""The lake's checksums and rows, file by file; runs where the rewrites of files run."""
+"""The lake's checksums and rows, file by file; runs where files are rewritten."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _DELETED: Final = "_deleted"
 
 @dataclass(frozen=True)
 class FileTask:
-    """A file of a state table.
+    """A file of a state table to read.
 
     Attributes:
-        path: of the file.
-        size: of the file.
-        grouping: of the table.
-        groups: whose rows are wanted; None: checksums are.
-        unit: files with changes that wait to be merged, instead of the path.
-        has_deleted: whether the file has rows that the source has no more, marked.
+        path: the file's location.
+        size: the file's size.
+        grouping: the table's grouping.
+        groups: groups whose rows are wanted; None: checksums are wanted.
+        unit: a merge of waiting changes to read instead of the path.
+        has_deleted: whether the file has marked rows that the source deleted.
     """
 
     path: Location
@@ -41,29 +41,29 @@ class FileTask:
 
 
 Mapper = Callable[[Callable[[FileTask], Any], Sequence[FileTask]], list[Any]]
-"""Runs a function on each task, somewhere."""
+"""Runs a function on each task, in this process or on executors."""
 
 
 def map_here(function: Callable[[FileTask], Any], tasks: Sequence[FileTask]) -> list[Any]:
-    """In this process."""
+    """Run a function on each task in this process."""
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(function, tasks))
 
 
 def file_checksums(task: FileTask) -> Checksums:
-    """The checksums of a file's rows."""
+    """Return the checksums of a file's rows."""
     return task.grouping.lake_checksums(_rows(task))
 
 
 def file_rows(task: FileTask) -> list[RowTexts]:
-    """The texts of a file's rows that are in the wanted groups."""
+    """Return the texts of a file's rows that are in the wanted groups."""
     wanted = task.groups or frozenset()
     return [texts for texts, group, _ in task.grouping.checked(_rows(task)) if group in wanted]
 
 
 def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
     if task.unit is not None:
-        # Changes that wait are merged by the lake's own code; their values are read as those of files.
+        # The lake's own code merges waiting changes; their values are then read like those of files.
         for rows in rows_of(task.path, LakeTable(task.grouping.table), task.unit):
             yield from rows.to_pylist()
         return
@@ -77,7 +77,7 @@ def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
 
 
 def together(parts: Sequence[Checksums]) -> Checksums:
-    """The checksums of a table by those of its files."""
+    """Return the checksums of a table from those of its files."""
     found: Checksums = {}
     for part in parts:
         for group, checksum in part.items():

@@ -1,4 +1,4 @@
-"""Rows of a table in groups, and what a group's checksums are."""
+"""Groups of a table's rows, and their checksums."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint
 
 @dataclass(slots=True)
 class Checksum:
-    """Of a group: number of rows, and their CRC-32s added and XORed."""
+    """The checksum of a group: the number of rows, and their CRC-32s added and XORed."""
 
     rows: int = 0
     total: int = 0
     mixed: int = 0
 
     def add(self, crc: int) -> None:
-        """Take a row."""
+        """Add a row."""
         self.rows += 1
         self.total += crc
         self.mixed ^= crc
 
     def merge(self, other: Checksum) -> None:
-        """Take the rows of another part of the group."""
+        """Add the rows of another part of the group."""
         self.rows += other.rows
         self.total += other.total
         self.mixed ^= other.mixed
@@ -48,10 +48,10 @@ Checksums = dict[int, Checksum]
 
 @dataclass(frozen=True)
 class Grouping:
-    """How the rows of a table are put into groups.
+    """The rule that puts the rows of a table into groups.
 
     Attributes:
-        table: as it is defined.
+        table: the table's definition.
         size: width of the ranges of an integer key; 0: groups are made by a checksum of the key, or of
             the whole row where there is none.
     """
@@ -71,11 +71,11 @@ class Grouping:
 
     @property
     def columns(self) -> list[ColumnModel]:
-        """The columns that have values of the source, in the table's order."""
+        """The visible columns, which have values of the source, in the table's order."""
         return [column for column in self.table.columns if not column.hidden]
 
     def key_of(self, texts: RowTexts) -> RowTexts:
-        """Return the texts of a row's key; of the whole row where there is none."""
+        """Return the texts of a row's key, or of the whole row in a table without a key."""
         key = self.key
         if not key:
             return texts
@@ -83,21 +83,21 @@ class Grouping:
         return tuple(texts[names.index(name)] for name in key)
 
     def server_row(self, texts: Sequence[bytes | None]) -> RowTexts:
-        """Return the texts of a row that the server made, in the layout of those of the lake."""
+        """Return the texts of a row that the server made, in the layout of the lake's texts."""
         return tuple(
             None if text is None else comparable_text(column)(text)
             for column, text in zip(self.columns, texts, strict=True)
         )
 
     def sql_group(self) -> str:
-        """The expression of a row's group."""
+        """Return the SQL expression of a row's group."""
         if self.by_range:
             return f"{mysql_name(self.key[0])} DIV {self.size}"
         columns = [c for c in self.columns if not self.key or c.name in self.key]
         return f"CRC32({sql_row([sql_text(column) for column in columns])}) MOD {_GROUPS}"
 
     def sql_checksums(self) -> str:
-        """The statement that gives group, rows, sum and XOR."""
+        """Return the statement that selects group, rows, sum and XOR."""
         row = sql_row([sql_text(column) for column in self.columns])
         table = mysql_table(self.table.database, self.table.name)
         return (
@@ -106,7 +106,7 @@ class Grouping:
         )
 
     def sql_where(self, groups: Sequence[int]) -> str:
-        """The condition of a row in one of the groups."""
+        """Return the SQL condition that a row is in one of the groups."""
         if not self.by_range:
             return f"{self.sql_group()} IN ({', '.join(map(str, groups))})"
         name, parts = mysql_name(self.key[0]), []
@@ -116,17 +116,17 @@ class Grouping:
         return " OR ".join(parts)
 
     def lake_checksums(self, rows: Iterable[dict[str, Any]]) -> Checksums:
-        """The checksums of rows of the lake."""
+        """Return the checksums of rows of the lake."""
         found: Checksums = {}
         for _, group, crc in self.checked(rows):
             found.setdefault(group, Checksum()).add(crc)
         return found
 
     def checked(self, rows: Iterable[dict[str, Any]]) -> Iterable[tuple[RowTexts, int, int]]:
-        """The texts of rows of the lake with their group and CRC-32."""
+        """Yield the texts of rows of the lake with their group and CRC-32."""
         columns = self.columns
         make = row_texts(columns)
-        # In the table's order, as the SQL has them.
+        # In the table's order, like the SQL.
         keyed = [at for at, column in enumerate(columns) if not self.key or column.name in self.key]
         first = self.key[0] if self.by_range else ""
         for row in rows:
@@ -139,25 +139,25 @@ class Grouping:
 
 
 def grouping_of(table: TableModel, least: int | None, greatest: int | None) -> Grouping:
-    """The grouping of a table, by what its key lies between."""
+    """Return the grouping of a table, by the least and greatest value of its key."""
     if least is None or greatest is None:
         return Grouping(table)
     return Grouping(table, max(1, (greatest - least) // _GROUPS + 1))
 
 
 def has_integer_key(table: TableModel) -> bool:
-    """Whether ranges of the first key column can be groups."""
+    """Return whether ranges of the first key column can be groups."""
     kinds = {column.name: column.kind for column in table.columns}
     return bool(table.primary_key) and kinds[table.primary_key[0][0]] in _INTEGERS
 
 
 def group_of(value: int, size: int) -> int:
-    """``value DIV size`` as SQL has it: towards zero."""
+    """Return ``value DIV size`` as SQL computes it: rounded towards zero."""
     return value // size if value >= 0 else -(-value // size)
 
 
 def range_of(group: int, size: int) -> tuple[int, int]:
-    """The values of a group."""
+    """Return the least and greatest value of a group."""
     if group > 0:
         return group * size, group * size + size - 1
     if group < 0:
@@ -166,7 +166,7 @@ def range_of(group: int, size: int) -> tuple[int, int]:
 
 
 def differing(left: Checksums, right: Checksums) -> list[int]:
-    """Groups whose checksums are not the same."""
+    """Return the groups whose checksums differ."""
     return sorted(
         group
         for group in left.keys() | right.keys()

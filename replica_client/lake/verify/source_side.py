@@ -1,4 +1,4 @@
-"""The source's checksums and rows, in one state of it."""
+"""The source's checksums and rows, read in one consistent state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from replica_client.transport.connection import SourceConnection
 async def source_checksums(
     connection: SourceConnection, table: TableModel, locking: Locking
 ) -> tuple[Grouping, Checksums, Window]:
-    """The checksums of a table's groups, and between which places of the binlog they lie."""
+    """Read the checksums of a table's groups, and the positions between which they were read."""
     window = await begin_between(connection, locking)
     least = greatest = None
     if has_integer_key(table):
@@ -41,7 +41,7 @@ async def source_checksums(
 async def source_rows(
     connection: SourceConnection, grouping: Grouping, groups: Sequence[int], locking: Locking
 ) -> tuple[list[RowTexts], Window]:
-    """Read the texts of the rows of groups, which the server makes."""
+    """Read the texts of the rows of groups, which the server formats."""
     window = await begin_between(connection, locking)
     table = grouping.table
     texts = ", ".join(sql_text(column) for column in grouping.columns)

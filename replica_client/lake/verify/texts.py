@@ -1,11 +1,11 @@
-"""Texts of values that the server makes in SQL, and that Parquet's values give, kind by kind: a checker's own rules.
+"""Texts of values, made by the server in SQL and here from Parquet, kind by kind: a checker's own rules.
 
 The writer of the lake may not judge itself. So nothing here, nor in the modules of this package that compare, uses the
-code that decodes, converts or writes values of the lake: one side of a comparison is text that the server made, the
-other is made here of what PyArrow reads from a data file. ``tests/unit/test_structure.py`` keeps the imports so.
+code that decodes, converts or writes values of the lake. One side of a comparison is text that the server made; the
+other is made here from the values that PyArrow reads from a data file. ``tests/unit/test_structure.py`` checks this.
 
-Checksums are taken of these texts first. A text of FLOAT or DOUBLE may be laid out in another way by a server; rows
-are compared then that need not be, by :func:`comparable_text`. Zeros of both signs differ.
+Checksums of these texts are compared first. A server may format FLOAT or DOUBLE in another way; the rows of a group
+that differs are then compared by :func:`comparable_text`. Zeros of both signs differ.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class _Kind:
     """A kind of column.
 
     Attributes:
-        sql: expression of the text in SQL, ``{}`` for the column.
-        lake: makes the text of the value that a data file has, which is not None.
+        sql: SQL expression of the text, ``{}`` for the column.
+        lake: formats a value of a data file that is not None.
     """
 
     sql: str
@@ -51,7 +51,10 @@ def _number(value: Any) -> bytes:
 
 
 def _decimal(scale: int) -> LakeText:
-    """Of a file that was written before the column had as many digits, too."""
+    """Return a function that formats decimals with ``scale`` digits, also from older data files.
+
+    Such a file may have been written before the column had this many digits.
+    """
 
     def text(value: Any) -> bytes:
         if isinstance(value, Decimal):
@@ -64,7 +67,7 @@ def _decimal(scale: int) -> LakeText:
 
 
 def _double(value: float) -> bytes:
-    """The shortest digits, as servers lay them out: an exponent below 1e-15 and from 1e15 on."""
+    """Return the shortest digits, with an exponent below 1e-15 and from 1e15 on, like servers."""
     if value == 0:
         return b"-0" if str(value)[0] == "-" else b"0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -117,7 +120,7 @@ _KINDS: Final = {
     "bit": _Kind("CAST(CAST({} AS UNSIGNED) AS BINARY)", _number),
     "year": _Kind("CAST({} + 0 AS BINARY)", _plain),
     "date": _Kind(_AS_CHAR, _date),
-    # A VECTOR is no argument of LENGTH and CONCAT (error 1210).
+    # LENGTH and CONCAT do not take a VECTOR (error 1210).
     "vector": _Kind("CAST(HEX({}) AS BINARY)", _vector),
 }
 
@@ -133,26 +136,26 @@ def _kind(column: ColumnModel) -> _Kind:
 
 
 def sql_text(column: ColumnModel) -> str:
-    """Return the expression of a value's text in SQL; NULL for NULL."""
+    """Return the SQL expression of a value's text; it is NULL for NULL."""
     return _kind(column).sql.format(mysql_name(column.name))
 
 
 def lake_text(column: ColumnModel) -> LakeText:
-    """Return what makes the text of a value that a data file has, which is not None."""
+    """Return a function that formats a value of a data file that is not None."""
     return _kind(column).lake
 
 
 def comparable_text(column: ColumnModel) -> Callable[[bytes], bytes]:
-    """Return what gives a text of the server the layout of :func:`lake_text`."""
+    """Return a function that converts a text of the server to the layout of :func:`lake_text`."""
     if _kind(column) is _FLOAT:
         return lambda text: _double(float(text))
     return lambda text: text
 
 
 def row_texts(columns: Sequence[ColumnModel]) -> Callable[[Mapping[str, Any]], RowTexts]:
-    """Return what makes the texts of a row, as PyArrow reads it.
+    """Return a function that formats the values of a row, as PyArrow reads it.
 
-    A date that Arrow cannot hold is null, and its text stands in ``_lossless``.
+    A date that Arrow cannot hold is null, and its text is in ``_lossless``.
     """
     makers = [(column.name, lake_text(column)) for column in columns]
 
@@ -171,13 +174,13 @@ def row_texts(columns: Sequence[ColumnModel]) -> Callable[[Mapping[str, Any]], R
 
 
 def sql_row(columns: list[str]) -> str:
-    """Return the bytes of a row in SQL, of its values' expressions: lengths tell them apart, and NULL from all else."""
+    """Return the SQL expression of a row's bytes; lengths delimit the values and mark NULL."""
     parts = (f"IFNULL(CONCAT(LENGTH({text}), ':', {text}), '-')" for text in columns)
     return f"CONCAT({', '.join(parts)})"
 
 
 def row_bytes(texts: Sequence[bytes | None]) -> bytes:
-    """Return the bytes of a row of its texts, as :func:`sql_row` makes them."""
+    """Return the bytes of a row from its texts, in the format of :func:`sql_row`."""
     return b"".join(b"-" if text is None else b"%d:%b" % (len(text), text) for text in texts)
 
 
@@ -185,7 +188,7 @@ _PRINTABLE: Final = re.compile(rb"[^\x00-\x1f\x7f]*")
 
 
 def shown_text(text: bytes | None) -> str | None:
-    """Return a text for a message; bytes that are none as ``0x…``."""
+    """Return a text for a message; bytes that are not printable text as ``0x…``."""
     if text is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """``replica-client verify``: proves that the lake's current tables equal the source at a position.
 
-The lake is at a position; the source is read later. What the binlog says was changed in between is left
-out of the comparison, by its keys; all else must be equal.
+The lake is at a position; the source is read later. Rows that the binlog changed in between are left
+out of the comparison, by their keys; all other rows must be equal.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _VERSIONS_BACK: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that is not the same.
+    """A row that differs.
 
     Attributes:
-        key: of the row; the row itself in a table without a primary key.
-        source: the texts of its values there, by column; None when it is not there.
-        lake: likewise.
+        key: the row's key; the row itself in a table without a primary key.
+        source: the texts of the source's values, by column; None when the row does not exist there.
+        lake: the texts of the lake's values, likewise.
     """
 
     key: str
@@ -76,19 +76,18 @@ class Difference:
 
 @dataclass
 class TableReport:
-    """A table that was compared.
+    """The comparison of a table.
 
     Attributes:
         table: ``database.name``.
-        outcome: ``undecided``: it was changed since in a way that leaves nothing to compare;
-            ``left_out``: it is not kept current.
-        rows: that the source has.
-        groups: that were compared by checksums.
-        narrowed: groups whose rows were compared.
-        changed_since: rows that were changed between the two readings, and are not compared.
-        different: how many rows differ.
+        outcome: ``undecided``: later changes leave nothing to compare; ``left_out``: the table is not kept current.
+        rows: number of rows of the source.
+        groups: number of groups that were compared by checksums.
+        narrowed: number of groups whose rows were compared.
+        changed_since: number of rows that changed between the two readings, and are not compared.
+        different: number of rows that differ.
         differences: the first of them.
-        reason: why it is undecided or left out.
+        reason: why the table is undecided or left out.
     """
 
     table: str
@@ -104,12 +103,12 @@ class TableReport:
 
 @dataclass
 class VerifyReport:
-    """What was found.
+    """The result of a verification.
 
     Attributes:
-        position: of the lake.
-        source_position: up to which the source's changes were taken into account.
-        tables: by table.
+        position: the lake's position.
+        source_position: position up to which the source's changes were considered.
+        tables: reports of the tables.
     """
 
     position: str
@@ -118,17 +117,17 @@ class VerifyReport:
 
     @property
     def equal(self) -> bool:
-        """Whether every table was compared, and equals."""
+        """Whether every table was compared and is equal."""
         return all(table.outcome == "equal" for table in self.tables)
 
 
 class _Changes:
-    """What the binlog says was changed from the lake's position on.
+    """The rows that the binlog changed from the lake's position on.
 
     Args:
-        options: of the source.
-        start: the position.
-        history: what the tables look like there; None: what the binlog and the source can prove.
+        options: options of the source.
+        start: the lake's position.
+        history: the definitions of the tables there; None: those that the binlog and the source prove.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class _Changes:
         self.reshaped: set[TableName] = set()
 
     async def extend(self, end: Position, tables: dict[TableName, LakeTable]) -> None:
-        """Know them up to a position."""
+        """Read the changes up to a position."""
         if not self.end < end:
             return
         assert self._options.connect is not None
@@ -185,7 +184,7 @@ class _Changes:
         try:
             found.update(table.keys(texts))
         except SchemaMismatchError:
-            # An INSERT's image may leave out a key that has a default; another definition may have another key.
+            # The image lacks the key: an INSERT may omit a key with a default, or another definition has another key.
             self.reshaped.add(name)
 
 
@@ -193,9 +192,9 @@ class Verification:
     """Compares one lake with its source.
 
     Args:
-        config: of the pipeline.
-        run: where the lake's files are read; None: here.
-        say: takes a line about what is being done.
+        config: the pipeline's configuration.
+        run: runs the reading of the lake's files; default: in this process.
+        say: called with a line about each step.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class Verification:
 
         Raises:
             ServerError: the source refuses.
-            TransportError: it cannot be reached.
+            TransportError: the source cannot be reached.
             DataLossError: its binlog does not reach back to the lake's position.
         """
         return asyncio.run(self._run())
@@ -310,7 +309,7 @@ class Verification:
             )
 
     async def _passed(self, window: Window) -> None:
-        """Know what happened up to a reading; its low mark may lie before the lake's position."""
+        """Read the changes up to a reading, whose low mark may be before the lake's position."""
         if window.low < self._changes._start:
             self._changes = _Changes(self._options, window.low)
         await self._know(window.high)
@@ -363,7 +362,7 @@ class Verification:
                 )
 
     def _files(self, entry: TableEntry) -> list[tuple[Location, int, Merge | None]]:
-        """Data files; of a table with changes that wait its directory and what is merged of it."""
+        """Return the data files; for a table with waiting changes, its directory and merges."""
         home = self._catalog.home(entry)
         try:
             delta = open_delta(home)
@@ -383,7 +382,7 @@ class Verification:
 
 
 def _images(change: Change) -> Iterator[dict[str, Any]]:
-    """The rows of a change; columns that the image after an update leaves out are as before."""
+    """Yield the rows before and after a change; columns that the image after lacks are as before."""
     before = {} if change.before is None else change.before.as_dict()
     if before:
         yield before
@@ -397,13 +396,13 @@ def _has_deleted(entry: TableEntry) -> bool:
 
 
 class _GoneError(Exception):
-    """The source does not show a table."""
+    """The source does not have a table."""
 
 
 def _compare_copies(
     one: TableReport, grouping: Grouping, theirs: Sequence[RowTexts], mine: Sequence[RowTexts]
 ) -> None:
-    """Compare rows that no key tells apart, by how many equal ones there are."""
+    """Compare rows without a key by the number of equal rows."""
     left, right = Counter(theirs), Counter(mine)
     for rows, there in ((left - right, True), (right - left, False)):
         for texts, count in rows.items():
@@ -417,7 +416,7 @@ def _compare_copies(
 
 
 def _shown(grouping: Grouping, texts: RowTexts | None) -> dict[str, Any] | None:
-    """A row for a message, by the names of its columns."""
+    """Return a row for a message, by the names of its columns."""
     if texts is None:
         return None
     names = [column.name for column in grouping.columns]
@@ -425,7 +424,7 @@ def _shown(grouping: Grouping, texts: RowTexts | None) -> dict[str, Any] | None:
 
 
 def _keys(shape: LakeTable, grouping: Grouping, changed: set[Any]) -> set[RowTexts]:
-    """The texts of keys that the binlog has: their rows are not compared."""
+    """Return the texts of the keys that the binlog changed: their rows are not compared."""
     by_name = {column.name: column for column in grouping.columns}
     make = row_texts([by_name[name] for name in grouping.key])
     return {make(row) for row in shape.key_table(list(changed)).to_pylist()} if changed else set()
@@ -434,12 +433,12 @@ def _keys(shape: LakeTable, grouping: Grouping, changed: set[Any]) -> set[RowTex
 def lake_position(
     config: PipelineConfig, catalog: LakeCatalog
 ) -> tuple[Position, SchemaHistory | None]:
-    """The position of the source that the current tables have, at least, and what its tables look like there.
+    """Return the least source position of the current tables, and the schema history there.
 
-    The second is None where the checkpoint has no schema history, which table maps without names need.
+    The schema history is None where the checkpoint has none; table maps without names need it.
 
     Raises:
-        ConfigError: it cannot be told.
+        ConfigError: the position cannot be determined.
     """
     state = load_state(config.checkpoint)
     if state is None:
