@@ -486,9 +486,7 @@ class KeyScan:
     def _map(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Handle a table map: ask the owner for its table, unless the cache has this id and
-        content.
-        """
+        """Handle a table map; ask the owner for its table unless the cache has the id and content."""
         if end - at < TABLE_MAP_POST_HEADER_SIZE:
             return True
         number: cython.longlong = load_le(raw, at, TABLE_ID_SIZE)

@@ -373,8 +373,9 @@ class Applier:
     def apply_parts(
         self, state: StateTable, parts: Sequence[tuple[int, Part]], step: int, since: str = ""
     ) -> None:
-        """Apply changes to a table that has none of their steps, in one commit for each run of one
-        form.
+        """Apply changes to a table that has none of their steps.
+
+        Each run of parts of one form is one commit.
 
         Args:
             state: the table.

@@ -328,9 +328,7 @@ class _Reader:
         return given
 
     def lake(self, values: Mapping[str, Any], source: dict[str, str]) -> LakeConfig:
-        """Read the section [lake]; replace the start "snapshot" in the source's options by
-        "latest".
-        """
+        """Read the section [lake]; replace the start "snapshot" in the source's options."""
         of_tables = values.get("tables", {})
         values = {key: value for key, value in values.items() if key != "tables"}
         given = self.checked("lake", values, _LAKE_KEYS)

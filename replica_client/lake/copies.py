@@ -131,8 +131,7 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRefusal:
-    """A chunk that the source cannot return: its table was dropped, renamed or altered after
-    planning.
+    """A chunk that the source cannot return, as its table was dropped, renamed or altered.
 
     Attributes:
         end: a position after that statement.
@@ -335,8 +334,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The chunks of a table; stored with the copy's chunk manifests, so that a number means the
-    same chunk.
+    """The chunks of a table, stored with its manifests so that a number means the same chunk.
 
     Attributes:
         table: the definition when it was planned.
@@ -348,7 +346,7 @@ class CopyPlan:
 
     @classmethod
     def load(cls, manifests: Location, database: str, name: str) -> Self | None:
-        """Return the plan of a copy; None when there is none."""
+        """Return the plan of a copy; None when there is none that can be read."""
         try:
             kept = json.loads(read_file(manifests / _PLAN) or b"")
             return cls(TableModel.from_json(database, name, kept["definition"]), kept["parts"])
@@ -367,5 +365,5 @@ class CopyPlan:
 
 
 def copies_directory(output: Location) -> Location:
-    """Return the directory of a lake's plans and manifests, which are in directories by copy id."""
+    """Return the directory of a lake's copies; plans and manifests are in it by copy id."""
     return output / "copies"

@@ -289,9 +289,7 @@ def _ended(
 def closed_versions(
     shape: HistoryShape, valid: pa.Table, times: Any, positions: Any, deleted: Any
 ) -> pa.Table:
-    """Return versions that end, without those that began in the same transaction: these were never
-    seen.
-    """
+    """Return versions with their end, without those that began in the same transaction."""
     for name, values in (
         ("_valid_to", times),
         ("_valid_to_position", positions),

@@ -237,9 +237,7 @@ class LakeCatalog:
         self._known = named
 
     def new_directory(self) -> str:
-        """Return the id of a new directory, which is removed at the next save unless an entry names
-        it.
-        """
+        """Return the id of a new directory; the next save removes it unless an entry names it."""
         made = new_id()
         self._known.add(made)
         return made

@@ -219,9 +219,7 @@ class LakePast:
     def _parts(
         self, entry: TableEntry, moment: LakeMoment
     ) -> Iterator[pa.Table | tuple[ChangeFile, ...]]:
-        """Yield the changes of a table after a moment, in order: rows of the envelope, or change
-        files.
-        """
+        """Yield the changes of a table after a moment, in order: envelope rows, or change files."""
         inside = is_inside(self._catalog.step)
         waiting: list[ChangeFile] = []
         for version in self._log.since(moment.behind, self._first_untaken + inside):

@@ -50,8 +50,7 @@ class Statement:
 
 
 class Statements:
-    """Applies statements and losses to the entries and tables of one lake, without saving the
-    catalog.
+    """Applies statements and losses to the entries and tables of a lake; does not save the catalog.
 
     Args:
         catalog: the lake's catalog.
@@ -170,8 +169,9 @@ class Statements:
         return Statement(text, context, changes)
 
     def drops(self, statement: Statement) -> Callable[[TableName], bool]:
-        """Return a function that says whether a statement removes a table, so that its changes are
-        moot.
+        """Return a function that says whether a statement removes a table.
+
+        Waiting changes of such a table need not be written.
         """
         databases, gone, named = set(), set(), set[TableName]()
         for change in statement.changes:
@@ -315,9 +315,7 @@ class Statements:
 
 
 def _names(change: TableChange) -> list[TableName]:
-    """Return the names that a change concerns, also of tables that are not selected before or
-    after.
-    """
+    """Return the names of the tables that a change concerns, also of tables not selected."""
     names = [change.table, *change.others]
     return names if change.new_name is None else [*names, change.new_name]
 

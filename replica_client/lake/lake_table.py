@@ -96,8 +96,7 @@ class LakeTable:
         return _struct(tuple(by_name[name] for name in self.source_key))
 
     def decode(self, texts: Sequence[str]) -> list[msgspec.Struct]:
-        """Return rows decoded from JSON objects; members are ``c0``, ``c1`` … in the order of the
-        columns.
+        """Decode rows from JSON objects; members are ``c0``, ``c1`` … in the order of the columns.
 
         Raises:
             SchemaMismatchError: a row lacks columns, or a value has another type.
@@ -187,8 +186,9 @@ class LakeTable:
         return pa.Table.from_arrays(arrays, names=names)
 
     def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the primary key of a row of the state table, with the text of dates Arrow cannot
-        hold.
+        """Return the primary key of a row of the state table.
+
+        For a date that Arrow cannot hold, the key has its text.
         """
         kept = dict(row.get(LOSSLESS) or ())
         return tuple(kept.get(name, row[name]) for name in self.source_key)

@@ -164,12 +164,7 @@ class Lake:
         return CurrentTable(*entry.table, self._catalog.home(entry), entry.model, unmerged)
 
     def history(self, name: str | TableName) -> list[CurrentTable]:
-        """Return the histories of a table, as Delta tables: the last goes on, those before it
-        ended.
-
-        A history ends when the table was copied again or left out. Columns after the table's own
-        say when a version was valid: ``_valid_from``, ``_valid_to`` (null: it is current),
-        ``_valid_from_position``, ``_valid_to_position``, ``_deleted``.
+        """Return the histories of a table, as Delta tables; the last may go on, others have ended.
 
         Raises:
             ConfigError: the lake has no such table, or keeps no history of it.

@@ -25,8 +25,9 @@ _READERS_HOURS: Final = 24
 
 
 class Retention:
-    """Keeps the change log of a pipeline as long as its configuration says; a run calls it
-    repeatedly.
+    """Removes old changes from a pipeline's change log, as its configuration says.
+
+    A run calls it repeatedly.
 
     Args:
         config: the pipeline's configuration.
@@ -62,9 +63,9 @@ class Retention:
 
 
 def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: float) -> int:
-    """Remove changes that are applied and were written before a time, in seconds since 1970.
+    """Remove applied changes that were written before a time, in seconds since 1970.
 
-    See :meth:`Retention.apply`.
+    Return the number of files that the newest version no longer has.
     """
     log = ChangeLogVersions(config.change_log)
     try:

@@ -122,8 +122,7 @@ class ChangeLogVersions:
         return found.sort_by(ORDER) if sort else found
 
     def runs(self, version: LoggedVersion) -> Iterator[tuple[list[ChangeFile], pa.Table | None]]:
-        """Yield the contents of a version, in the order of the binlog: change files, or envelope
-        rows.
+        """Yield the contents of a version in binlog order: change files, or rows of the envelope.
 
         Raises:
             SinkError: a file cannot be read.

@@ -1,8 +1,9 @@
-"""One data file of a state table, and the changes of its range of keys: net changes and rewriting in Arrow.
+"""The merge of a data file of a state table with the changes of its range of keys, in Arrow.
 
-It runs on executors, or here for what is small; the driver gives paths, and takes paths and statistics. The unit
-is (table, key range): the ranges of a table's units follow each other without a gap, so that each change is in
-one. Where keys have no order, or are counted (tables without a primary key), the whole table is one unit.
+It runs on executors, or in this process for small merges; the driver passes paths, and gets paths
+and statistics back. The unit is (table, key range): the ranges of a table's units follow each other
+without a gap, so that each change is in one. Where keys have no order, or rows are counted (tables
+without a primary key), the whole table is one unit.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ _MOST_NAMED: Final = 20
 
 @dataclass(frozen=True)
 class Merge:
-    """What is to be done; can be pickled.
+    """The work of one merge; can be pickled.
 
     Attributes:
-        directory: of the table.
-        model: of the table.
-        data_files: that may be rewritten: one, none, or all of a table whose keys have no ranges.
+        directory: the table's directory.
+        model: the table's definition.
+        data_files: files that may be rewritten: one, none, or all of a table whose keys have no ranges.
         log: directory of the change log.
         changes: the change files, in the order of the binlog.
         low: the first key of the range, as JSON has it; None: from the beginning.
-        high: the first key behind it; None: to the end.
+        high: the first key after the range; None: to the end.
         since: only changes of this ``_commit_version`` or a later one.
-        dated: whether the changes come with their order and when they were committed.
+        dated: whether the changes come with their order and commit times.
         soft_deletes: see :class:`~replica_client.lake.lake_table.LakeTable`.
     """
 
@@ -78,22 +79,22 @@ class Merge:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that may be rewritten."""
+        """Paths of the files that may be rewritten."""
         return tuple(file.path for file in self.data_files)
 
     @property
     def size(self) -> int:
-        """Bytes that are read, about."""
+        """Approximate bytes that are read."""
         files = sum(file.size for file in self.data_files)
         return files + sum(change.size for change in self.changes)
 
     def run(self) -> Merged:
-        """Do it; the files belong to the table when they are committed.
+        """Write the new files; they belong to the table when they are committed.
 
         Raises:
             SinkError: a file cannot be read or written.
-            SchemaMismatchError: rows are not of the table.
-            DataLossError: rows go that are not there.
+            SchemaMismatchError: rows do not fit the table.
+            DataLossError: changes delete rows that do not exist.
         """
         try:
             shape = LakeTable(self.model, self.soft_deletes)
@@ -112,11 +113,11 @@ class Merge:
 
 @dataclass(frozen=True)
 class Merged:
-    """What was done.
+    """The result of a merge.
 
     Attributes:
-        removed: paths of the files that go.
-        added: the files that come.
+        removed: paths of the files to remove.
+        added: the files to add.
     """
 
     removed: tuple[str, ...]
@@ -125,7 +126,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class Net:
-    """Keys that were touched, and the rows among them that are there afterwards."""
+    """The keys of changes, and the rows that they have afterwards."""
 
     keys: pa.Table
     rows: pa.Table
@@ -140,15 +141,15 @@ def plan_merges(
     full_size: int,
     since: str = "",
 ) -> list[Merge]:
-    """The units of a table that changes concern; data files that none concerns stay as they are.
+    """Return the units of a table that changes concern; other data files stay as they are.
 
     Args:
-        directory: of the table.
-        shape: of the table.
-        data_files: all of it, in the order of their keys.
+        directory: the table's directory.
+        shape: the table's shape.
+        data_files: all data files of the table, in the order of their keys.
         log: directory of the change log.
         changes: in the order of the binlog.
-        full_size: bytes of the last file behind which rows behind it go to a new one.
+        full_size: bytes of the last file above which rows after its range go to a new file.
         since: see :class:`Merge`.
     """
     for change in changes:
@@ -168,7 +169,7 @@ def plan_merges(
     if not ranged or any(file.least is None for file in data_files):
         return [whole]
     if any(one.moves for one in changes):
-        return [whole]  # a row goes to another key with columns that its images lack
+        return [whole]  # a row moves to another key with columns that its images lack
     if pa.types.is_date(shape.schema.field(key).type) and any(one.least is None for one in changes):
         return [whole]  # a date that Arrow cannot hold is in no range
     if not data_files:
@@ -180,7 +181,7 @@ def plan_merges(
         high = None if at + 1 == len(groups) else groups[at + 1][0].least
         units.append(replace(whole, data_files=tuple(files), low=low, high=high))
     if data_files[-1].size >= full_size:
-        # What comes behind a full file goes to another one.
+        # Rows after a full last file go to a new file.
         end = _behind(max(file.greatest for file in groups[-1]))
         if end is not None:
             units[-1] = replace(units[-1], high=end)
@@ -194,7 +195,10 @@ def plan_merges(
 
 
 def _without_overlap(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """Files whose ranges have a value in common stay together: rows of one may be in several."""
+    """Return groups of files; files whose ranges overlap are in one group.
+
+    Rows of one value may be in several of them.
+    """
     groups: list[list[DataFile]] = []
     greatest: Any = None
     for file in data_files:
@@ -208,7 +212,7 @@ def _without_overlap(data_files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def _behind(value: Any) -> Any:
-    """The first key behind one; None where that cannot be told."""
+    """Return the first key after a key; None where it is not known."""
     if isinstance(value, str):
         return value + "\0" if value.isascii() and not _is_date(value) else None
     return None if isinstance(value, bool) or value is None else int(value) + 1
@@ -228,7 +232,7 @@ def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
 
 
 def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
-    """The newest state of each key; backward: the one before the first change."""
+    """Return the newest state of each key, or with ``backward`` the state before the first change."""
     is_partial = not backward and any(change.partial for change in work.changes)
     rows = read_changes(work, shape, partial=is_partial)
     if rows is None:
@@ -266,16 +270,16 @@ def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net 
 
 
 def undone(work: Merge, there: pa.Table) -> Net | None:
-    """What the rows of a table were before changes; None where there are none of it.
+    """Return the rows of a table as they were before changes; None where no change is of the table.
 
     Args:
         work: its changes, without data files.
-        there: the rows behind the changes.
+        there: the rows after the changes.
 
     Raises:
         SinkError: a file cannot be read.
-        SchemaMismatchError: rows are not of the table.
-        DataLossError: rows came that are not there.
+        SchemaMismatchError: rows do not fit the table.
+        DataLossError: changes inserted rows that do not exist.
     """
     shape = LakeTable(work.model)
     try:
@@ -294,7 +298,10 @@ def undone(work: Merge, there: pa.Table) -> Net | None:
 
 
 def rewritten(work: Merge, shape: LakeTable, net: Net, kind: str = "part") -> Merged:
-    """Each data file without the keys, and with the rows of its range; the names of new files begin with a kind."""
+    """Rewrite each data file without the keys, and with the rows of its range.
+
+    The names of the new files begin with ``kind``.
+    """
     removed: list[str] = []
     added: list[NewFile] = []
     files: Sequence[DataFile | None] = work.data_files or (None,)
@@ -321,7 +328,10 @@ def rewritten(work: Merge, shape: LakeTable, net: Net, kind: str = "part") -> Me
 def _share(
     shape: LakeTable, rows: pa.Table, files: Sequence[DataFile | None], at: int
 ) -> pa.Table | None:
-    """The rows that one of several files gets: those of its range, or all of them the last one."""
+    """Return the rows for one of several files: those of its range.
+
+    Without known ranges, the last file gets all rows.
+    """
     least = [None if file is None else file.least for file in files]
     if len(files) == 1:
         return rows
@@ -329,13 +339,13 @@ def _share(
         return rows if at + 1 == len(files) else None
     low = None if at == 0 else scalar_of(shape, least[at])
     high = None if at + 1 == len(files) else scalar_of(shape, least[at + 1])
-    # A date that Arrow cannot hold is in no range: the last file gets it.
+    # A date that Arrow cannot hold has no range: the last file gets it.
     chosen = inside(rows[shape.key[0]], (low, high))
     return rows.filter(pc.fill_null(chosen, at + 1 == len(files)))
 
 
 def _by_copies(work: Merge, shape: LakeTable) -> NetRows | None:
-    """Equal rows are counted."""
+    """Return the net rows of a table without a primary key, by counting equal rows."""
     rows = read_changes(work, shape)
     if rows is None:
         return None
@@ -361,7 +371,7 @@ def _net_of_copies(
     there: Callable[[pa.Array], Counter[str]],
     sign: int,
 ) -> NetRows:
-    """What changes come to; ``sign`` -1: what their contrary does."""
+    """Return the net effect of changes; ``sign`` -1 reverses them."""
     if DIGEST not in rows.column_names or rows[DIGEST].null_count:
         raise SchemaMismatchError(
             f"{work.model.database}.{work.model.name}: the binlog says that it has a primary key, and the lake "

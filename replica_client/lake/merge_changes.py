@@ -1,4 +1,4 @@
-"""The changes that a merge reads of change files, and the rows that are there of their keys."""
+"""The changes that a merge reads from change files, and the existing rows of their keys."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ORDER_BITS: Final = 32
 
 
 def read_changes(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.Table | None:
-    """The changes of the unit's range, in the order of the binlog for each key; None for none.
+    """Read the changes of the unit's range, in the order of the binlog for each key; None for none.
 
-    Partial: images may lack columns, and the rows have ``_order``.
+    With ``partial``, images may lack columns, and the rows have ``_order``.
     """
     bounds = [scalar_of(shape, one) for one in (work.low, work.high)]
     parts = []
@@ -66,7 +66,7 @@ def read_changes(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.
 def _groups(
     file: pq.ParquetFile, change: ChangeFile, shape: LakeTable, work: Merge
 ) -> pa.Table | None:
-    """The row groups of a file that may have keys of the range."""
+    """Read the row groups of a file that may have keys of the range; None for none."""
     wanted = [
         name
         for name in file.schema_arrow.names
@@ -77,7 +77,7 @@ def _groups(
     groups = list(range(file.num_row_groups))
     if change.key and change.key == shape.key[0] and isinstance(change.least, int):
         column = file.schema_arrow.names.index(COLUMN + change.key)
-        # Paths of nested columns stand before: leaves are counted.
+        # Columns are numbered by leaves, and nested columns before this one have several.
         at = next(
             (n for n in range(file.metadata.num_columns)
              if file.metadata.schema.column(n).path == file.schema_arrow.names[column]), None,
@@ -108,7 +108,7 @@ def _may_have(file: pq.ParquetFile, group: int, column: int, work: Merge) -> boo
 
 
 def scalar_of(shape: LakeTable, value: Any) -> pa.Scalar | None:
-    """A bound of a range of keys, in the type of the first key column."""
+    """Return a bound of a range of keys in the type of the first key column."""
     if value is None:
         return None
     kind = shape.schema.field(shape.key[0]).type
@@ -118,7 +118,7 @@ def scalar_of(shape: LakeTable, value: Any) -> pa.Scalar | None:
 
 
 def inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.ChunkedArray:
-    """For each key whether it is in a range; one bound at least is there."""
+    """Return for each key whether it is in a range, which has at least one bound."""
     low, high = bounds
     found = None if low is None else pc.greater_equal(values, low)
     if high is not None:
@@ -128,7 +128,7 @@ def inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.Ch
 
 
 def keys_of_changes(shape: LakeTable, rows: pa.Table) -> pa.Table:
-    """The primary key of rows, in the types of the lake, and ``_lossless`` where a date needs it."""
+    """Return the primary key of rows in the lake's types, and ``_lossless`` where a date needs it."""
     models = {column.name: column for column in shape.model.columns}
     columns = {
         name: lake_array(shape, models[name], rows[COLUMN + name], shape.schema.field(name).type)
@@ -140,7 +140,7 @@ def keys_of_changes(shape: LakeTable, rows: pa.Table) -> pa.Table:
 
 
 def rows_there(work: Merge, shape: LakeTable, keys: pa.Table) -> pa.Table:
-    """The rows of keys that the data files have."""
+    """Read the rows that the data files have for keys."""
     parts = []
     for file in work.data_files:
         found = in_schema(read_parquet(work.directory / file.path), shape.schema, None)

@@ -1,4 +1,4 @@
-"""When changes are merged into a current table."""
+"""The policy for merging changes into a current table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MOST_FILES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """When changes of a table are merged: when one of the two is reached, or there are 200 change files.
+    """The condition for merging changes: one of two limits, or 200 change files.
 
     Attributes:
-        size: bytes of change files from which on they are; None: an eighth of the table's own bytes.
-        seconds: after which they are.
+        size: bytes of change files at which they are merged; None: an eighth of the table's own bytes.
+        seconds: seconds after which they are merged; None: no limit.
     """
 
     size: int | None = 0
@@ -35,10 +35,13 @@ class MergePolicy:
 
     @classmethod
     def parse(cls, text: str) -> MergePolicy:
-        """The policy of a text: ``always``, ``adaptive``, a time such as ``10 minutes``, a size such as ``256m``.
+        """Return the policy from a text.
+
+        The text is ``always``, ``adaptive``, a time such as ``10 minutes``, or a size such as
+        ``256m``.
 
         Raises:
-            ConfigError: it is none of these.
+            ConfigError: the text is none of these.
         """
         if text == "always":
             return cls()
@@ -54,15 +57,15 @@ class MergePolicy:
         return cls(size)
 
     def is_due(self, waiting: Sequence[ChangeFile], table_size: int, since: float) -> bool:
-        """Whether change files are to be merged.
+        """Return whether the waiting change files should be merged now.
 
         Args:
-            waiting: all of them.
+            waiting: all waiting files.
             table_size: bytes of the table's data files.
-            since: when the first of them came, in seconds since 1970.
+            since: when the first of them was written, in seconds since 1970.
         """
         if len(waiting) >= _MOST_FILES:
-            return True  # the catalog lists them, and readers open each
+            return True  # the catalog lists all of them, and readers open each one
         if self.seconds is not None and time.time() - since >= self.seconds:
             return True
         limit = table_size // _SHARE if self.size is None else self.size
@@ -70,4 +73,4 @@ class MergePolicy:
 
 
 ALWAYS: Final = MergePolicy()
-"""With each step: no changes wait."""
+"""Merges at each step: no changes wait."""

@@ -1,4 +1,4 @@
-"""Net changes of logged rows, as JSON texts, and the rows of a current table that they come to."""
+"""Net changes of logged rows, as JSON texts, and the resulting rows of a current table."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from replica_client.tables.net_changes import NetByKey, NetCounts
 
 @dataclass(frozen=True)
 class NetRows:
-    """What a sequence of changes comes to.
+    """The net effect of a sequence of changes.
 
     Attributes:
-        keys: keys of all rows that were touched, as :meth:`LakeTable.keys` gives them.
-        rows: the rows among them that are there afterwards.
+        keys: keys of all changed rows, in the form of :meth:`LakeTable.keys`.
+        rows: the rows among them that exist afterwards.
         row_keys: their keys, in the same order.
     """
 
@@ -36,19 +36,19 @@ def net_rows(
     after: Sequence[str | None],
     copies: Callable[[Iterable[str]], Counter[str]],
 ) -> NetRows:
-    """Reduce changes, given in the order of the binlog.
+    """Reduce changes to their net effect.
 
     Args:
         table: their table.
-        operations: ``insert``, ``update`` or ``delete`` of each; ``snapshot`` is an insert.
+        operations: ``insert``, ``update`` or ``delete`` of each, in the order of the binlog; ``snapshot`` is an insert.
         before: JSON objects.
         after: JSON objects.
-        copies: how many equal rows of each digest the state table has; asked for tables without a
+        copies: returns how many equal rows of each digest the state table has; called for tables without a
             primary key only.
 
     Raises:
-        SchemaMismatchError: a row is not of the table.
-        DataLossError: a row that goes was not there.
+        SchemaMismatchError: a row does not fit the table.
+        DataLossError: a deleted row did not exist.
     """
     if table.source_key:
         return _by_key(table, operations, before, after)
@@ -66,7 +66,7 @@ def _by_key(
     old = iter(table.keys([text for text in before if text is not None]))
     rows = table.decode([text for text in after if text is not None])
     new = zip(keys_of(rows, table.key_positions), rows, strict=True)
-    # Rows may be there already: steps come again after a crash, and copies overlap the log.
+    # Rows may exist already: a crash repeats steps, and copies overlap the log.
     net: NetByKey[Any, Any] = NetByKey(_name(table), strict=False)
     for operation in operations:
         if operation in ("update", "delete"):
@@ -82,7 +82,7 @@ def _by_key_and_mark(
     before: Sequence[str | None],
     after: Sequence[str | None],
 ) -> NetRows:
-    """As :func:`_by_key`; the last rows are those that were deleted."""
+    """Reduce changes like :func:`_by_key`, with the deleted rows last."""
     images = []
     for texts in (before, after):
         rows = table.decode([text for text in texts if text is not None])
@@ -130,18 +130,18 @@ def _by_copies(
 def copies_of(
     name: str, change: Mapping[str, int], there: Mapping[str, int]
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Which of a table's equal rows go, and which come.
+    """Return which of a table's equal rows are removed, and which are added.
 
     Args:
-        name: of the table, for messages.
-        change: by digest, how many more equal rows there are.
+        name: the table's name, for messages.
+        change: by digest, the change of the number of equal rows.
         there: by digest, how many the state table has.
 
     Returns:
-        keys of those that go; key and digest of those that come.
+        keys of the removed rows; key and digest of the added rows.
 
     Raises:
-        DataLossError: more rows go than there are.
+        DataLossError: more rows are removed than exist.
     """
     gone: list[str] = []
     come: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""What options of the source name that is not shown: files and environment variables of the driver."""
+"""Secrets of the source's options, read from files and environment variables of the driver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from replica_client.errors import ConfigError
 
 
 def secret_of(given: Mapping[str, str], variable: str, file: str) -> str | None:
-    """What an environment variable of the driver, or a file there, holds; None where neither is named.
+    """Read a secret from an environment variable or a file of the driver; None if none is named.
 
     Raises:
-        ConfigError: both are, or it is not there.
+        ConfigError: both are named, or the named one does not exist.
     """
     if variable in given and file in given:
         raise ConfigError(f"give one of the options {variable}, {file}")
@@ -30,10 +30,10 @@ def secret_of(given: Mapping[str, str], variable: str, file: str) -> str | None:
 
 
 def bytes_of_file(path: str, option: str) -> bytes:
-    """What a file of the driver holds.
+    """Read a file of the driver.
 
     Raises:
-        ConfigError: it cannot be read; names the option.
+        ConfigError: the file cannot be read; the message names the option.
     """
     try:
         return Path(path).read_bytes()

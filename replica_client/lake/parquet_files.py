@@ -1,4 +1,4 @@
-"""Parquet files where they are, on this machine or in an object store: read, and written as a whole."""
+"""Parquet files on this machine or in an object store: read, and written as a whole."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SAMPLES: Final = 8
 
 @dataclass
 class FileBeingWritten:
-    """A file that somebody writes.
+    """A file that is being written.
 
     Attributes:
         stream: takes its bytes.
-        size: in bytes, when it is done.
-        modified: time of its last change in milliseconds since 1970, when it is done.
+        size: size in bytes, set at the end.
+        modified: modification time in milliseconds since 1970, set at the end.
     """
 
     stream: Any
@@ -39,13 +39,13 @@ class FileBeingWritten:
 
 @contextmanager
 def new_file(where: Location) -> Iterator[FileBeingWritten]:
-    """Write a file of a new name; its directory must be there. Behind the block it is on disk, or in the store.
+    """Open a new file for writing, which is on disk or in the store when the block ends.
 
-    What the block raises takes the file away.
+    Its directory must exist. An exception in the block removes the file.
 
     Raises:
-        OSError: it cannot be written.
-        StorageError: likewise, in a store.
+        OSError: the file cannot be written.
+        StorageError: the file cannot be written to a store.
     """
     if isinstance(where, ObjectUrl):
         memory = pa.BufferOutputStream()
@@ -73,34 +73,34 @@ def new_file(where: Location) -> Iterator[FileBeingWritten]:
 
 
 def make_directory(where: Location) -> None:
-    """Make a directory where there is none; a store needs none.
+    """Create a directory where there is none; a store needs none.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     if isinstance(where, Path):
         where.mkdir(parents=True, exist_ok=True)
 
 
 def parquet_file(where: Location) -> pq.ParquetFile:
-    """A Parquet file, opened; it is to be closed.
+    """Open a Parquet file; the caller closes it.
 
     Raises:
-        OSError: it cannot be read.
-        StorageError: likewise, in a store.
-        ArrowInvalid: it is no such file.
+        OSError: the file cannot be read.
+        StorageError: the file cannot be read from a store.
+        ArrowInvalid: it is not a Parquet file.
     """
     source: Any = open_file(where) if isinstance(where, ObjectUrl) else where
     return pq.ParquetFile(source)
 
 
 def read_parquet(where: Location, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a Parquet file; of the wanted columns those that it has.
+    """Read the rows of a Parquet file; wanted columns that it lacks are left out.
 
     Raises:
-        OSError: it cannot be read.
-        StorageError: likewise, in a store.
-        ArrowInvalid: it is no such file.
+        OSError: the file cannot be read.
+        StorageError: the file cannot be read from a store.
+        ArrowInvalid: it is not a Parquet file.
     """
     with parquet_file(where) as file:
         wanted = None
@@ -111,10 +111,10 @@ def read_parquet(where: Location, columns: Sequence[str] | None = None) -> pa.Ta
 
 
 def repeating_columns(rows: pa.Table) -> list[str]:
-    """The columns whose values come again and again, as a sample tells: a dictionary pays for these.
+    """Return the columns whose values repeat in a sample, for which a dictionary pays off.
 
-    A column of which nearly every value is another one takes three times as long with a dictionary as without,
-    and, as its values are stored in the order in which the dictionary filled up, more bytes.
+    A column of mostly distinct values takes three times as long with a dictionary as without, and,
+    as its values are stored in the order in which the dictionary filled up, more bytes.
     """
     step = max(1, rows.num_rows // _SAMPLES)
     size = min(step, _SAMPLE // _SAMPLES)
@@ -131,7 +131,7 @@ def repeating_columns(rows: pa.Table) -> list[str]:
 
 
 def in_schema(found: pa.Table, schema: pa.Schema, renamed: dict[str, str] | None) -> pa.Table:
-    """Rows of a file in the table's schema; columns that the file does not have are null."""
+    """Return rows of a file in the table's schema; columns that the file lacks are null."""
     columns = []
     for one in schema:
         name = one.name if renamed is None else renamed.get(one.name)

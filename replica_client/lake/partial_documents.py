@@ -1,7 +1,7 @@
-"""JSON documents that a source logged in parts, where nothing shows what they were before.
+"""JSON documents that a source logged in parts, without the document before.
 
-A change of parts is put together with the document in the row image before it. Under binlog_row_image=MINIMAL
-that image lacks it, and the change stands in the change log as it came.
+A change of parts is completed from the document in the row image before it. Under
+binlog_row_image=MINIMAL that image lacks it, and the change log has the change as logged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 JSON_DIFF: Final = '{"$json_diff"'
-"""Begins such a change instead of a document."""
+"""Prefix of the text of such a change, in place of a document."""
 
 PARTIAL_DOCUMENTS: Final = (
     "a JSON document was changed in parts (binlog_row_value_options=PARTIAL_JSON), and its row image lacks the rest; "
@@ -24,7 +24,7 @@ _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def lacks_documents(rows: pa.Table) -> str:
-    """Why rows of the envelope do not tell documents; ``""`` when they do."""
+    """Return why rows of the envelope do not have whole documents; ``""`` when they do."""
     texts = rows["after"]
     some = texts.filter(pc.fill_null(pc.match_substring(texts, JSON_DIFF), False))
     for text in some.to_pylist():

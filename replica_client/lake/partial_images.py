@@ -1,13 +1,14 @@
-"""Row images that leave columns out (``binlog_row_image`` MINIMAL and NOBLOB), as tasks write them into change files.
+"""Row images that leave columns out (``binlog_row_image`` MINIMAL and NOBLOB), in change files.
 
-MySQL leaves out of an image before a change what the key does not need, and of one after it what the statement did
-not set. What an image after a change lacks and the one before has is filled in here, so that keys, and rows of
-tables without a key, are whole; the rest stays absent, and is that of the row that was there.
+MySQL leaves out of an image before a change the columns that the key does not need, and of one
+after it the columns that the statement did not set. Columns that only the image before has are
+filled in here, so that keys, and rows of tables without a key, are whole; the rest stays absent,
+and keeps the value of the existing row.
 
-An INSERT leaves out what got its default. Only columns that can have no other default than NULL are known then.
-
-MariaDB also leaves out what a REPLACE gave its default, so that there a column that both images lack is not known.
-Its transactions have GTIDs always, and of a form of their own.
+An INSERT leaves out columns that got their default. Only columns that can have no other default
+than NULL are known then. MariaDB also leaves out columns to which a REPLACE gave the default, so
+that there a column that both images lack is not known. MariaDB's transactions always have GTIDs, in
+a form of their own.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ PREIMAGE: Final = "update_preimage"
 
 _FULL: Final = "; SET GLOBAL binlog_row_image = 'FULL', then have it copied again (lake copy)"
 NO_KEY: Final = f"row images leave columns out, and the table has no primary key{_FULL}"
-"""Why a table without a primary key cannot be told from images that lack columns."""
+"""The reason why images that lack columns do not give the rows of a table without a primary key."""
 
 _Lists = list[Sequence[str] | None]
 _INSERT: Final = "insert"
-# An expression can be their default since MySQL 8; what that made is in the image.
+# Since MySQL 8 an expression can be their default; images have the values of expressions.
 _WITHOUT_LITERALS: Final = frozenset(
     (
         *(ColumnType.MYSQL_TYPE_TINY_BLOB, ColumnType.MYSQL_TYPE_BLOB, ColumnType.MYSQL_TYPE_MEDIUM_BLOB),
@@ -42,13 +43,13 @@ _WITHOUT_LITERALS: Final = frozenset(
 
 
 def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
-    """A batch of changes whose images after a change have what the images before it have.
+    """Return changes with columns of images after a change filled in from the images before it.
 
     Args:
-        batch: with both images of an update next to each other.
-        shape: of the table.
+        batch: changes with both images of an update next to each other.
+        shape: the table's shape.
     """
-    # Columns of the user's may have names of ours: those stand before.
+    # User columns may have the names of change columns, which come first.
     head = {name: at for at, name in reversed(list(enumerate(batch.schema.names)))}
     absent = batch.column(head["_absent"])
     if absent.null_count == len(absent):
@@ -94,7 +95,7 @@ def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:
 
 
 def _lossless(found: pa.Array, filled: dict[str, list[int]]) -> pa.Array:
-    """The texts that come with the values that were filled in."""
+    """Return the lossless texts, with those of the values that were filled in."""
     if found.null_count == len(found):
         return found
     values: list[Any] = found.to_pylist()
@@ -107,19 +108,19 @@ def _lossless(found: pa.Array, filled: dict[str, list[int]]) -> pa.Array:
 
 
 def is_mariadb(gtids: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether GTIDs of transactions are MariaDB's; MySQL's have a UUID, or there are none."""
+    """Return whether GTIDs are MariaDB's; MySQL's have a UUID, or are empty."""
     texts = pc.unique(gtids.cast(pa.string())).to_pylist()
     return any(text and ":" not in text for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What a merge must know of the images of a change file.
+    """The facts about the images of a change file that a merge needs.
 
     Attributes:
-        partial: whether images lack columns that stay as they are.
+        partial: whether images lack columns that stay unchanged.
         moves: whether such an update changes a key.
-        lacks: why nobody can tell the rows from the images; ``""`` when they can be told.
+        lacks: why the images do not give whole rows; ``""`` when they do.
     """
 
     partial: bool = False
@@ -128,11 +129,11 @@ class ImageFacts:
 
 
 def image_facts(rows: pa.Table, key: Sequence[str], documents: Sequence[str] = ()) -> ImageFacts:
-    """What there is to know of the rows of a change file.
+    """Return the facts about the images of a change file.
 
     Args:
         rows: in the order of the binlog, with ``operation`` and the key's columns, completed.
-        key: names of these columns; empty where the table has none.
+        key: names of the key's columns; empty where the table has none.
         documents: names of the JSON columns, as ``_lossless`` has them.
     """
     if _has_diffs(rows, documents):
@@ -157,13 +158,13 @@ def image_facts(rows: pa.Table, key: Sequence[str], documents: Sequence[str] = (
     moves = False
     for name in key:
         same = pc.equal(rows[name].take(later), rows[name].take(before))
-        # A date that Arrow cannot hold is null: it may be another one.
+        # A date that Arrow cannot hold is null: two nulls may be different dates.
         moves |= not pc.all(pc.fill_null(same, False)).as_py()
     return ImageFacts(True, moves)
 
 
 def _has_diffs(rows: pa.Table, documents: Sequence[str]) -> bool:
-    """Whether diffs stand for a document: ``_lossless`` has their text, and the column is null."""
+    """Return whether a document is logged as diffs: a null whose text is in ``_lossless``."""
     kept = rows["_lossless"]
     if not documents or kept.null_count == len(kept):
         return False

@@ -1,7 +1,8 @@
 """Net changes of a table with a primary key whose row images leave columns out.
 
-The newest state of a key is a row of the change log, or several: each column is that of the last image that has
-it, and of the row that was there where none has it. An update that changes the key takes the row with it.
+The newest state of a key is made from one or more rows of the change log: each column is that of
+the last image that has it, and of the existing row where none has it. An update that changes the
+key moves the row with it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _GROUP: Final = "_group"
 
 
 def check_partial(shape: LakeTable, rows: pa.Table) -> None:
-    """Refuse images that lack the key, or, of an INSERT, anything.
+    """Raise an error if an image lacks the key, or an image of an INSERT lacks any column.
 
     Raises:
-        SchemaMismatchError: one does.
+        SchemaMismatchError: an image does.
     """
     absent = one_array(rows["_absent"].combine_chunks())
     if absent.null_count == len(absent):
@@ -54,7 +55,7 @@ def check_partial(shape: LakeTable, rows: pa.Table) -> None:
 
 @dataclass(slots=True)
 class _Chain:
-    """What a row is made of: the row that was there (the group of its key; -1: none), then images."""
+    """The sources of a row: the existing row (the group of its key; -1: none), then images."""
 
     origin: int
     images: list[int] = field(default_factory=list)
@@ -68,17 +69,17 @@ def newest_rows(
     *,
     moves: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    """The keys that changes touch, and the rows among them that are there afterwards.
+    """Return the keys of changes, and the rows that they have afterwards.
 
     Args:
-        shape: of the table.
-        rows: of its change files, with ``_order``.
-        keys: of the same rows, in the lake's types.
-        there: gives the rows of keys that the table has.
+        shape: the table's shape.
+        rows: rows of its change files, with ``_order``.
+        keys: keys of these rows, in the lake's types.
+        there: returns the existing rows of keys.
         moves: whether an update that lacks columns may change a key.
 
     Raises:
-        DataLossError: a row that is changed is not there.
+        DataLossError: a changed row does not exist.
     """
     names = list(shape.source_key)
     same = comparable(keys, names, unheld(keys, names)).append_column(ORDER, rows[ORDER])
@@ -99,7 +100,7 @@ def newest_rows(
 
 
 def groups_of(keys: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Array]:
-    """For each row of sorted keys the number of its key; and the first row of each."""
+    """Return the number of the key of each sorted row, and the first row of each key."""
     count = keys.num_rows
     differs: Any = None
     for name in names:
@@ -112,7 +113,7 @@ def groups_of(keys: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Array]
 
 
 def _located(shape: LakeTable, touched: pa.Table, found: pa.Table) -> dict[int, int]:
-    """The row that was there, by the number of its key."""
+    """Return the index of the existing row by the number of its key."""
     if not found.num_rows:
         return {}
     names = list(shape.source_key)
@@ -128,12 +129,12 @@ def _located(shape: LakeTable, touched: pa.Table, found: pa.Table) -> dict[int, 
 
 
 class _Images:
-    """Which columns the images of sorted rows have.
+    """The columns that the images of sorted rows have.
 
     Attributes:
-        names: of the table's columns.
+        names: names of the table's columns.
         after: for each row, whether it is an image after a change.
-        lists: what each lacks.
+        lists: the columns that each image lacks.
     """
 
     def __init__(self, shape: LakeTable, rows: pa.Table) -> None:
@@ -146,14 +147,14 @@ class _Images:
         self._lists: list[Any] | None = None
 
     def lacking(self, name: str) -> pa.Array:
-        """For each row, whether it lacks a column."""
+        """Return for each row whether it lacks a column."""
         entries, parents = pc.list_flatten(self.absent), pc.list_parent_indices(self.absent)
         rows = parents.filter(pc.equal(entries, name))
         everything = pa.array(range(len(self.absent)), pa.int64())
         return pc.is_in(everything, value_set=rows.cast(pa.int64()))
 
     def last_of(self, images: Sequence[int]) -> dict[str, int]:
-        """For each column the last of some images that has it; -1: none."""
+        """Return for each column the last of some images that has it; -1: none."""
         if self._lists is None:
             self._lists = self.absent.to_pylist()
         found = dict.fromkeys(self.names, -1)
@@ -164,7 +165,10 @@ class _Images:
 
 
 def _chains(shape: LakeTable, rows: pa.Table, groups: pa.Array) -> dict[int, _Chain | None]:
-    """The keys that an update without all columns gave a row to or took it from, and what becomes of each."""
+    """Return the sources of the rows of keys that updates without all columns moved to or from.
+
+    A key whose row moved away or was deleted has None.
+    """
     order = one_array(rows[ORDER].combine_chunks())
     kinds = rows["operation"].cast(pa.string()).to_pylist()
     numbers = groups.to_pylist()
@@ -215,7 +219,7 @@ _Source = tuple[int, int, dict[str, int]]
 def _by_columns(
     images: _Images, groups: pa.Array, count: int, passed_over: set[int]
 ) -> list[_Source]:
-    """For each key whose row is there afterwards: its number, the row that was there, and images by column."""
+    """Return the sources of each key with a row: its number, existing row, and images by column."""
     rows = len(groups)
     numbers = pa.array(range(rows), pa.int64())
     last_is = pc.not_equal(groups.slice(1), groups.slice(0, rows - 1))
@@ -233,7 +237,7 @@ def _by_columns(
     ).take(kept)  # fmt: skip
 
     def last(marks: pa.Array) -> pa.Array:
-        """The last marked row of each kept group, -1 for none."""
+        """Return the last marked row of each kept group, -1 for none."""
         marked = pc.if_else(marks, numbers, pa.scalar(-1, pa.int64()))
         found = one_array(pc.cumulative_max(marked)).take(ends)
         return pc.if_else(pc.less(found, firsts.cast(pa.int64())), pa.scalar(-1, pa.int64()), found)
@@ -260,7 +264,7 @@ def _made(
     sources: Sequence[_Source],
     images: _Images,
 ) -> pa.Table:
-    """The rows, each column of the image or row that it comes from."""
+    """Build the rows; each column is taken from the image or existing row that it comes from."""
     logged = in_lake_types(shape, rows)
     both = pa.concat_tables([logged, found.select(shape.schema.names).cast(shape.schema)])
     first = rows.num_rows
@@ -283,7 +287,7 @@ def _made(
 
 
 def _lossless(shape: LakeTable, texts: pa.ChunkedArray, indexes: dict[str, list[int]]) -> pa.Array:
-    """The texts of dates that Arrow cannot hold, each with its column's value."""
+    """Return the texts of dates that Arrow cannot hold, each with its column's value."""
     names = [c.name for c in shape.columns if pa.types.is_temporal(c.type)]
     count = len(indexes[names[0]])
     if texts.null_count == len(texts):

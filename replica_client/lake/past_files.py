@@ -18,13 +18,13 @@ from replica_client.rows.selection import Selection
 def write_past(
     config: str | os.PathLike[str], tables: Sequence[str], at: str, directory: Path
 ) -> Iterator[tuple[str, int]]:
-    """Write tables of a configuration's lake as they were at a moment; gives name and rows of each.
+    """Write tables of a lake as they were at a moment; yield the name and number of rows of each.
 
     Args:
-        config: file of the pipeline.
-        tables: names, ``*`` and ``?`` stand for parts.
+        config: the pipeline's configuration file.
+        tables: names; ``*`` and ``?`` stand for parts.
         at: the moment, see :meth:`~replica_client.lake.lake_past.LakePast.moment`.
-        directory: gets ``database.name.parquet`` for each.
+        directory: directory for the files ``database.name.parquet``.
 
     Raises:
         ConfigError: no such table, or the lake does not have it as it was then.

@@ -1,7 +1,7 @@
-"""What a pipeline remembers beside Spark's checkpoint: its id, and where it began.
+"""The state of a pipeline that is stored next to Spark's checkpoint: its id, and where it began.
 
-The id counts the change log's batches; it is bound to the checkpoint, because batch numbers begin
-anew with a new one. The start is resolved once: ``latest`` means the moment of the first run, also
+The id counts the change log's batches; it is bound to the checkpoint, because batch numbers start
+again with a new one. The start is resolved once: ``latest`` means the moment of the first run, also
 when that run was killed before its first batch.
 """
 
@@ -17,7 +17,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import replace_file
 
 SCHEMA_KEY = "schema"
-"""What an offset of the stream keeps of the tables; only where the binlog does not tell everything."""
+"""Member of a stream's offset with the table definitions, where the binlog alone does not give them."""
 
 _FILE = "replica-client.json"
 _SCHEMA = "replica-client-schema.json"
@@ -32,10 +32,10 @@ class PipelineState:
 
 
 def load_state(checkpoint: Path) -> PipelineState | None:
-    """The state beside a checkpoint, None when there is none.
+    """Read the state next to a checkpoint; return None when there is none.
 
     Raises:
-        PositionStoreError: it is there and cannot be read.
+        PositionStoreError: the state exists and cannot be read.
     """
     path = checkpoint / _FILE
     try:
@@ -50,10 +50,10 @@ def load_state(checkpoint: Path) -> PipelineState | None:
 
 
 def create_state(checkpoint: Path, start: str) -> PipelineState:
-    """Make the state of a new pipeline, whole or not at all.
+    """Write the state of a new pipeline, atomically.
 
     Raises:
-        PositionStoreError: it cannot be written.
+        PositionStoreError: the state cannot be written.
     """
     state = PipelineState(uuid.uuid4().hex, start)
     path = checkpoint / _FILE
@@ -68,7 +68,7 @@ def create_state(checkpoint: Path, start: str) -> PipelineState:
 
 
 def keep_schema(checkpoint: Path, history: SchemaHistory) -> None:
-    """Keep what the tables look like at the start; before :func:`create_state`."""
+    """Save the definitions of the tables at the start; call it before :func:`create_state`."""
     path = checkpoint / _SCHEMA
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
@@ -78,16 +78,16 @@ def keep_schema(checkpoint: Path, history: SchemaHistory) -> None:
 
 
 def kept_schema(checkpoint: Path) -> Path | None:
-    """The file of :func:`keep_schema`; None when there is none."""
+    """Return the path of the file of :func:`keep_schema`; None when there is none."""
     path = checkpoint / _SCHEMA
     return path if path.exists() else None
 
 
 def read_kept_schema(checkpoint: Path) -> SchemaHistory | None:
-    """What :func:`keep_schema` kept; None for nothing.
+    """Read the definitions that :func:`keep_schema` saved; return None when there are none.
 
     Raises:
-        PositionStoreError: it is there and cannot be read.
+        PositionStoreError: the file exists and cannot be read.
     """
     path = kept_schema(checkpoint)
     if path is None:

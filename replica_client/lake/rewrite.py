@@ -1,4 +1,4 @@
-"""One file of a state table written anew: rows go, rows come. Runs on the driver and on executors."""
+"""The rewrite of a file of a state table, with rows removed and added; on driver or executors."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from replica_client.storage.store_errors import reason_of
 
 COMPRESSION = "zstd"
 SPLIT_SIZE = 48 << 20
-"""Bytes of a file behind which it is split."""
+"""Bytes of a file above which it is split."""
 
 _MAX_STATISTIC = 64
 _ROW_GROUP = 128 << 10
 _TELLING_SHARE = 48
-"""A file of this share of :data:`SPLIT_SIZE` tells how big its rows are; smaller ones are mostly footers."""
+"""Files above this fraction of :data:`SPLIT_SIZE` show how big rows are; smaller ones are mostly footers."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What is to be done; can be pickled.
+    """The work of one rewrite; can be pickled.
 
     Attributes:
-        directory: of the table.
+        directory: the table's directory.
         paths: the file; none for a new one, several that become one.
         size: their bytes.
-        schema: of the table, as it is written.
+        schema: the table's schema, as it is written.
         key: names of the key's columns.
-        ordered: whether the first of them tells files apart.
-        removed: keys of rows that go.
-        added: rows that come.
-        renamed: for a table whose columns changed: name by name in the file; None: they did not.
-        kind: begins the names of the new files.
-        deleted: all rows that are there are marked as deleted.
+        ordered: whether bounds of the first of them are written.
+        removed: keys of rows to remove.
+        added: rows to add.
+        renamed: for a table whose columns changed: the file's name of each column; None: they did not.
+        kind: prefix of the names of the new files.
+        deleted: whether all existing rows are marked as deleted.
     """
 
     directory: Location
@@ -69,7 +69,7 @@ class Rewrite:
     deleted: bool = False
 
     def run(self) -> list[NewFile] | None:
-        """As :func:`run`."""
+        """Run the rewrite; see :func:`run`."""
         return run(self)
 
 
@@ -85,10 +85,10 @@ class NewFile:
 
 
 def run(work: Rewrite) -> list[NewFile] | None:
-    """Do it; the files belong to the table when they are committed.
+    """Write the new files; they belong to the table when they are committed.
 
     Returns:
-        the new files; None where nothing is to be changed.
+        the new files; None where nothing changes.
 
     Raises:
         SinkError: a file cannot be read or written.
@@ -114,7 +114,7 @@ def run(work: Rewrite) -> list[NewFile] | None:
 
 
 def _sorted(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Rows in the order of their key, in which they mostly come."""
+    """Return rows in the order of their key; most rows are in order already."""
     first, count = rows[key[0]].combine_chunks(), rows.num_rows
     if len(key) == 1 and not first.null_count:
         if pc.all(pc.less(first.slice(0, count - 1), first.slice(1))).as_py():
@@ -123,7 +123,7 @@ def _sorted(rows: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def _rows(work: Rewrite) -> tuple[pa.Table | None, int]:
-    """The rows that are to be there, None for those that are; and how many the files have."""
+    """Return the rows to write, None if the file is unchanged, and how many rows the files have."""
     parts, before = [], 0
     for path in work.paths:
         found = read_parquet(work.directory / path)
@@ -144,7 +144,7 @@ def _rows(work: Rewrite) -> tuple[pa.Table | None, int]:
 
 
 def without_keys(found: pa.Table, removed: pa.Table | None, key: Sequence[str]) -> pa.Table:
-    """Rows of a state table but for those of some keys (:meth:`LakeTable.key_table`)."""
+    """Return rows of a state table without those of some keys (:meth:`LakeTable.key_table`)."""
     if removed is not None and removed.num_rows:
         for name in key:
             at = removed.schema.get_field_index(name)

@@ -1,4 +1,4 @@
-"""Where files are rewritten."""
+"""Runners that rewrite files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replica_client.lake.state_table import Runner, Work
 
 
 def local_runner(threads: int = 2) -> Runner:
-    """Rewrites files in this process."""
+    """Return a runner that rewrites files in this process."""
 
     def run(works: Sequence[Work]) -> list[Any]:
         if len(works) < 2:
@@ -22,5 +22,5 @@ def local_runner(threads: int = 2) -> Runner:
 
 
 def run_work(work: Work) -> Any:
-    """Run one piece of work; a function, so that executors can import it."""
+    """Run one piece of work; a module-level function, so that executors can import it."""
     return work.run()

@@ -20,7 +20,7 @@ asOf                   batch over files, with table: the table as it was at a mo
                        FILE:OFFSET, a GTID, a GTID set, a time or ``latest``
 copy                   with asOf: an earlier copy to go forward from, a Parquet or Arrow file; without it from where
                        a CREATE TABLE or TRUNCATE in the files left the table empty
-copyAt                 with copy: the position that it is of; files that ``as-of`` wrote tell it themselves
+copyAt                 with copy: its position; files that ``as-of`` wrote contain it
 maxBytesPerTrigger     stream: binlog bytes per micro-batch, in whole transactions
 maxRowsPerTrigger      stream: changed rows per micro-batch, in whole transactions
 partitionSize          bytes of a binlog file that one partition reads, about; files that are together
@@ -29,10 +29,10 @@ partitionSize          bytes of a binlog file that one partition reads, about; f
 indexDirectory         where indexes of binlog files are kept between queries (a cache); default:
                        ``$REPLICA_CLIENT_CACHE``, else the user's cache directory
 filterPushdown         batch: ``true``: conditions on ``database``, ``table``, ``_file`` and ``_commit_timestamp`` leave
-                       out what they do not want before it is decoded or handed over; needs Spark's setting
+                       out other rows before they are decoded or passed to Spark; needs Spark's setting
                        ``spark.sql.python.filterPushdown.enabled=true``
 transform              JSON of a list of transforms, with the keys of ``[[source.transform]]`` and
-                       ``connect(transform=…)`` but ``key``: what is done to rows before Spark sees them
+                       ``connect(transform=…)`` but ``key``: applied to rows before Spark gets them
 transformKeyFile       file on the driver that holds the key of ``hash`` and ``tokenise``
 transformKeyEnv        name of an environment variable of the driver that holds it
 json                   ``string``, or ``variant``: JSON columns, and before and after, as VARIANT
@@ -41,17 +41,17 @@ onSchemaChange         with table: ``error``, or ``evolve``: rows of other defin
 keyFile                keys of encrypted binlog files
 serverIdBase           live: our server ids are this number and the following ones
 schemaFile             live: a schema history that knows the tables at the start (``replica-client schema
-                       export`` writes one), for sources whose binlog does not tell everything
+                       export`` writes one), for sources whose binlog lacks definitions
 heartbeatPeriod        live: seconds of silence after which the source sends a heartbeat
 pollInterval           stream: seconds between two looks for something new
-recordLosses           kinds of losses, with commas, or ``all``: what cannot be delivered becomes a row
+recordLosses           kinds of losses, with commas, or ``all``: such a loss becomes a row
                        (``operation`` ``loss``) instead of an error; ``gtid_gap``: also what a live source
                        purged
-lowerCaseTableNames    files: ``lower_case_table_names`` (0, 1 or 2) of the server that wrote them, which they
-                       do not tell; without it a statement on ``Orders`` leaves ``orders`` unproven
+lowerCaseTableNames    files: ``lower_case_table_names`` (0, 1 or 2) of the server that wrote them, which files
+                       do not have; without it a statement on ``Orders`` leaves ``orders`` unproven
 fullRows               ``true``: refuse row images that lack wanted columns
 onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
-                       neither the binlog nor a statement in it tells
+                       neither the binlog nor a statement in it has
 =====================  ========================================================================
 
 ``storage.NAME`` is an option of the object store of a path, such as ``storage.aws_endpoint_url``; what is not given
@@ -125,8 +125,8 @@ KNOWN_OPTIONS = (
 DEFAULT_PARTITION_SIZE = 64 << 20
 DEFAULT_POLL_INTERVAL = 0.2
 
-_STORAGE = "storage."  # begins the names of an object store's options
-_PATHS = "paths"  # what load([...]) becomes
+_STORAGE = "storage."  # prefix of the names of an object store's options
+_PATHS = "paths"  # Spark's option for load([...])
 _LIVE_ONLY = (
     "password", "passwordEnv", "passwordFile", "tlsFingerprint", "serverIdBase", "schemaFile",
     "heartbeatPeriod",
@@ -140,27 +140,27 @@ _MAX_SERVER_ID = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options, read and checked; travels to the executors.
+    """The options, read and checked; can be sent to executors.
 
     Attributes:
         paths: files, directories and globs; empty for a live source.
-        connect: where the live source is; None for files.
+        connect: connection of the live source; None for files.
         table: database and table of a typed query, or None.
         starting: where to start; None: the default of the kind of query.
         ending: where a batch stops, or None.
-        as_of: the moment of which a table is wanted, or None: its changes are.
+        as_of: the moment at which a table is read, or None: its changes are read.
         copy: an earlier copy of it, or None.
-        copy_at: the position that the copy is of, or None.
-        max_bytes: of a micro-batch, or None.
-        max_rows: of a micro-batch, or None.
-        variant: JSON as VARIANT.
-        full_rows: row images that lack wanted columns are refused.
+        copy_at: the position of the copy, or None.
+        max_bytes: maximum bytes of a micro-batch, or None.
+        max_rows: maximum rows of a micro-batch, or None.
+        variant: whether JSON is VARIANT.
+        full_rows: whether row images that lack wanted columns are refused.
         letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
         storage: options of an object store.
         losses: kinds of losses that become rows.
-        transforms: what is done to rows, as JSON; ``""`` for nothing.
-        evolves: a typed query fits rows of other definitions to its columns.
-        others: as their options are named.
+        transforms: transforms of rows, as JSON; ``""`` for none.
+        evolves: whether a typed query fits rows of other definitions to its columns.
+        others: see the options of the same names.
     """
 
     paths: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read what the user gave.
+        """Parse the user's options.
 
         Raises:
             ConfigError: an option is unknown, wrong, or missing; the message names it.
@@ -263,30 +263,33 @@ class SourceOptions:
 
     @property
     def transformer(self) -> Transformer | None:
-        """What is done to rows; None: nothing. One of its own for each range: it remembers tables."""
+        """A new transformer of rows, or None.
+
+        Each range needs its own transformer, because it remembers tables.
+        """
         return Transformer.of(json.loads(self.transforms)) if self.transforms else None
 
     @property
     def locations(self) -> tuple[Location, ...]:
-        """Where the files, directories and globs are.
+        """The locations of the files, directories and globs.
 
         Raises:
-            ConfigError: a URL is of something else.
+            ConfigError: a URL is not of an object store.
         """
         return tuple(location(path, dict(self.storage)) for path in self.paths)
 
     @property
     def live(self) -> bool:
-        """Whether the source is a live one."""
+        """Whether the source is live."""
         return self.connect is not None
 
     @property
     def passes_gaps(self) -> bool:
-        """Whether a query goes on behind what a live source purged."""
+        """Whether a query continues after changes that a live source purged."""
         return "gtid_gap" in self.assembly().record_losses
 
     def assembly(self) -> AssemblyOptions:
-        """Which tables and columns are read.
+        """Return the selection of tables and columns, and how transactions are assembled.
 
         Raises:
             ConfigError: a pattern is wrong.
@@ -303,7 +306,7 @@ class SourceOptions:
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
-    """The known name that was probably meant, as words for an error message."""
+    """Return a hint for an error message: the most similar known name, or all known names."""
     lowered = {option.lower(): option for option in known}
     found = difflib.get_close_matches(name.lower(), list(lowered), 1, 0.5)
     if found:
@@ -312,11 +315,15 @@ def nearest(name: str, known: tuple[str, ...]) -> str:
 
 
 def _known(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of an object store, and all others."""
+    """Return the options of an object store, and all others by their known names.
+
+    Raises:
+        ConfigError: an option is unknown.
+    """
     names = {name.lower(): name for name in (*KNOWN_OPTIONS, _PATHS)}
     given, storage = {}, {}
     if any(name.lower() == "owner" or name.lower().startswith("option.") for name in options):
-        # Spark 4.3 tells a Python source nothing of these when the table is read.
+        # Spark 4.3 does not pass these to a Python source when the table is read.
         raise ConfigError(
             "CREATE TABLE: Spark does not give a table's options to a Python data source; "
             "write CREATE TEMPORARY VIEW … USING `mysql-binlog` OPTIONS (…)"
@@ -345,7 +352,7 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _words(text: str | None, option: str = "") -> tuple[str, ...] | None:
-    """The words between commas, or of a list in JSON: names may have commas."""
+    """Split a text at commas, or read a JSON list, for names that contain commas."""
     if text is None:
         return None
     if option and text.lstrip().startswith("["):
@@ -448,7 +455,7 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _check_as_of(given: Mapping[str, str]) -> None:
-    """Refuse options that a table as it was does not go with."""
+    """Raise an error if an option cannot be combined with ``asOf``."""
     if "asOf" not in given:
         if wrong := [name for name in ("copy", "copyAt") if name in given]:
             raise ConfigError(f"option {wrong[0]} is for a table as it was (asOf)")

@@ -1,6 +1,6 @@
-"""A current-state table: a Delta table with the rows that the source's table has now.
+"""A current-state table: a Delta table with the current rows of the source's table.
 
-Every commit carries (pipeline, step): a step that was committed is passed over when it comes again.
+Every commit carries (pipeline, step): a step that was committed is skipped when it is repeated.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 
 _COMMIT_ATTEMPTS: Final = 4
-"""Times that a store is asked for one commit; each time it is looked first whether it is there."""
+"""Attempts of one commit to a store; each attempt first checks whether the commit exists."""
 
 
 class Work(Protocol):
-    """Files to be written: :class:`~replica_client.lake.rewrite.Rewrite`, or a merge."""
+    """Files to write: :class:`~replica_client.lake.rewrite.Rewrite`, or a merge."""
 
     @property
     def size(self) -> int:
-        """Bytes that are read, about."""
+        """Approximate bytes that are read."""
 
     def run(self) -> Any:
-        """Write them; what they are."""
+        """Write the files, and return the result."""
 
 
 Runner = Callable[[Sequence[Any]], list[Any]]
-"""Runs works (:class:`Work`) somewhere; the results are in their order."""
+"""Runs each :class:`Work`, in this process or on executors; returns the results in order."""
 
 
 class StateTable:
     """One state table on disk.
 
     Args:
-        directory: of the Delta table.
-        shape: what it looks like.
-        pipeline: under which steps are counted.
+        directory: directory of the Delta table.
+        shape: its shape.
+        pipeline: the pipeline under which steps are counted.
     """
 
     def __init__(self, directory: Location, shape: LakeTable, pipeline: str) -> None:
@@ -82,7 +82,7 @@ class StateTable:
 
     @property
     def step(self) -> int:
-        """The last step that was committed; -1 for none, also where there is no table."""
+        """The last committed step; -1 for none, also where there is no table."""
         delta = self._open()
         found = None if delta is None else delta.transaction_version(self._pipeline)
         return -1 if found is None else int(found)
@@ -98,10 +98,10 @@ class StateTable:
         return self._delta
 
     def create(self) -> None:
-        """Make the table where there is none.
+        """Create the table where there is none.
 
         Raises:
-            SinkError: it cannot be made.
+            SinkError: the table cannot be created.
         """
         model = self.shape.model
         try:
@@ -124,13 +124,13 @@ class StateTable:
             raise self._failed("the table cannot be made", error) from None
 
     def apply(self, change: NetRows, step: int, runner: Runner) -> tuple[int, int]:
-        """Let rows go and come, in one commit.
+        """Commit removed and added rows at once.
 
         Returns:
-            how many files were written or removed, and how many stayed as they were.
+            how many files were written or removed, and how many were kept.
 
         Raises:
-            SinkError: it failed; nothing of it is visible.
+            SinkError: the commit failed; none of it is visible.
         """
         delta = self._open()
         if delta is None:
@@ -151,10 +151,10 @@ class StateTable:
         return len(removed) + len(added), len(data_files) - len(removed)
 
     def add_files(self, files: Sequence[NewFile], step: int) -> None:
-        """Let files with more rows be in the table, in one commit.
+        """Commit files with additional rows.
 
         Raises:
-            SinkError: it failed; nothing of it is visible.
+            SinkError: the commit failed; none of it is visible.
         """
         delta = self._open()
         if delta is None:
@@ -166,16 +166,16 @@ class StateTable:
     def plan_merges(
         self, log: Location, changes: Sequence[ChangeFile], step: int, since: str = ""
     ) -> list[Merge] | None:
-        """What change files have to be merged into which files; None when the table has the step.
+        """Return the merges of change files into data files; None when the table has the step.
 
         Args:
             log: directory of the change log.
             changes: in the order of the binlog.
-            step: of the commit.
+            step: step of the commit.
             since: only changes of this ``_commit_version`` or a later one.
 
         Raises:
-            SinkError: the table is gone.
+            SinkError: the table was removed.
         """
         delta = self._open()
         if delta is None:
@@ -189,7 +189,7 @@ class StateTable:
         )
 
     def commit_merges(self, merged: Sequence[Merged], step: int) -> tuple[int, int]:
-        """Let what was merged be in the table, in one commit; as :meth:`apply`."""
+        """Commit the results of merges at once; returns and raises like :meth:`apply`."""
         assert self._delta is not None
         removed = [self._planned[path] for one in merged for path in one.removed]
         added = [file for one in merged for file in one.added]
@@ -211,7 +211,7 @@ class StateTable:
         )
 
     def truncate(self, step: int, runner: Runner) -> None:
-        """Let all rows go, or be marked as deleted."""
+        """Remove all rows, or mark them as deleted."""
         delta = self._open()
         if delta is None:
             return
@@ -237,9 +237,9 @@ class StateTable:
         """Give the table other columns.
 
         Args:
-            shape: the new one.
-            names: for each new column the old one that it is made of; new ones have none.
-            step: of the commit.
+            shape: the new shape.
+            names: the old column of each new column; added columns have none.
+            step: step of the commit.
             runner: see :data:`Runner`.
         """
         delta = self._open()
@@ -262,7 +262,7 @@ class StateTable:
         self._commit(delta, data_files, added, step, reshaped=True)
 
     def add_columns(self, shape: LakeTable, step: int) -> None:
-        """Give the table more columns, null in all rows; no file is written anew."""
+        """Add columns that are null in all rows; no file is rewritten."""
         delta = self._open()
         self.shape = shape
         if delta is None:
@@ -281,7 +281,7 @@ class StateTable:
         self._commit(delta, [], [], step)
 
     def compact(self, runner: Runner) -> tuple[int, int]:
-        """Put neighbouring small files together.
+        """Merge neighbouring small files.
 
         Returns:
             how many files there were, and how many there are.
@@ -311,7 +311,7 @@ class StateTable:
         return len(data_files), len(data_files) - len(removed) + len(added)
 
     def copies(self, digests: Iterable[str]) -> Counter[str]:
-        """How many equal rows of each digest there are, of a table without a primary key."""
+        """Return how many equal rows of each digest a table without a primary key has."""
         wanted = set(digests)
         delta = self._open()
         if delta is None or not wanted:
@@ -324,12 +324,16 @@ class StateTable:
         return counted
 
     def data_files(self) -> list[DataFile]:
-        """The files of the newest version, in the order of their keys; none where there is no table."""
+        """Return the files of the newest version, in the order of their keys; empty if no table."""
         delta = self._open()
         return [] if delta is None else data_files_of(delta, self.shape)
 
     def dataset(self) -> ds.Dataset:
-        """The rows that are there now."""
+        """Return the current rows as a dataset.
+
+        Raises:
+            SinkError: there is no table.
+        """
         delta = self._open()
         if delta is None:
             raise SinkError(f"{self.directory}: there is no table")
@@ -344,14 +348,17 @@ class StateTable:
         *,
         reshaped: bool = False,
     ) -> None:
-        """``step`` None: the rows stay the same, their files do not."""
+        """Commit removed and added files.
+
+        ``step`` None: the rows stay the same, only their files change.
+        """
         changed = step is not None
         now = int(time.time() * 1000)
         actions: list[Any] = [
             AddAction(file.path, file.size, {}, file.modified, changed, file.statistics)
             for file in added
         ]
-        if not reshaped:  # an overwrite removes all by itself
+        if not reshaped:  # an overwrite removes all files on its own
             actions += [
                 RemoveAction(data_file.path, changed, now, data_file.size) for data_file in removed
             ]
@@ -372,19 +379,19 @@ class StateTable:
                 taken = isinstance(error, CommitFailedError)
                 if not taken and isinstance(self.directory, Path):
                     raise self._failed("the commit failed", error) from None
-                # An answer may be lost, and the request sent again: then our own commit is in the way.
+                # If a response is lost and the request is repeated, our own commit causes the conflict.
                 self._delta = None
                 now_there = self._open()
                 there = set() if now_there is None else data_paths(now_there)
                 if added and added[0].path in there:
                     return
                 is_done = step is not None and self.step >= step
-                # What is removed was planned for one version: in another one it would take other rows away.
+                # The removal was planned for one version; in another version the files may have other rows.
                 taken = taken or (now_there is not None and now_there.version() != planned)
                 if taken or is_done:
                     rewrite.remove(self.directory, added)
                 if is_done:
-                    return  # a driver that was given up did it, or we without a file
+                    return  # an abandoned driver committed it, or we did in an attempt whose response was lost
                 if taken:
                     raise self._failed("somebody else changed the table", error) from None
                 if now_there is None or attempt == _COMMIT_ATTEMPTS:

@@ -1,9 +1,9 @@
-"""Copies of tables in the change log: put together, brought up to what the log has since, and shown.
+"""Copies of tables in the change log: assembled, brought up to date from the log, and published.
 
-Copies that follow each other in the log are taken together: what happened to all of their tables since they
-were read comes from one pass over the log. Each commit of a table that is put together carries a step: first
-its chunks are counted, then the versions of the log that may concern it. What a crash makes come again is passed
-over by these.
+Copies that follow each other in the log are taken together, so that one pass over the log finds the
+changes of all their tables since they were read. Each commit of a table that is being assembled
+carries a step: first its chunks are counted, then the versions of the log that may concern it.
+Steps that a crash repeats are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from replica_client.schema.model import TableModel
 
 _FILE_WEIGHT: Final = 8
 ROUND_ROWS: Final = 200_000
-"""Changes after which the tables are written."""
+"""Number of changes after which the tables are written."""
 
 _CHANGED: Final = "rows of a table without a primary key changed while it was read"
 _MOVED: Final = "a key changed while it was read, and row images lack columns (binlog_row_image)"
@@ -36,12 +36,12 @@ _MOVED: Final = "a key changed while it was read, and row images lack columns (b
 
 @dataclass(frozen=True, slots=True)
 class FilesOfTable:
-    """Change files to be merged into a table, in one commit.
+    """Change files to merge into a table, in one commit.
 
     Attributes:
         state: the table.
         files: in the order of the binlog.
-        step: of the commit.
+        step: step of the commit.
         since: only changes of this ``_commit_version`` or a later one.
     """
 
@@ -52,45 +52,45 @@ class FilesOfTable:
 
 
 class Tables(Protocol):
-    """The tables of a lake, as far as copies need them."""
+    """The tables of a lake, as copies use them."""
 
     catalog: LakeCatalog
     log: ChangeLogVersions
 
     def building(self, entry: TableEntry) -> StateTable:
-        """The table that is put together."""
+        """Return the table that is being assembled."""
         ...
 
     def apply_net_rows(self, state: StateTable, rows: pa.Table, step: int) -> None:
-        """Let the changes of rows be in a table, in one commit."""
+        """Apply changes of rows to a table, in one commit."""
         ...
 
     def apply_parts(
         self, state: StateTable, parts: Sequence[tuple[int, Any]], step: int, since: str = ""
     ) -> None:
-        """Let changes be in a table that has none of their steps."""
+        """Apply changes to a table that has none of their steps."""
         ...
 
     def merge_files(self, tables: Sequence[FilesOfTable]) -> None:
-        """Let change files be in tables."""
+        """Merge change files into tables."""
         ...
 
 
 @dataclass
 class _Copy:
-    """A copy that is put together.
+    """A copy that is being assembled.
 
     Attributes:
         entry: its table.
-        state: what is put together.
-        low: the position from which on the log has changes that it may lack.
-        high: the position behind which it was not read.
-        exact: where the position is that all of its rows are of, when rows cannot be told apart; else ``""``.
-        step: of what comes next behind its chunks.
-        numbers: of the versions that may concern it.
-        waiting: changes that are not written, with their steps.
+        state: the table that is being assembled.
+        low: the position from which on the log has changes that the copy may lack.
+        high: the position after which no chunk was read.
+        exact: the position of all rows, for a table without a primary key; else ``""``.
+        step: the next step after its chunks.
+        numbers: numbers of the versions that may concern it.
+        waiting: changes that are not yet written, with their steps.
         void: why it must be read again; ``""`` when it need not.
-        lacks: why the changes since do not tell its rows; ``""`` when they do.
+        lacks: why the changes since do not give its rows; ``""`` when they do.
     """
 
     entry: TableEntry
@@ -106,7 +106,7 @@ class _Copy:
 
 
 def is_copy(version: LoggedVersion) -> bool:
-    """Whether a version of the change log is the copy of a table."""
+    """Return whether a version of the change log is the copy of a table."""
     return any("/snapshot/" in name for name in version.transactions)
 
 
@@ -116,12 +116,12 @@ def take_copies(
     """Take copies that follow each other in the change log.
 
     Args:
-        tables: of the lake; its catalog is not saved.
-        versions: of the change log, each a copy.
-        step: the first step of a version.
+        tables: the lake's tables; the caller saves the catalog.
+        versions: versions of the change log, each a copy.
+        step: returns the first step of a version.
 
     Returns:
-        the tables that are current now, and how many rows were taken.
+        the tables that became current, and how many rows were taken.
 
     Raises:
         SinkError: a table cannot be read or written.
@@ -133,7 +133,7 @@ def take_copies(
         rows, unsaved = rows + count, unsaved + count
         if unsaved >= ROUND_ROWS:
             unsaved = 0
-            tables.catalog.save()  # what is put together need not be made again
+            tables.catalog.save()  # assembled tables need not be made again after a crash
         copies += found
     tables.catalog.save()
     _catch_up(tables, copies, versions[0].number)
@@ -151,7 +151,10 @@ def take_copies(
 
 
 def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[list[_Copy], int]:
-    """The chunks of copies; not of those whose place another copy took, or that are shown already."""
+    """Assemble the chunks of copies, and return the copies and their number of rows.
+
+    Copies that a newer one replaced, or that are published already, are skipped.
+    """
     catalog, count = tables.catalog, 0
     copies: dict[str, _Copy] = {}
     data_files: dict[str, list[NewFile]] = {}
@@ -188,7 +191,7 @@ def _put_together(tables: Tables, version: LoggedVersion, step: int) -> tuple[li
 
 
 def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
-    """Changes since the first chunks were read: the newest state of each row wins."""
+    """Apply the changes since the first chunks were read: the newest state of each row wins."""
     if not copies:
         return
     versions = tables.log.since(min(copy.low for copy in copies), before)
@@ -203,7 +206,7 @@ def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
         theirs = [copy for copy in copies if version.number in copy.numbers]
         for files, rows in tables.log.runs(version):
             for copy in theirs:
-                copy.step += 1  # the same whenever it is done again
+                copy.step += 1  # the same number whenever the pass is repeated
             parts: Iterable[tuple[TableName, Any]]
             if rows is None:
                 parts = (((file.database, file.table), file) for file in files)
@@ -220,7 +223,10 @@ def _catch_up(tables: Tables, copies: Sequence[_Copy], before: int) -> None:
 
 
 def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
-    """Take changes of a table; gives how many, those in files by a fraction."""
+    """Add changes of a table to the waiting ones; return their weight.
+
+    Changes in files weigh a fraction of rows in memory.
+    """
     begin = copy.exact or copy.low
     if isinstance(part, ChangeFile):
         if part.last < copy.low:
@@ -228,7 +234,7 @@ def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
         if copy.exact and part.first < copy.exact and _is_inside(copy, log.commit_versions(part)):
             copy.void = _CHANGED
         if part.moves and part.first < copy.high:
-            copy.void = _MOVED  # the row may have been read at neither key, or another one at both
+            copy.void = _MOVED  # the row may have been read under neither key, or twice under both
         if copy.void or part.last < begin:
             return 0
         if lacks := part.lacks_of(copy.state.shape):
@@ -238,7 +244,7 @@ def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
         return part.rows // _FILE_WEIGHT
     position_of = part["_commit_version"]
     if copy.exact:
-        # Its rows cannot be told apart: the copy must be that of one position.
+        # Rows without a key cannot be matched to changes: the copy must be of one position.
         if _is_inside(copy, position_of):
             copy.void = _CHANGED
     rows = part.filter(pc.greater_equal(position_of, begin))
@@ -252,13 +258,16 @@ def _wait(log: ChangeLogVersions, copy: _Copy, part: Any) -> int:
 
 
 def _is_inside(copy: _Copy, versions: pa.ChunkedArray) -> bool:
-    """Whether a change is of the time while a copy was read."""
+    """Return whether a change happened while a copy was read."""
     inside = pc.and_(pc.greater_equal(versions, copy.low), pc.less(versions, copy.exact))
     return bool(pc.any(inside).as_py())
 
 
 def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
-    """Write what waits: change files of all tables together, so that executors merge them where they are many."""
+    """Write the waiting changes.
+
+    Change files of all tables are merged at once, so that executors do it where they are many.
+    """
     files: list[FilesOfTable] = []
     for copy in copies:
         waiting, copy.waiting = copy.waiting, []
@@ -275,7 +284,7 @@ def _write(tables: Tables, copies: Sequence[_Copy]) -> None:
 
 
 def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
-    """Those of the versions, in order, that may have rows of transactions from a position on."""
+    """Return the versions, in order, that may have rows of transactions from a position on."""
     found = []
     for version in reversed(versions):
         if any(not file.last or file.last >= low for file in version.files):
@@ -286,6 +295,6 @@ def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
 
 
 def _show(entry: TableEntry) -> None:
-    """Let a table that was put together take its place, as soon as the catalog says so."""
+    """Publish an assembled table, once the catalog is saved."""
     entry.status, entry.reason, entry.copy = "current", "", ""
     entry.files, entry.building = entry.building, ""

@@ -11,10 +11,10 @@ from replica_client.readers.transforms.transformer import Transformer
 
 
 def transforms_of(given: Mapping[str, str]) -> str:
-    """Transforms with their key, as JSON.
+    """Return the transforms with their key, as JSON.
 
     Raises:
-        ConfigError: they are wrong, or another option does not go with them.
+        ConfigError: they are wrong, or cannot be combined with another option.
     """
     key = secret_of(given, "transformKeyEnv", "transformKeyFile")
     text = given.get("transform")
@@ -22,7 +22,7 @@ def transforms_of(given: Mapping[str, str]) -> str:
         if key is not None:
             raise ConfigError("option transformKeyFile or transformKeyEnv is for transform")
         return ""
-    # Names of columns and tables are those of the source there, and those behind the transforms here.
+    # Transforms name columns and tables of the source; these options name the transformed ones.
     if wrong := [name for name in ("columns", "filterPushdown") if name in given]:
         raise ConfigError(f"option {wrong[0]} does not go with transform, which says what is given")
     try:

@@ -1,4 +1,4 @@
-"""Columns of change files in the types of state tables, without a look at single values where that can be."""
+"""Columns of change files in the types of state tables, mostly without Python values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BIG: Final = pa.decimal128(20, 0)
 _SAFE_SCALE: Final = 6
 _TIMES: Final = ((3_600_000_000, 0), (60_000_000, 60), (1_000_000, 60))
 _TEXTS: Final = (pa.types.is_string, pa.types.is_dictionary)
-# What a wanted type may be made of, beside itself.
+# For each wanted type, the other types that convert to it.
 _FITTING: Final = (
     (pa.types.is_integer, (pa.types.is_integer,)),
     (pa.types.is_decimal, (pa.types.is_decimal, pa.types.is_integer, pa.types.is_string)),
@@ -29,11 +29,11 @@ _FITTING: Final = (
 
 
 def check_columns(table: LakeTable, names: list[str]) -> None:
-    """Refuse rows that are not of the table.
+    """Raise an error if rows do not have the table's columns.
 
     Args:
-        table: as the lake knows it.
-        names: of all columns of the rows.
+        table: the lake's table.
+        names: names of all columns of the rows.
 
     Raises:
         SchemaMismatchError: a column is missing, or is not known.
@@ -48,10 +48,10 @@ def check_columns(table: LakeTable, names: list[str]) -> None:
 
 
 def check_whole(table: LakeTable, absent: pa.ChunkedArray) -> None:
-    """Refuse rows whose images lack columns.
+    """Raise an error if an image lacks columns.
 
     Raises:
-        SchemaMismatchError: one does.
+        SchemaMismatchError: an image does.
     """
     if absent.null_count != len(absent):
         lacking = pc.drop_null(absent)
@@ -69,10 +69,12 @@ def _mismatch(table: LakeTable, what: str) -> SchemaMismatchError:
 
 
 def in_lake_types(table: LakeTable, rows: pa.Table, row_keys: pa.Array | None = None) -> pa.Table:
-    """Rows of change files as rows of the state table; ``row_keys`` where it has no primary key.
+    """Return rows of change files as rows of the state table.
+
+    ``row_keys`` are the keys of a table without a primary key.
 
     Raises:
-        SchemaMismatchError: a column is of another type.
+        SchemaMismatchError: a column has another type.
     """
     models = {column.name: column for column in table.model.columns}
     columns = []
@@ -99,10 +101,10 @@ def in_lake_types(table: LakeTable, rows: pa.Table, row_keys: pa.Array | None = 
 def lake_array(
     table: LakeTable, model: ColumnModel, found: pa.ChunkedArray, wanted: pa.DataType
 ) -> pa.ChunkedArray | pa.Array:
-    """A column in the type that it has in the lake.
+    """Return a column in the type that it has in the lake.
 
     Raises:
-        SchemaMismatchError: it is of another type.
+        SchemaMismatchError: the column's type does not convert to it.
     """
     kind = found.type
     if kind != wanted and not _fits(kind, wanted):
@@ -140,7 +142,7 @@ def _fits(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _time_texts(found: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:
-    """MySQL's text of TIME: ``-838:59:59.50``."""
+    """Return MySQL's text of TIME values: ``-838:59:59.50``."""
     number = found.cast(pa.int64())
     left = pc.abs(number)
     parts = []

@@ -1,8 +1,8 @@
-"""Change files that are not merged into their table yet, and the rows that table and files have together.
+"""Change files that are not yet merged into their table, and the rows of table and files together.
 
-A merge writes each data file anew in whose range of keys something changed, so that random changes of a big table
-write all of it. Changes may wait for each other instead, and be merged once for all; until then readers merge what
-they read.
+A merge rewrites each data file in whose range of keys a row changed, so that random changes of a
+big table rewrite all of it. Changes may wait instead, and be merged at once; until then readers
+merge them as they read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from replica_client.storage.store_errors import reason_of
 
 @dataclass(frozen=True, slots=True)
 class Unmerged:
-    """Change files of a table that wait.
+    """The waiting change files of a table.
 
     Attributes:
         log: directory of the change log.
-        pipeline: under which the table counts its steps.
-        files: them, each with its step, in the order of the binlog.
+        pipeline: the pipeline under which the table counts its steps.
+        files: the files, each with its step, in the order of the binlog.
     """
 
     log: Location
@@ -40,7 +40,7 @@ class Unmerged:
     files: tuple[tuple[int, ChangeFile], ...]
 
     def behind(self, step: int | None) -> list[ChangeFile]:
-        """Those that a table with a step does not have."""
+        """Return the files that a table with a step does not have yet."""
         return [file for number, file in self.files if step is None or number > step]
 
 
@@ -51,7 +51,7 @@ def parts_of(
     log: Location,
     changes: Sequence[ChangeFile],
 ) -> list[DataFile | Merge]:
-    """What together has a table's rows: data files, and such that changes concern."""
+    """Return the parts that make up a table's rows: data files, and merges of files with changes."""
     if not changes:
         return list(data_files)
     units = plan_merges(directory, table, data_files, log, changes, FULL_DATA_FILE_SIZE)
@@ -60,11 +60,11 @@ def parts_of(
 
 
 def rows_of(directory: Location, table: LakeTable, part: DataFile | Merge) -> Iterator[pa.Table]:
-    """The rows of a part, in the table's types.
+    """Yield the rows of a part, in the table's types.
 
     Raises:
         SinkError: a file cannot be read.
-        SchemaMismatchError: changes are not of the table.
+        SchemaMismatchError: changes do not fit the table.
     """
     try:
         if isinstance(part, DataFile):
@@ -87,10 +87,10 @@ def _read(directory: Location, table: LakeTable, path: str) -> pa.Table:
 
 
 def to_json(files: Sequence[tuple[int, ChangeFile]]) -> list[Any]:
-    """Waiting change files as the catalog keeps them."""
+    """Return waiting change files as JSON values for the catalog."""
     return [[step, asdict(file)] for step, file in files]
 
 
 def from_json(value: Sequence[Any]) -> tuple[tuple[int, ChangeFile], ...]:
-    """What :func:`to_json` gave."""
+    """Return the change files from the JSON values of :func:`to_json`."""
     return tuple((int(step), ChangeFile(**one)) for step, one in value)

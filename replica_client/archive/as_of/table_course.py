@@ -24,7 +24,7 @@ class Segment:
         start: the first position, between two transactions.
         stop: the end, between two transactions.
         name: the table's name in the range.
-        columns: the wanted definition's columns by their names in the range; None: the same names.
+        columns: names in the range by those of the wanted definition, where columns exist; None: the same.
     """
 
     start: Position
@@ -40,7 +40,7 @@ class Course:
     Attributes:
         segments: in the order of the binlog; they cover the range between.
         model: the table's definition at the wanted moment; None where no statement gives it.
-        begins_empty: whether the table is empty at the first segment's start, because a statement created or emptied it.
+        begins_empty: whether a statement created or emptied the table at the first segment's start.
     """
 
     segments: list[Segment]

@@ -1,1 +1,1 @@
-"""Whether the lake equals its source: checksums of ranges first, rows where they differ."""
+"""The verification that a lake equals its source: checksums of ranges first, then rows that differ."""
