@@ -53,7 +53,7 @@ class ChangedKeys:
             self._unknown = start
 
     def altered(self, since: LogPosition) -> bool:
-        """Return whether DDL in a transaction at or after ``since`` altered or dropped the table."""
+        """Return whether DDL at or after ``since`` altered or dropped the table."""
         return self._altered is not None and self._altered >= since
 
     def changed(self, low: LogPosition) -> Container[Key]:

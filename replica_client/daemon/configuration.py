@@ -43,16 +43,17 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[daemon]``.
 
     Attributes:
-        name: of the service, by which a destination knows who writes it; the file's name by default.
+        name: name of the service, which identifies the writer to a destination; the file's name by
+            default.
         state: directory of positions and dead letters; one daemon at a time may use it.
         listen: address and port of the status page, ``""`` for none.
         log_level: of our messages.
         log_format: lines of text, or one JSON object per line.
-        stop_timeout: seconds in which SIGTERM finishes what was begun.
-        sample_seconds: between two points of the lag's plot.
+        stop_timeout: seconds to finish pending work after SIGTERM.
+        sample_seconds: interval between two points of the lag's plot.
         otlp: URL of an OpenTelemetry collector that gets metrics and traces (``http://collector:4318``), ``""`` for
             none; needs the extra ``otlp``.
-        otlp_seconds: between two exports of metrics.
+        otlp_seconds: interval between two exports of metrics.
     """
 
     name: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$")] = ""
@@ -96,7 +97,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[[source]]``: a server to follow.
 
     Attributes:
-        name: of our own choice; positions are kept under it.
+        name: any name; positions are kept under it.
         url: of the source, or of several hosts of which one is the source.
         password: instead of one in the URL; read again at each login.
         tables: patterns of wanted tables, all by default.
@@ -104,24 +105,24 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         columns: wanted columns, for all tables or by table pattern.
         start: where the first run begins: earliest, latest, FILE:OFFSET, a GTID set, a time.
         server_id: of the first sink's connection; each further sink takes the next number. Random when left out.
-        heartbeat: seconds of silence after which the source says that it lives.
+        heartbeat: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
         tls_fingerprint: of the server's certificate; TLS with it, or no connection.
         compression: of the protocol.
-        semi_sync: the source waits for our acknowledgement, which comes after the sink's commit.
-        part_size: bytes of a transaction beyond which it goes to the sink in parts.
-        on_statement: what a change logged as a statement does.
-        on_unknown_table: what a table does whose columns are not known; an error by default.
+        semi_sync: the source waits for our acknowledgement, sent after the sink's commit.
+        part_size: bytes above which a transaction is written to the sink in parts.
+        on_statement: the treatment of a change logged as a statement.
+        on_unknown_table: the treatment of a table with unknown columns; an error by default.
         full_rows: refuse row images that lack columns.
-        invalid_text: what becomes of bytes that are no text of their character set, in the stream and in
-            copies: ``strict`` is an error, ``replace`` puts U+FFFD there, ``bytes`` gives the value as bytes.
+        invalid_text: the treatment of bytes that are invalid in their character set, in stream and
+            copies: ``strict`` is an error, ``replace`` inserts U+FFFD, ``bytes`` delivers bytes.
         record_losses: kinds of losses that are counted with the position instead of stopping the
             source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
             or all.
         transforms: what is done to rows, definitions and statements before any sink sees them;
             ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
-        poll: seconds between two looks at where the source's binlog ends.
+        poll: seconds between two checks of where the source's binlog ends.
         signals: a table ``DATABASE.TABLE`` of the source whose rows ask for snapshots, see
             :mod:`replica_client.daemon.signals`. Whoever may insert there has tables copied again that the
             sinks get anyway.
@@ -164,15 +165,15 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of ``[[source.sink]]`` that every sink has; the others are the sink's own.
 
     Attributes:
-        name: of our own choice; its position is kept under it.
-        type: which sink.
+        name: any name; the position is kept under it.
+        type: type of the sink.
         tables: patterns of wanted tables, instead of the source's.
         exclude: patterns of unwanted ones, instead of the source's.
         columns: wanted columns, instead of the source's.
         snapshot: begin with a copy of the tables as they are: mirrors before the stream, sinks of events (all
             others but parquet) among its changes; a table that is new, or that a mirror cannot follow, is
             copied later on.
-        snapshot_rows: rows that are copied at once, about.
+        snapshot_rows: approximate rows copied at once.
         snapshot_locking: ``brief`` lets a copied state begin under FLUSH TABLES WITH READ LOCK, for
             MySQL sources without GTIDs, and tables without a primary key that change without rest.
         batch_rows: rows that are committed at once at most.
@@ -184,7 +185,7 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
             letters.
         dead_letters: file of the dead letters; in the state directory by default.
         accept_set_aside: patterns of tables that may be set aside: the service is ready without them.
-        retry_seconds: the longest wait between two tries.
+        retry_seconds: the longest wait between two attempts.
         commit_timeout: seconds in which a commit must be done; then the sink is opened again.
     """
 
@@ -219,9 +220,9 @@ class RouteConfig:
 
     Attributes:
         source: the source.
-        sink: what every sink has.
+        sink: the keys that every sink has.
         options: the sink's own options.
-        index: of the sink among those of its source.
+        index: of the sink among the sinks of its source.
     """
 
     source: SourceTable

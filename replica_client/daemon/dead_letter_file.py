@@ -7,10 +7,10 @@ One line for each change that can never be written::
      "table": "shop.orders", "kind": "insert", "row": {…}, "columns": […],
      "event": "base64 of the rows event"}
 
-``row`` is the change as ``replica-client changes --json`` prints it, null where the row's bytes are no
-row; ``row_index`` is null when all rows of the event were left out, since one could not be decoded.
-``row_number`` counts the transaction's delivered rows from 0: with the GTID it tells the change on every
-server that has it, where file, position and indexes are another one's.
+``row`` is the change as ``replica-client changes --json`` prints it, null where the row's bytes are
+no row; ``row_index`` is null if all rows of the event were left out because one could not be
+decoded. ``row_number`` counts the transaction's delivered rows from 0. With the GTID it identifies
+the change on every server; file, position and indexes are valid on one server only.
 """
 
 from __future__ import annotations

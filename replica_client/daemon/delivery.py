@@ -47,8 +47,8 @@ class BatchLimits:
     Attributes:
         rows: changed rows.
         bytes: of their events.
-        seconds: how long a change waits until it is committed; one that comes later than that after a commit is
-            committed at once.
+        seconds: how long a change waits until it is committed; one that comes later than that after
+            a commit is committed at once.
         commit_seconds: how long a commit may take.
         adaptive: commit sooner where commits are cheap, so that changes do not wait needlessly.
     """

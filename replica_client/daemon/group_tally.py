@@ -58,7 +58,7 @@ class GroupTally:
         return known
 
     def end(self, begin: int, rows: int, size: int) -> int:
-        """Return the end of a piece, which is the first transaction that makes a commit due.
+        """Return the exclusive end of a piece, at the latest where a commit becomes due.
 
         Args:
             begin: number of the piece's first transaction.

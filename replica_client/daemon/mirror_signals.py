@@ -17,8 +17,8 @@ _LOG = logging.getLogger("replica_client.daemon")
 class MirrorSignals:
     """The handler of a mirror's signals.
 
-    A signal is acknowledged only after each of its tables has a copy that began after it, also
-    after a crash.
+    The stream does not pass a signal before each of its tables has a copy that began after the
+    signal, even after a crash.
 
     Args:
         route: its name, for messages.

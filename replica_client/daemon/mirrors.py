@@ -77,7 +77,7 @@ class TransformDigests:
         return _digest(found) if found else ""
 
     def state(self, sources: Mapping[TableName, Sequence[TableName]]) -> dict[str, str]:
-        """Return the digests to save with the position: one per table, and one of all under ``""``."""
+        """Return the digests to save with the position: per table, and of all under ``""``."""
         tables = {".".join(name): self.of(found) for name, found in sources.items()}
         return {"": self.whole, **{name: one for name, one in tables.items() if one}}
 

@@ -99,8 +99,8 @@ class Observation:
         copying: progress of the first copies, empty when none is made.
         snapshot_tables: tables of which a first copy is not done; None: none is made.
         copied_rows: rows of first copies.
-        oldest: commit time on the source of the oldest change that is not committed in the sink, in seconds since
-            1970, as far as it was read in this run or an earlier one; 0: none.
+        oldest: commit time on the source of the oldest change that is not committed in the sink, in
+            seconds since 1970, as far as it was read in this run or an earlier one; 0: none.
         busy_since: monotonic time since which the sink has not answered; None: no call is pending.
         set_aside: tables that the sink does not get, with the reasons.
         unaccepted: returns those of them that make the service not ready.
@@ -301,7 +301,8 @@ class Observation:
             self._failed_as = None
             self.error = ""
         if pending.newest:
-            # Everything committed before is in the sink, even if the source is never idle at a look.
+            # Everything committed before is in the sink, even if the source is never idle at a
+            # look.
             age = max(0.0, self._source_now() - pending.newest)
             self._level_at = max(self._level_at, self._clock() - age)
         if self.commit_seen is not None and pending.transactions:

@@ -3,8 +3,8 @@
 ``REPLICA_CLIENT__DAEMON__LISTEN=0.0.0.0:9190`` sets ``listen`` in ``[daemon]``;
 ``REPLICA_CLIENT__SOURCE__SHOP__URL=…`` sets ``url`` of the source named ``shop``, and
 ``REPLICA_CLIENT__SOURCE__SHOP__SINK__LAKE__BATCH_ROWS=500`` a key of its sink named ``lake``. Names
-are written in capitals, with ``_`` for any sign that a variable cannot hold. A value that is TOML
-(``500``, ``true``, ``["shop.*"]``) is taken as such, any other as text.
+are written in capitals, with ``_`` for characters that a variable's name cannot have. A value that
+is TOML (``500``, ``true``, ``["shop.*"]``) is parsed, any other is text.
 """
 
 from __future__ import annotations

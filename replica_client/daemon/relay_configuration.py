@@ -27,8 +27,9 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
         keep_days: how long a file is kept after its last write; 0: for ever.
         client_days: how long a disconnected client keeps the files that it has not read.
         archive: URL of an object store where finished files are kept and served from, ``""`` for none.
-        semi_sync: ask clients that offer it for acknowledgements.
-        connections: logged in at once; at this number the account with the most gives up its newest one.
+        semi_sync: request acknowledgements from clients that support them.
+        connections: logged in at once; when reached, the account with the most loses its newest
+            one.
         user_connections: open at once for one account; 0: any number.
         write_timeout: seconds that a client may take nothing.
         log_level: of our messages.
@@ -71,12 +72,12 @@ class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         url: of the source, or of several hosts of which one is the source.
         password: instead of one in the URL; read again at each login.
         server_id: ours; random when left out.
-        heartbeat: seconds of silence after which the source says that it lives.
+        heartbeat: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
         tls_fingerprint: of the server's certificate; TLS with it, or no connection.
         compression: of the protocol.
-        semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
+        semi_sync: the source waits for our acknowledgement, sent when events are on disk.
     """
 
     url: str
@@ -98,7 +99,7 @@ class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         user: its name.
-        password: in clear text, or where it stands; only its hash is kept in memory.
+        password: in clear text, or a reference; only its hash is kept in memory.
         hash: instead of a password: ``*…`` of mysql_native_password, or the hexadecimal form
             (``SELECT HEX(authentication_string) FROM mysql.user``) of ``$A$005$…`` of caching_sha2_password.
         plugin: how it logs in.

@@ -1,4 +1,4 @@
-"""A route: a source and one of its sinks, delivered again from the last commit after any failure."""
+"""A route: a source and one of its sinks, delivered again from the last commit after a failure."""
 
 # Over 500 lines: one class, whose tries, copies and refusals share the state of a route.
 
@@ -146,7 +146,7 @@ class Route:
         return self.config.name
 
     def adopt(self, config: RouteConfig) -> None:
-        """Apply changed options that need no restart: batch limits, retries, the policy of poison."""
+        """Apply changed options that need no restart: batch limits, retries, poison policy."""
         self.config = config
         if self._delivery is not None:
             self._delivery.limits = limits_of(config)
@@ -357,7 +357,7 @@ class Route:
         self, sink: CopyingSink, hosts: list[ConnectOptions], checkpoint: Checkpoint | None
     ) -> Checkpoint:
         """Make the first copies that are due; return where the stream begins."""
-        # Not imported by those that copy nothing: a start is to be quick.
+        # Imported only to copy tables, to keep the start quick.
         from replica_client.daemon.first_copy import FirstCopies
 
         observation, sink_config = self.observation, self.config.sink
@@ -468,7 +468,7 @@ class Route:
         """Return the writer of snapshot rows between transactions; None if the sink has none."""
         if not isinstance(sink, SnapshotSink):
             return None
-        # Not imported by those that copy nothing: a start is to be quick.
+        # Imported only to copy tables, to keep the start quick.
         from replica_client.daemon.running_snapshot import RunningSnapshot
         from replica_client.daemon.snapshot_chunk import SnapshotPlan
 

@@ -1,16 +1,18 @@
 """Signals: rows inserted into a table of the source to request snapshots, in Debezium's form.
 
-The author of a signal need not be trusted: a signal chooses among the tables and columns that the sink gets anyway,
-and nothing else. The first three columns are an id, a type and a JSON document, whatever their names::
+The author of a signal need not be trusted: a signal chooses among the tables and columns that the
+sink gets anyway, and nothing else. The first three columns are an id, a type and a JSON document,
+whatever their names::
 
     INSERT INTO shop.signals VALUES ('again-1', 'execute-snapshot',
         '{"data-collections": ["shop.orders"], "type": "incremental",
           "additional-conditions": [{"data-collection": "shop.orders", "filter": "id > 1000"}]}');
 
-``data-collections`` are names, or patterns of whole names with ``*`` and ``?``. Regular expressions are accepted if
-such a pattern can express them. A filter is a condition of :mod:`replica_client.rows.where` on the columns as the
-sink gets them. It is SQL only with ``signal_raw_filters = true`` in the configuration. ``stop-snapshot`` ends
-unfinished requests: of all tables, or of those that it names. Every sink of the source handles a signal once, with the
+``data-collections`` are names, or patterns of whole names with ``*`` and ``?``. Regular expressions
+are accepted if such a pattern can express them. A filter is a condition of
+:mod:`replica_client.rows.where` on the columns as the sink gets them. It is SQL only with
+``signal_raw_filters = true`` in the configuration. ``stop-snapshot`` ends unfinished requests: of
+all tables, or of those that it names. Every sink of the source handles a signal once, with the
 commit of the transaction that has the row.
 """
 

@@ -42,12 +42,14 @@ class SnapshotPlan:
         route: its name, for messages.
         hosts: of the source.
         selection: the wanted tables.
-        all_tables: copy every wanted table of which the sink has no copy; otherwise only requested ones.
+        all_tables: copy every wanted table of which the sink has no copy; otherwise only requested
+            ones.
         chunk_rows: approximate rows of a chunk.
         locking: see :data:`~replica_client.snapshot.Locking`.
         transform: applied to definitions and rows.
         raw_filters: signals may choose rows with SQL.
-        invalid_text: the policy for bytes that are invalid in their character set, as in the stream.
+        invalid_text: the policy for bytes that are invalid in their character set, as in the
+            stream.
     """
 
     route: str
@@ -209,7 +211,7 @@ class _Filter:
 
 
 def _where(view: SnapshotView, one: TableProgress) -> str:
-    """Return the SQL condition of a table's rows; for a filter, its part that SQL decides equally."""
+    """Return the SQL condition of a table's rows: of a filter, the part that SQL decides alike."""
     return view.prefilter(parse_where(one.filter)) if one.filter else one.where
 
 

@@ -27,13 +27,14 @@ class TableProgress:
         database: of the table.
         table: its name on the source.
         request: name of its request; empty for the first copy.
-        where: condition in SQL of the wanted rows, from a trusted user.
+        where: condition in SQL of the wanted rows, from someone who may read any row.
         filter: condition of :mod:`replica_client.rows.where` of the wanted rows, as the sink gets them.
         key: primary key columns on which the ranges are based.
         done: the range that was written last, as JSON; None: there is none.
         rows: number of rows read; with a filter, of rows written.
         blocking: the rows are marked as those of a first copy, of all tables of the request.
-        whole: the table has no visible key: it is read at once, and its earlier changes are left out of the stream.
+        whole: the table has no visible key: it is read at once, and its earlier changes are left
+            out of the stream.
     """
 
     database: str

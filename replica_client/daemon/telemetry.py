@@ -160,7 +160,10 @@ def _names(route: Route) -> dict[str, str]:
 
 
 class _BoundedAdapter(HTTPAdapter):
-    """An adapter that limits time and memory of the SDK's requests, as a collector is not trusted."""
+    """An adapter that limits the time and memory of the SDK's requests.
+
+    A collector is not trusted with them.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,9 @@ class AbsentType:
 
 
 ABSENT: Final = AbsentType()
-"""The value of a column that the row image left out: ``binlog_row_image`` is not FULL, or MariaDB computes the column.
+"""The value of a column that the row image left out.
+
+Either ``binlog_row_image`` is not FULL, or MariaDB computes the column.
 
 MariaDB 11.8.9 leaves generated columns, and the hidden hashes of long unique keys, out of all images but those of
 plain INSERTs, with every ``binlog_row_image``. MySQL leaves out of an after image only what did not change.

@@ -25,7 +25,8 @@ class ByDecoder(Generic[_Known]):
 
     def __init__(self, make: Callable[[RowsOfEvent], _Known]) -> None:
         self._make = make
-        # Keys are ids, which are faster than references; an entry is dropped before its id is reused.
+        # Keys are ids, which are faster than references; an entry is dropped before its id is
+        # reused.
         self._known: dict[int, tuple[ref[RowImageDecoder], _Known]] = {}
 
     def __len__(self) -> int:

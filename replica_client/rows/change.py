@@ -144,7 +144,7 @@ class RowsOfEvent:
 
     @property
     def kind(self) -> str:
-        """``insert``, ``update`` or ``delete``; known without decoding the event, like those below."""
+        """``insert``, ``update`` or ``delete``; known without decoding, like those below."""
         return str(self.event.body.kind) if self._data is None else str(_KINDS[self._kind])
 
     @property
@@ -172,7 +172,7 @@ class RowsOfEvent:
 
     @property
     def column_bitmaps(self) -> tuple[bytes, bytes | None]:
-        """Bitmaps of the columns in before and after images; the second is None except for updates."""
+        """Column bitmaps of before and after images; the second is None except for updates."""
         if self._data is None:
             return self.event.body.columns_before, self.event.body.columns_after
         return self._columns_before, self._columns_after

@@ -32,8 +32,8 @@ class Layout:
 
     Attributes:
         null_size: bytes of the null bits.
-        null_mask: the bits that belong to columns, of the last eight bytes at most: some servers set the
-            bits after them.
+        null_mask: the bits that belong to columns, of the last eight bytes at most: some servers
+            set the bits after them.
         steps: by column the size of a value; negative: the size of its length prefix.
     """
 

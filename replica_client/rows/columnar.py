@@ -57,8 +57,8 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         size: bytes of row images taken.
         appended: changes that the last :meth:`take` added.
         absent_before, absent_after: for the event: number in ``absent_lists``.
-        absent_lists: names of columns that images left out; the first is None, for images that left out
-            none.
+        absent_lists: names of columns that images left out; the first is None, for images that left
+            out none.
         lossless: row, column and text of values that their columns cannot hold.
     """
 

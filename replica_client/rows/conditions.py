@@ -1,7 +1,7 @@
 """Evaluation of conditions of :mod:`replica_client.rows.where` on row changes.
 
-A change is taken when its row after it meets the condition, or its row before it does. As in SQL a test of
-NULL is neither true nor false, and what is not true takes nothing.
+A change matches if its row after or its row before the change meets the condition. As in SQL, a
+test of NULL is neither true nor false, and only a true condition matches.
 
 =============================  ====================================================================
 column                         literal
@@ -18,9 +18,10 @@ JSON                           number, text, TRUE, FALSE: a document that is tha
 MariaDB UUID, INET4, INET6     text
 =============================  ====================================================================
 
-Other columns can be asked for NULL. A row of before a column was added, or of after it was dropped, does not match a
-test of it, nor the test's opposite. A literal of another kind than the column, a column that none of the tables has,
-and a test of a column that the row image left out are errors: nothing is passed over unseen.
+Other columns can be tested for NULL. A row from before a column was added, or after it was dropped,
+does not match a test of the column, nor the test's negation. A literal of another kind than the
+column, a column that no table has, and a test of a column that the row image left out are errors,
+so that no change is skipped silently.
 """
 
 from __future__ import annotations

@@ -186,19 +186,19 @@ class RowImageDecoder:
     BINARY, VARBINARY, BLOB                 bytes, and all strings while no character set is known
     ENUM, SET                               ``EnumValue``, ``SetValue``
     JSON                                    ``JsonDocument``
-    JSON, changed in part, without the      ``JsonDiffs``, a tuple of ``JsonDiff``; ABSENT where there
+    JSON, changed in part, without the      ``JsonDiffs``, a tuple of ``JsonDiff``; ABSENT if there
     before image                            are none: the statement did not change the document
     GEOMETRY                                ``Geometry``
     VECTOR                                  tuple of float
-    UUID, INET4, INET6 (told by the shape)  str
+    UUID, INET4, INET6 (by the shape)       str
     ======================================  ======================================================
 
     Args:
         shape: the table.
         options: text and temporal policies.
         columns: names of the wanted columns, which come in table order; None takes all. Others are
-            passed over undecoded.
-        keep_diffs: give the differences of a JSON document also where the document before is there.
+            skipped undecoded.
+        keep_diffs: return the differences of a JSON document even if the document before is known.
 
     Attributes:
         shape: the table.

@@ -127,7 +127,7 @@ def _json_column(column: ColumnShape, array: pa.Array) -> JsonColumn:
 
 
 def _entry(text: str, labelled: bool) -> bytes:
-    """Return a label as JSON; a bare number if labels are unknown (an empty set is always a text)."""
+    """Return a label as JSON; a bare number if labels are unknown and the text is not empty."""
     return (value_to_json(text) if labelled or not text else text).encode()
 
 

@@ -32,7 +32,7 @@ def json_text(value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return the text of a value that is not None; DATE, TIME and DATETIME in MySQL's form, in UTC."""
+    """Return the text of a value that is not None; dates and times in MySQL's form, in UTC."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

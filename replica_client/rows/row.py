@@ -78,13 +78,13 @@ class Row(tuple[Any, ...]):
     :data:`~replica_client.rows.absent.ABSENT`. Each table shape has its own subclass (made by
     :func:`row_class`), so that a row costs no more memory than its tuple.
 
-    It is iterated, counted, compared and unpacked (``id, name = row``) by its values, as a tuple is.
-    ``dict(row)``, ``**row``, :meth:`keys`, :meth:`items`, :meth:`values` and ``in`` go by the names of the
-    columns that the image has: those it left out are not there, as in :meth:`as_dict`.
+    Iteration, ``len``, comparison and unpacking (``id, name = row``) use its values, as for a
+    tuple. ``dict(row)``, ``**row``, :meth:`keys`, :meth:`items`, :meth:`values` and ``in`` use the
+    names of the columns that the image has, without those it left out, as in :meth:`as_dict`.
 
     Raises:
         KeyError: no column has the name.
-        TypeError: ``in`` was asked for something that is no name: whether a value occurs is
+        TypeError: ``in`` was used with something other than a name: to look for a value, use
             ``value in row.values()``.
 
     Examples:
@@ -172,7 +172,8 @@ class Row(tuple[Any, ...]):
         return _restore, (self._layout.names, tuple(self))
 
 
-# Classes live as long as rows or decoders use them: each takes kilobytes, and every ALTER needs a new one.
+# Classes live as long as rows or decoders use them: each takes kilobytes, and every ALTER needs a
+# new one.
 _classes: WeakValueDictionary[tuple[str, ...], type[Row]] = WeakValueDictionary()
 
 

@@ -87,8 +87,8 @@ class ChangeOrigin:
         self._gtid = gtid
         self._gtid_number = gtid_number
         self.timestamp = timestamp
-        # The transaction without its rows, so that a change keeps no event in memory; and the one before it, or the
-        # position before it. None for a change without a transaction.
+        # The transaction without its rows, so that a change keeps no event in memory; and the one
+        # before it, or the position before it. None for a change without a transaction.
         self._transaction: ChangeTransaction | None = None
         self._before: Any = None
 
@@ -200,8 +200,8 @@ class Change:
     def position(self) -> Position:
         """The resume point after this change; acknowledge it once the change is processed.
 
-        It lies inside the transaction, by event and row index. After the last change of a transaction nothing of it
-        is delivered again.
+        It is inside the transaction, by event and row index. After the last change of a
+        transaction, nothing of it is delivered again.
 
         Raises:
             PositionError: the change was taken from a rows event, not from a transaction or a stream.

@@ -80,7 +80,7 @@ class Walk:
         end: cython.Py_ssize_t,
         values: ImageValues,
     ) -> cython.Py_ssize_t:
-        """Locate the values of the image at an offset; return its end, or -1 if it is incomplete."""
+        """Locate the values of the image at an offset; return its end, -1 if incomplete."""
         offsets: cython.p_longlong = values.offsets
         sizes: cython.p_longlong = values.sizes
         nulls: cython.Py_ssize_t = at

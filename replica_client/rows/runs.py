@@ -108,7 +108,7 @@ class EventRuns:
         return int(self._count)
 
     def text(self, prefix: str, width: int = 0, suffix: str = "") -> int:
-        """Return the index of a text; with ``width``, of a text around a number of so many digits."""
+        """Return the index of a text; with ``width``, of one around a number of so many digits."""
         return int(self._text(prefix.encode("utf-8", "surrogateescape"), width, suffix.encode()))
 
     @cython.cfunc

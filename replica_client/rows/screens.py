@@ -73,7 +73,7 @@ from replica_client.rows.where import (
 from replica_client.schema.shape import TableShape
 
 Wanted: TypeAlias = tuple[Condition, int]
-"""A condition, and the image that must meet it: a constant of :mod:`~replica_client.rows.row_screen`."""
+"""A condition, and the image that must meet it (see :mod:`~replica_client.rows.row_screen`)."""
 
 _MAX_SCREENS = 4096
 _FORMS = {

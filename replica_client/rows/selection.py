@@ -190,7 +190,7 @@ class Selection:
         return found
 
     def _leaves_out(self, database: str) -> bool:
-        """Return whether a database is a system database that no pattern names without a wildcard."""
+        """Return whether a database is a system database that no pattern names literally."""
         if database not in SERVERS_OWN or (self._also is not None and self._also[0] == database):
             return False
         return all(one.own_database != database for one in self._wanted or ())

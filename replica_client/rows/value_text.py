@@ -144,7 +144,8 @@ class ValueText:
     @cython.exceptval(-1, check=False)
     def _grow(self, size: cython.Py_ssize_t) -> cython.int:
         room: cython.Py_ssize_t = self.used + size
-        # Do not double a large buffer: a row of hundreds of megabytes would take four times its size.
+        # Do not double a large buffer: a row of hundreds of megabytes would take four times its
+        # size.
         room += room if room < (16 << 20) else room >> 4
         if not cython.compiled:
             self.out = None

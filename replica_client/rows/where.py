@@ -11,8 +11,8 @@
     column      = a name of letters, digits, _ and $, or any name in `backquotes` (`` for one inside)
     literal     = number | 'text' ('' for a quote inside) | TRUE | FALSE
 
-Words are taken in any letter case. NULL is no literal: nothing is equal to it, ``IS NULL`` asks for it.
-:mod:`replica_client.rows.conditions` says what the tests mean.
+Keywords may be in any letter case. NULL is no literal: nothing equals it; use ``IS NULL``.
+:mod:`replica_client.rows.conditions` defines the meaning of the tests.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def parse_where(text: str) -> Condition:
     """Parse the text of a condition.
 
     Raises:
-        ConfigError: the text is no condition; the message has the character's number and what was expected.
+        ConfigError: the text is no condition; the message has the character's number and what was
+            expected.
     """
     if len(text) > MAX_SIZE:
         raise ConfigError(f"where: {len(text)} characters, more than {MAX_SIZE}")

@@ -21,10 +21,11 @@ class Account:
     Attributes:
         user: its name.
         plugin: how it logs in; one of :data:`~replica_client.wire.auth.server.SERVER_PLUGINS`.
-        password: what is known of its password.
-        cached: caching_sha2_password: a client has shown the password, the fast path is open.
-        exists: False for a name that nobody has: its login goes on as any other does, and fails.
-        admin: it may purge files, and see and end the connections of other accounts.
+        password: the stored form of its password.
+        cached: caching_sha2_password: whether a client has proved the password, which allows the
+            fast path.
+        exists: False for an unknown name: its login proceeds like any other, and fails.
+        admin: whether it may purge files, and see and end the connections of other accounts.
     """
 
     user: str
@@ -36,15 +37,15 @@ class Account:
 
 
 class Accounts:
-    """All accounts, and stand-ins for the names that nobody has.
+    """All accounts, and stand-ins for unknown names.
 
-    A stand-in has the plugin and the kind of password of one of the accounts, always the same one for a name: neither
-    the packets nor the time of a login reveal which names exist.
+    A stand-in has the plugin and the kind of password of some account, always the same one for a
+    name: neither the packets nor the time of a login reveal which names exist.
 
     Args:
         accounts: who may log in.
-        default_plugin: of stand-ins when there are no accounts.
-        key: chooses stand-ins; kept over restarts by whoever needs that. None: a random one.
+        default_plugin: plugin of stand-ins when there are no accounts.
+        key: chooses stand-ins; keep it over restarts to keep them. None: a random key.
     """
 
     def __init__(
@@ -94,9 +95,10 @@ class Limits:
 
     Attributes:
         login_timeout: seconds until a connection must be logged in.
-        idle_timeout: seconds without a command before the dump.
+        idle_timeout: seconds without a command, until a dump begins.
         write_timeout: seconds that a client may take nothing.
-        connections: logged in at once. At this number the account with the most gives up its newest one.
+        connections: logged in at once. When it is reached, the account with the most loses its
+            newest one.
         logins: connections at once that are not logged in yet.
         peer_logins: of these, from one address (IPv6: one network of 64 bits).
         user_connections: open at once for one account.
@@ -106,8 +108,9 @@ class Limits:
         statement_timeout: seconds that a statement may take.
         session_memory: bytes that a session may hold: its command, user variables, answer and dump.
         account_memory: bytes that all sessions of an account may hold together.
-        account_share: of one processor that an account's commands may use; two seconds may be used at once.
-        replicas: of one account that are remembered when they have gone, and hold files.
+        account_share: share of one processor for an account's commands; bursts of two seconds are
+            allowed.
+        replicas: disconnected replicas of one account that are remembered and keep files.
     """
 
     login_timeout: float | None = None

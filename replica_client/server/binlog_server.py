@@ -52,8 +52,8 @@ class BinlogServer:
         accounts: who may log in.
         host: address to listen on.
         port: 0: any free one.
-        default_plugin: named in the greeting, and asked of names that nobody has; None: what a server of
-            that version has by default.
+        default_plugin: named in the greeting, and used for unknown names; None: the default of a
+            server of that version.
         tls: context for clients that ask for TLS.
         tls_required: refuse logins without TLS.
         limits: for each client.
@@ -62,16 +62,16 @@ class BinlogServer:
         unix_socket: path to listen on as well.
         comment: the server's ``version_comment``.
         server_uuid: of the server; None: of the first GTID in the files.
-        on_dump: called when a client has asked for a dump.
-        login_key: chooses how logins of unknown names look; None: a random one.
+        on_dump: called when a client has requested a dump.
+        login_key: chooses how logins of unknown names look; None: a random key.
 
     Attributes:
-        worker: a thread for statements that take long.
+        worker: a thread for long statements.
         port: where it listens, once started.
         library: the files.
-        connections: how many clients have connected so far.
-        failed_logins: how many logins were refused so far.
-        questions: how many statements came so far.
+        connections: number of clients that have connected so far.
+        failed_logins: number of logins refused so far.
+        questions: number of statements received so far.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class BinlogServer:
     def too_many(self, user: str) -> ServerError | None:
         """Return the reason to refuse a login whose password was right, or None.
 
-        When the server is full, the account with the most connections gives up its newest one.
+        When the server is full, the newest connection of the account with the most is ended.
         """
         counts = self._connections_by_user()
         most = self.limits.user_connections
@@ -259,7 +259,10 @@ class BinlogServer:
         """Handle a statement that a client sent; does nothing here."""
 
     def change_accounts(self, accounts: Iterable[Account]) -> None:
-        """Replace the accounts; end connections of accounts that are gone or have another password."""
+        """Replace the accounts.
+
+        Connections of accounts that are gone or have another password end.
+        """
         before = self.accounts
         self.accounts = before.replaced(accounts)
         for session, task in list(self._sessions.values()):
@@ -429,7 +432,7 @@ class BinlogServer:
         ):
             if most is None or len(among) < most:
                 continue
-            # Dictionaries keep their order: the oldest comes first.
+            # Dictionaries keep their order: the oldest is first.
             silent = next((task for one, task in among if not one.refused), None)
             if silent is None:
                 return False

@@ -1,8 +1,8 @@
 """Budgets of memory and processor time for the sessions of an account.
 
-The account is the unit: its sessions share one budget and one turn, so that opening more connections gains nothing.
-Work on the event loop is done in slices, and of one account one slice at a time: the loop comes back to every
-other client after at most one slice of each account.
+The budget belongs to the account: its sessions share one budget and one turn, so that opening more
+connections gains nothing. Work on the event loop is cut into slices, one at a time per account:
+every other client gets the loop after at most one slice of each account.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SessionBudget:
     """The memory that one session uses, out of its account's budget.
 
     Args:
-        account: whose it is.
+        account: the budget of the session's account.
         limits: how much one session may hold.
     """
 

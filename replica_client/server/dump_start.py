@@ -16,18 +16,19 @@ class DumpOrder:
     """The dump that a client requested.
 
     Attributes:
-        file: name, empty: the first one, or the one that GTIDs lead to.
+        file: name; empty: the first file, or the one that GTIDs lead to.
         position: in it.
         non_block: end at the end.
         gtid_set: GTIDs that the client has; None: by file and position.
-        checksum: what the client can take; None: it did not say.
+        checksum: the algorithm that the client supports; None: it did not say.
         heartbeat_period: seconds; 0: none.
         heartbeat_v2: heartbeats with 64-bit positions.
         annotate_rows: MariaDB: send ANNOTATE_ROWS events.
-        until: MariaDB: the last GTIDs that the client wants; None: there is no end.
+        until: MariaDB: the last GTIDs to send; None: there is no end.
         until_before: end before them.
         semi_sync: every event has the semi-synchronous header, transaction ends ask for a reply.
-        copies: the client keeps files byte for byte: nothing is left out that it was sent already.
+        copies: the client copies files byte for byte: transactions that it already has are sent,
+            too.
     """
 
     file: str = ""

@@ -35,8 +35,8 @@ class FramedChunks:
     """A cache of the most recently used chunks.
 
     Chunks end near multiples of :data:`CHUNK_SIZE`, so that clients which began at different positions meet, and
-    one buffer serves all of them. Numbers of packets differ where clients have had different
-    numbers of packets; then the piece is read once and framed for each number.
+    one buffer serves all of them. Packet numbers differ if clients have received different
+    counts of packets; then the piece is read once and framed for each number.
 
     Args:
         chunk_size: see :data:`CHUNK_SIZE`.

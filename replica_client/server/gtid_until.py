@@ -9,13 +9,13 @@ from replica_client.position.groups import STEPS, Ending, State, class_of, step
 
 
 class GtidUntil:
-    """Follows a dump, group by group, until every domain has come to its last GTID.
+    """The state of a dump that ends when every domain has reached its last GTID.
 
-    A domain that is not named has come there from the start: none of its groups is sent.
+    A domain that is not named is complete from the start: none of its groups is sent.
 
     Args:
         until: the last GTID of each domain.
-        have: what the replica has already.
+        have: GTIDs that the replica already has.
         before: end before these GTIDs instead of with them (``SQL_BEFORE_GTIDS``).
 
     Spec: MariaDB ``is_until_reached`` and ``send_event_to_slave`` (sql_repl.cc).

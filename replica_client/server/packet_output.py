@@ -48,13 +48,13 @@ class Output:
         self.sequence = (self.sequence + packet_count(len(payload))) & 0xFF
 
     def start_packet(self, size: int) -> None:
-        """Queue the header of a packet whose payload comes by :meth:`raw`."""
+        """Queue the header of a packet whose payload follows in calls of :meth:`raw`."""
         self._pending += min(size, MAX_PIECE_SIZE).to_bytes(3, "little")
         self._pending.append(self.sequence)
         self.sequence = (self.sequence + 1) & 0xFF
 
     def raw(self, data: bytes) -> None:
-        """Queue bytes of a payload whose packet was begun."""
+        """Queue payload bytes of the packet begun last."""
         self._pending += data
 
     # Sending directly to the socket, for connections without TLS and compression.

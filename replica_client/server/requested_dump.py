@@ -26,10 +26,10 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @dataclass(frozen=True, slots=True)
 class RequestedDump:
-    """A dump that a client asks for.
+    """A dump that a client requests.
 
     Attributes:
-        order: what is to be sent.
+        order: the dump to send.
         server_id: of the client.
         replica_uuid: of the client, in lower case; empty when it has none.
     """
@@ -42,7 +42,7 @@ class RequestedDump:
 def read_request(
     payload: bytes, variables: Mapping[str, Value], flavor: ServerFlavor
 ) -> RequestedDump:
-    """Decode COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
+    """Decode the request of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
 
     Args:
         payload: of the packet.

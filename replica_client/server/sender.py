@@ -47,9 +47,9 @@ class DumpSender:
     """One dump.
 
     Attributes:
-        file: that is sent; None before the first.
-        position: up to which it was sent, or passed over.
-        budget: of the session: events are looked at one by one in its account's turn; None: there is none.
+        file: the current file; None before the first.
+        position: the position up to which the file was sent or skipped.
+        budget: of the session: events are processed in its account's turn; None: without a budget.
     """
 
     sends_chunks = True
@@ -207,7 +207,7 @@ class DumpSender:
                 await self._send_large(file, position, header.event_size)
                 position += header.event_size
             self.position = position
-            await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
+            await asyncio.sleep(0)  # a client that reads fast must not starve the others
 
     async def _send_large(self, file: ServedFile, position: int, size: int) -> None:
         """Send an event larger than a chunk in pieces, so that it is never in memory as a whole."""
@@ -260,7 +260,7 @@ class DumpSender:
         return True
 
     async def _wait(self, file: ServedFile, position: int) -> int:
-        """Wait until the file grows, and send heartbeats meanwhile; return the position sent up to."""
+        """Wait until the file grows, and send heartbeats; return the position sent up to."""
         await self._output.flush()
         self.position = position
         loop = asyncio.get_running_loop()
@@ -300,7 +300,7 @@ class DumpSender:
     async def _pass_over(
         self, file: ServedFile, position: int, have: GtidSet | MariadbGtidSet
     ) -> int:
-        """Skip the part of a file whose transactions the client has; return the position after it."""
+        """Skip transactions of a file that the client has; return the position after them."""
         async with self._turn():
             start, before = await file.transactions.first_for(have)
         if start <= file.head_size or before is None:
@@ -355,7 +355,7 @@ class DumpSender:
         )
 
     def _queue_events(self, file: ServedFile, position: int) -> int:
-        """Queue events of one piece for at most one slice of time; return the position after them."""
+        """Queue events of one piece for one slice of time; return the position after them."""
         piece, at = self._piece(file, position), 0
         end = time.perf_counter() + SLICE_SECONDS
         while at + HEADER_SIZE <= len(piece) and at + file.event_size(piece, at) <= len(piece):
@@ -370,7 +370,7 @@ class DumpSender:
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """Hold the account's turn for a slice of work, if the sender has a budget."""
-        await asyncio.sleep(0)  # a client that takes everything at once keeps nobody waiting
+        await asyncio.sleep(0)  # a client that reads fast must not starve the others
         if self.budget is None:
             yield
             return
@@ -437,7 +437,7 @@ class DumpSender:
             self._heartbeat(file, position)
 
     def _wire_format(self, file: ServedFile) -> BinlogFormat:
-        """Return the format of artificial events: checksums as in the events around them."""
+        """Return the format of artificial events, with checksums as last announced."""
         used = ChecksumAlgorithm.CRC32 if self._checksums else ChecksumAlgorithm.OFF
         return replace(file.format, checksum_algorithm=used)
 

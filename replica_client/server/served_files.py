@@ -59,7 +59,7 @@ class ServedFile:
     Attributes:
         name: as the source calls it.
         path: file on disk; None without one.
-        epoch: see above.
+        epoch: as given.
         description: the format description's bytes as they are in the file.
         format: layout of its events.
         server_id: of the server that wrote it.
@@ -102,7 +102,7 @@ class ServedFile:
 
     @property
     def series(self) -> tuple[int, int]:
-        """The server that wrote it: the epoch, and the series within it if the source is a relay."""
+        """The server that wrote it: the epoch, and the series within it for a relay as source."""
         return self.epoch, series_of(self.stored_name) if self.epoch else 0
 
     @property
@@ -159,7 +159,7 @@ class ServedFile:
         return size if self._limit is None else min(size, self._limit)
 
     def grow(self) -> bool:
-        """Update the size from disk; return whether the file grew. Never true after :meth:`append`."""
+        """Update the size from disk; return whether the file grew: never after :meth:`append`."""
         if self.path is None or self._extra:
             return False
         size = self._size_on_disk()

@@ -207,7 +207,7 @@ class BinlogLibrary:
         self._wake()
 
     def rotate(self) -> str:
-        """End the last file with a ROTATE event, add a new file after it, and return the new name."""
+        """End the last file with a ROTATE event and add a new file; return the new name."""
         last = self.files[-1]
         stem, _, number = last.name.rpartition(".")
         if number.isdigit():

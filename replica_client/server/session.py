@@ -83,13 +83,13 @@ class ServerSession:
 
     Attributes:
         connection_id: as the client sees it.
-        user: who logged in; empty before.
-        sender: of the dump that runs; None before.
-        replica: what the client registered as; None before.
+        user: the account that logged in; empty before.
+        sender: of the running dump; None before.
+        replica: the client's registration as a replica; None before.
         replica_uuid: @slave_uuid at the dump; empty before.
         since: when the connection was made, by the event loop's clock.
-        refused: its login was refused, and it waits for the answer.
-        doing: what it does, for SHOW PROCESSLIST.
+        refused: whether its login was refused and the answer is delayed.
+        doing: the current command, for SHOW PROCESSLIST.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class ServerSession:
 
     @property
     def network(self) -> str:
-        """The unit that counts as one peer: an address or an IPv6 network; empty for a Unix socket."""
+        """The unit that counts as one peer: an address or IPv6 network; empty for Unix sockets."""
         name = self._peer_name
         return peer_of(str(name[0])) if isinstance(name, tuple) else ""
 

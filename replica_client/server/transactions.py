@@ -60,11 +60,11 @@ _MARIADB: Final = Struct(
 class Transactions:
     """The GTIDs of one file, counted as it grows, each event once.
 
-    Every few megabytes it keeps what was executed before a place (a *checkpoint*), so that a client's start is found
-    without reading all of the file again.
+    Every few megabytes the GTIDs executed before a position are kept (a *checkpoint*), so that a
+    client's start is found without reading all of the file again.
 
     Args:
-        file: whose transactions they are.
+        file: the file with the transactions.
     """
 
     def __init__(self, file: ServedFile) -> None:

@@ -128,11 +128,11 @@ class SqlSession:
     """The SQL side of one connection.
 
     Attributes:
-        server: which is asked.
+        server: answers the statements.
         connection_id: of this connection.
-        user: who logged in.
-        budget: what it may use.
-        user_variables: what SET @… left.
+        user: the account that logged in.
+        budget: of the session.
+        user_variables: values of SET @….
     """
 
     server: SqlServer
@@ -243,7 +243,7 @@ class SqlSession:
         raise not_understood(text)
 
     def _replicas(self) -> Rows:
-        """Return the replicas with the column names of the source's version; MariaDB has no UUIDs."""
+        """Return the replicas, with the column names of the source's version and flavor."""
         rows, library = self.server.replicas(), self.server.library
         if library.flavor is ServerFlavor.MARIADB:
             return ("Server_id", "Host", "Port", "Master_id"), [row[:4] for row in rows]

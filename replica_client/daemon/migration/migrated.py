@@ -47,7 +47,7 @@ class Keys:
         return key in self._values
 
     def take(self, *names: str) -> str:
-        """Return the first value among some keys that is not empty, or ``""``; mark them as used."""
+        """Return the first non-empty value among some keys, or ``""``; mark them as used."""
         found = ""
         for name in names:
             if name in self._values:

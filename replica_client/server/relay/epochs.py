@@ -46,8 +46,8 @@ class Epoch:
     Attributes:
         number: from 1.
         path: its directory.
-        end: of a finished epoch: its last file, and how many bytes of that are served: up to the last
-            whole transaction.
+        end: of a finished epoch: its last file, and how many bytes of that are served: up to the
+            last whole transaction.
     """
 
     number: int
@@ -123,7 +123,7 @@ class Epochs:
     """All epochs of a relay's directory.
 
     Args:
-        directory: made when it is not there.
+        directory: created if missing.
 
     Raises:
         BackupMismatchError: the directory is not a relay's.

@@ -2,7 +2,7 @@
 
 Objects below the URL::
 
-    relay.json              the relay's server UUID: whose archive it is
+    relay.json              the server UUID of the relay that owns the archive
     1/binlog.000001 …       finished files of each epoch, byte for byte
     1/backup.json           the epoch's index, of finished files only
     1/ended.json            of an epoch that is over

@@ -57,12 +57,13 @@ class RelayOptions:
         port: 0: any free one.
         tls: context for clients that ask for TLS; None: there is none.
         tls_required: refuse clients without TLS.
-        limits: what one client may cost.
-        upstream: how the source is followed.
-        semi_sync: ask clients that offer it for acknowledgements.
-        archive: finished files are put there, and served from there once they were removed here; None: there is none.
+        limits: for each client.
+        upstream: options of the connection to the source.
+        semi_sync: request acknowledgements from clients that support them.
+        archive: finished files are uploaded there, and served from there once removed from disk;
+            None: no archive.
         retention: how long files are kept.
-        upkeep_seconds: between two looks at clients and old files.
+        upkeep_seconds: interval of the checks of clients and old files.
     """
 
     host: str = "127.0.0.1"
@@ -82,12 +83,12 @@ class Relay:
 
     Args:
         hosts: the source, and the servers that may take its place.
-        directory: made when it is not there; one relay at a time may use it.
+        directory: created if missing; one relay at a time may use it.
         accounts: who may log in.
-        options: how it behaves.
+        options: of the relay.
 
     Attributes:
-        server: what clients connect to; None until there is a file to serve.
+        server: the server for clients; None until there is a file to serve.
         upstream: the connection to the source; None before :meth:`run`.
         archive: None without one.
         listening: set once clients may connect.
@@ -190,8 +191,8 @@ class Relay:
 
     async def _listen(self, library: RelayLibrary) -> None:
         options = self._options
-        # Before clients wait for it: a file of gigabytes takes seconds. Not in a thread, because the status
-        # page looks at the same files meanwhile.
+        # Before clients wait for it: a file of gigabytes takes seconds. Not in a thread, because
+        # the status page looks at the same files meanwhile.
         await library.count()
         assert self.upstream is not None
         server = RelayFront(
@@ -307,7 +308,10 @@ class Relay:
             await asyncio.sleep(self._options.upkeep_seconds)
 
     def _save(self, clients: Clients) -> None:
-        """Save the clients' positions; on a full disk keep the last state, which is safe."""
+        """Save the clients' positions.
+
+        On a full disk the last saved state stays, which keeps more files than needed.
+        """
         try:
             clients.save()
             self.disk_error = ""
@@ -319,9 +323,9 @@ class Relay:
             self.disk_error = f"{self._directory}: {error.strerror}"
 
     async def _next_upkeep(self) -> None:
-        """Wait for the next upkeep, which is at once when a client has come.
+        """Wait for the next upkeep; a new client ends the wait.
 
-        A new client's position must be on disk before the relay can die.
+        The position of a new client must be on disk before the relay can die.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.upkeep_seconds):

@@ -49,13 +49,13 @@ _SILENT_PERIODS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class UpstreamOptions:
-    """How the relay follows its source.
+    """Options of the relay's connection to its source.
 
     Attributes:
         server_id: ours, unique among the source's replicas; None: a random one.
         heartbeat_period: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which a connection is dead; None: three heartbeats.
-        semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
+        semi_sync: the source waits for our acknowledgement, sent when events are on disk.
     """
 
     server_id: int | None = None
@@ -70,18 +70,18 @@ class Upstream:
     Args:
         hosts: of the source and of the servers that may take its place.
         epochs: the directories.
-        options: how.
+        options: of the connection.
         on_growth: called after each piece that was written, with the name of the source's file.
         on_epoch: called when a new epoch has begun.
         on_gtid_mode: called with whether a MySQL source has GTIDs on, at each connection.
-        serves: whether there is something to serve: then no error ends the relay.
+        serves: returns whether there is a file to serve: then no error ends the relay.
 
     Attributes:
-        host: the server that is followed, or tried, as ``host:port``.
-        connected: whether a connection has brought something since the last one ended.
+        host: the current server, or the one being tried, as ``host:port``.
+        connected: whether the current connection has received something.
         error: why there is no connection; empty while there is one.
-        status: of the copying; None before the first connection.
-        contact: when the source was last heard, seconds since 1970; None before.
+        status: progress of the copy; None before the first connection.
+        contact: when the source last sent something, seconds since 1970; None before.
     """
 
     def __init__(
