@@ -80,9 +80,9 @@ _UNDETERMINED = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.UNDEFINED)
 class BinlogDecoder:
     """A decoder of the events of one binlog file or stream, in order.
 
-    It keeps what later events need: the format description and the table maps. A table map equal to
-    the last one of its table is the same object. One that differs only in its table id, as after
-    the server opened the table again, is not decoded again.
+    It keeps what later events need: the format description and the table maps. Equal table maps of
+    a table are one object. A table map that differs only in its table id, as after the server
+    opened the table again, is not decoded again.
 
     Args:
         options: limits, keys and policies.
@@ -409,7 +409,7 @@ class BinlogDecoder:
         return context
 
     def _begin_file(self, body: EventBody, server_id: int) -> None:
-        """Forget the table maps of the last file, and apply a format description."""
+        """Forget the table maps of the last file; apply the format if the event has one."""
         self._table_maps.clear()
         self._announced += 1
         if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
@@ -420,7 +420,10 @@ class BinlogDecoder:
             self._known_table_maps.clear()
 
     def _begin_encryption(self, body: EventBody) -> None:
-        """Start decryption, unless the event in a relay log is about the source's file."""
+        """Start decryption at a START_ENCRYPTION event, unless it has already started.
+
+        In a relay log, a second such event comes from the source's file.
+        """
         if isinstance(body, StartEncryptionEvent) and self._cipher is None:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             self._cipher = EventCipher(body, self._options.keys, has_checksum)

@@ -68,7 +68,7 @@ def inflate_record(record: bytes, limit: int) -> bytes:
         1 + n   rest  data       the zlib stream
 
     Raises:
-        LimitExceededError: the record announces or gives more than ``limit`` bytes.
+        LimitExceededError: the record announces or has more than ``limit`` bytes.
         BinlogDecodeError: broken record.
 
     Spec: MariaDB ``binlog_buf_uncompress`` (log_event.cc).

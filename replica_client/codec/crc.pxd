@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-# The compiled form of what crc.py has for events that lie in one memory, inlined where used.
+# The compiled form of the functions in crc.py for events in one buffer, inlined where used.
 
 cdef extern from "replica_client/codec/crc.h":
     size_t rc_crc_valid_until(

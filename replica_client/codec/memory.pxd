@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-# The compiled form of memory.py: what every value of the hot path goes through, inlined where used.
+# The compiled form of memory.py: functions for every value of the hot path, inlined where used.
 from libc.string cimport memcpy, memmove, memset
 
 cdef inline long long* longs(bytearray memory):

@@ -464,7 +464,7 @@ class _Applier:
 
 
 def _defined(meaning: CreateTable, charset: str | None) -> TableModel:
-    """Return the table of a CREATE TABLE without a query; cached for statements that look alike."""
+    """Return the table of a CREATE TABLE without a query; cached for equal definitions."""
     # The entry keeps the columns alive, so that their id is not reused.
     key = (id(meaning.columns), meaning.primary_key, charset, meaning.versioned, meaning.period)
     known = _DEFINED.get(key)

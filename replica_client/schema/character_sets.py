@@ -89,7 +89,7 @@ def charset_of_id(collation_id: int | None) -> str | None:
 
 
 def representative_id(charset: str) -> int:
-    """Return one collation id of a character set; all of them decode alike."""
+    """Return one collation id of a character set; each of its ids decodes the same text."""
     return _DEFAULT_IDS[charset]
 
 

@@ -317,7 +317,7 @@ class SchemaHistory:
         self.revision += 1
 
     def forget_temporary(self) -> None:
-        """Forget all temporary tables: after a restart of the server, their sessions are gone."""
+        """Forget all temporary tables: they do not survive a restart of the server."""
         if self._temporary:
             self._temporary.clear()
             self.revision += 1
@@ -465,7 +465,10 @@ class SchemaHistory:
         return other
 
     def is_new(self, text: str) -> bool:
-        """Return whether a text was not reported yet, by this history or its copies; record it."""
+        """Record a text as reported; return whether it was not reported yet.
+
+        Copies share the record, which has a limit: at the limit the result is False.
+        """
         if text in self._reported or len(self._reported) >= _MOST_REPORTED:
             return False
         self._reported.add(text)

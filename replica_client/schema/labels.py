@@ -81,7 +81,7 @@ def kept_labels(
     """Return labels as the server stores them, and the numbers (from 1) of unknown ones.
 
     Args:
-        labels: as they were written; lone surrogates stand for bytes that are no text.
+        labels: as written; lone surrogates stand for invalid bytes.
         written: the session's character sets.
         charset: the column's; None while it is not known.
     """

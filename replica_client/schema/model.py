@@ -50,8 +50,8 @@ class ColumnModel:
             implicit system versioning).
         type_name: the type as written, in upper case, with its attributes, where it differs from
             the kind and UNSIGNED: ``POINT``, ``INTEGER``, ``BOOLEAN``, ``INT UNSIGNED ZEROFILL``.
-        display_width: the first number in brackets after a numeric type, if it is none of the
-            above.
+        display_width: the first number in brackets after a numeric type, if no other attribute
+            has it.
         display_scale: the second number in brackets.
         auto_increment: AUTO_INCREMENT.
         on_update: ON UPDATE CURRENT_TIMESTAMP.

@@ -46,7 +46,7 @@ class ColumnShape:
         name: the column's name; ``col_1``, ``col_2`` … by position while it is not known.
         type_code: the real type: ENUM and SET have their own code, not STRING's.
         metadata: the type's metadata as
-            :class:`~replica_client.binlog.events.table_map.TableMapEvent` gives it.
+            :class:`~replica_client.binlog.events.table_map.TableMapEvent` has it.
         nullable: whether it can be NULL.
         unsigned: whether a number is unsigned; None where that is not known (read as signed) or
             makes no sense.
@@ -258,7 +258,7 @@ def _columns(
 
 
 def _kept_columns(event: TableMapEvent, flavor: ServerFlavor | None) -> tuple[ColumnShape, ...]:
-    """Return the columns of a table map, from a cache of table maps that look alike."""
+    """Return the columns of a table map, from a cache of equal definitions."""
     of_columns = event.definition[2:]
     columns = _COLUMNS.get((of_columns, flavor))
     if columns is None:

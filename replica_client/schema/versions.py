@@ -23,7 +23,7 @@ Origin = Literal["ddl", "information_schema", "import", "not_understood"]
 def split_file_name(file: str) -> tuple[str, int]:
     """Return a binlog file name's base, which rotation keeps, and its number.
 
-    ``binlog.000024`` gives ``("binlog.", 24)``; a name without a number gives itself and 0.
+    The result for ``binlog.000024`` is ``("binlog.", 24)``; a name without a number has 0.
     """
     match = _NUMBERED.fullmatch(file)
     return (match[1], int(match[2])) if match else (file, 0)

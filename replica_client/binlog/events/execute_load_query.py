@@ -24,7 +24,7 @@ class LoadDuplicates(IntEnum):
 class ExecuteLoadQueryEvent(QueryEvent):
     """A LOAD DATA statement (statement format, 5.0.3 and later).
 
-    Bytes: as :class:`~replica_client.binlog.events.query.QueryEvent`, whose post-header goes on::
+    Bytes: as :class:`~replica_client.binlog.events.query.QueryEvent`, with a longer post-header::
 
         offset  size  field
         13      4     file_id

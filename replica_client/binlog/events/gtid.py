@@ -31,10 +31,10 @@ class GtidEvent:
         8      gno                         5.6; 0 in ANONYMOUS_GTID
         1      clock_type                  5.7.1; 2 since 5.7.5, other values: the rest is ``extra``
         8+8    last_committed, sequence_number   5.7.5
-        7      immediate_commit_timestamp  8.0.1; microseconds; bit 55: the next field is there
+        7      immediate_commit_timestamp  8.0.1; microseconds; bit 55: the next field follows
         7      original_commit_timestamp   8.0.1; absent when equal to the one before
         1..9   transaction_length          8.0.2; length-encoded; whole transaction, this event too
-        4      immediate_server_version    8.0.14; e.g. 80014; bit 31: the next field is there
+        4      immediate_server_version    8.0.14; e.g. 80014; bit 31: the next field follows
         4      original_server_version     8.0.14; absent when equal to the one before
         8      commit_group_ticket         8.0.28; group replication
         rest   extra                       unknown to this version

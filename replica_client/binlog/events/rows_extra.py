@@ -37,7 +37,7 @@ def parse_rows_extra(data: bytes, is_update: bool) -> RowsExtra:
 
     Raises:
         ShortBufferError: a field is cut.
-        BinlogDecodeError: an NDB length smaller than what it counts.
+        BinlogDecodeError: an NDB length that is too small.
     """
     ndb_format = ndb_data = partition = source = None
     unparsed = b""

@@ -56,7 +56,7 @@ class TableMapEvent:
         1+n+1 table              length, name in UTF-8, NUL
         1..9  column count       length-encoded
         c     column_types       a code per column
-        1..9  metadata length    length-encoded; it and all behind it are absent in early 5.1
+        1..9  metadata length    length-encoded; with all later fields absent in early 5.1
         m     column_metadata    0 to 4 bytes per column, by its type
         b     null_bitmap        b = (c + 7) / 8; bit set: the column can be NULL
         rest  optional_metadata  8.0.1, MariaDB 10.5; see :class:`~.table_metadata.TableMetadata`

@@ -37,9 +37,9 @@ class TransactionPayloadEvent:
         1     payload_size       length-encoded integer
         2     compression_type   length-encoded integer: 0 zstd, 255 none
         3     uncompressed_size  length-encoded integer; absent when not compressed
-        other                    kept, passed over
+        other                    kept, not interpreted
 
-    The post-header length that format descriptions give for this type (40) is not used, neither
+    The post-header length in format descriptions for this type (40) is not used, neither
     here nor upstream.
 
     Attributes:

@@ -1,4 +1,4 @@
-# What json_layout.py says, as C: constants that a compiler can choose by.
+# The constants of json_layout.py in C, so that the compiler can make a switch of comparisons.
 cdef enum:
     SMALL_OBJECT = 0
     SMALL_ARRAY = 2

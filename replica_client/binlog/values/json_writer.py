@@ -279,7 +279,7 @@ class JsonTextWriter:
         used: cython.Py_ssize_t,
         found: cython.int,
     ) -> cython.Py_ssize_t:
-        """Finish a string after copy_quotable returned ``found``: escape it, or add its quotes."""
+        """Finish a string that copy_quotable copied: escape it, or add its quotes."""
         if found and not utf8_ok(self.data, at, stop - at):
             with cython.gil:
                 utf8(self._bytes(), at, stop)
@@ -421,7 +421,7 @@ class JsonTextWriter:
             return 0
         if not 0 < precision <= _MAX_PRECISION or scale > _MAX_SCALE:
             return 0
-        # Nine digits take four bytes, up to eight digits half a byte each.
+        # Nine digits take four bytes; fewer digits take half a byte each, rounded up.
         if size - 2 != 4 * (whole // 9 + scale // 9) + (whole % 9 + 1) // 2 + (scale % 9 + 1) // 2:
             return 0
         self._budget -= size

@@ -314,7 +314,7 @@ class Cursor:
         return _kept_name(self.name_as_written())
 
     def name_as_written(self) -> str:
-        """Read a name; lone surrogates in it stand for bytes that are no text.
+        """Read a name; lone surrogates in it stand for invalid bytes.
 
         Raises:
             NotUnderstoodError: something else is next.
@@ -420,7 +420,7 @@ def _kept_name(text: str) -> str:
 
 
 def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Split tokens at the commas outside brackets; no tokens give no parts."""
+    """Split tokens at the commas outside brackets; return no parts for no tokens."""
     if not tokens:
         return []
     parts: list[list[Token]] = [[]]

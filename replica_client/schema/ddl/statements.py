@@ -225,7 +225,7 @@ def _rename(cursor: Cursor, context: StatementContext) -> Meaning:
 
 
 def _affected(tokens: Sequence[Token], context: StatementContext, reason: str) -> NotUnderstood:
-    """Return the tables that a statement names after TABLE, RENAME TO and similar words."""
+    """Return what is not understood, with the tables that the statement names."""
     tables: list[TableName] = []
     databases: list[str] = []
     for at, token in enumerate(tokens):
@@ -322,8 +322,8 @@ def changed_tables(text: str, context: StatementContext) -> tuple[TableName, ...
         context: of its session.
 
     Returns:
-        the tables; None where the text does not tell: it calls a procedure or function, or is DML
-        that is not understood.
+        the tables; None if the text does not show them: it calls a procedure or function, or is
+        DML that is not understood.
     """
     # Another thread may have parsed a long statement before.
     kept = LONG_STATEMENT < len(text) <= MOST_KEPT
