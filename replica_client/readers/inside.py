@@ -73,7 +73,7 @@ class GivenChanges:
 
         Returns:
             The position after the transaction if ``acknowledged`` lies after its last change, else
-                None.
+            None.
         """
         self._rest = None
         if acknowledged is None or not acknowledged.inside_transaction:
@@ -92,7 +92,7 @@ class GivenChanges:
         return self.end(acknowledged)
 
     def whole(self, position: Position) -> Position:
-        """Replace the position after the last change by the one after the transaction."""
+        """Return a position; for the one after the last change, that after the transaction."""
         transaction = self._transaction
         if self._rest is None and transaction is not None and self.last is not None:
             after = self._after_last(transaction)

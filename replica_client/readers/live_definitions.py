@@ -1,7 +1,7 @@
-"""The definitions of a live source's tables as it lists them now, some thousand at a time.
+"""Current definitions of a live source's tables, listed some thousand at a time.
 
-A listing of tens of thousands of tables takes a server minutes, and some send its first row when they have the last
-one. It is asked for in parts, so that each answer comes in time and memory is that of a part.
+Listing tens of thousands of tables takes a server minutes, and some servers send the first row only
+when they have the last one. Listing in parts lets each answer arrive in time and bounds memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica_client.schema.model import TableModel
 from replica_client.transport.connection import SourceConnection, suppress_unknown_variable
 
 _AT_ONCE: Final = 5000
-"""Tables of a part: servers that keep no data dictionary look through a directory for each."""
+"""Tables of a part: servers without a data dictionary search a directory for each table."""
 _TRIES: Final = 4
 _LOG = logging.getLogger("replica_client")
 
@@ -33,20 +33,20 @@ async def read_definitions(
     selection: Selection | None = None,
     silent: set[TableName] | None = None,
 ) -> list[TableModel]:
-    """What ``information_schema`` shows of tables.
+    """Read the definitions of tables from ``information_schema``.
 
     Args:
         connection: to the source.
-        table: the only one that is asked for; None: there may be more.
-        selection: the wanted ones; None: all.
-        silent: takes the tables that are listed without columns, of which nothing is known.
+        table: the only table to read; None: there may be more.
+        selection: the wanted tables; None: all.
+        silent: receives the tables that are listed without columns, which stay unknown.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses a query.
         SchemaError: a column's type is not understood.
     """
     server = connection.server
-    with suppress_unknown_variable():  # of a server without such keys
+    with suppress_unknown_variable():  # servers without generated invisible keys
         await connection.query(queries.SHOW_HIDDEN)
     silent = set() if silent is None else silent
     if table is not None:
@@ -55,7 +55,7 @@ async def read_definitions(
     where: Where | None = None
     if selection is not None and not selection.selects_all:
         wanted = selection.for_server(server.casefolds_names)
-        # Where letter case does not count the patterns are compared here alone.
+        # Where letter case is ignored, only we compare names with the patterns.
         if server.casefolds_names is False:
             where = queries.where_patterns(selection.like_patterns())
     rows = await connection.query(*queries.names_query(where), lists_all=True)
@@ -100,7 +100,8 @@ async def _part(
             columns, keys, tables = [
                 [row for row in rows if _name_of(row) in wanted] for rows in (columns, keys, tables)
             ]
-        # Servers list a table that they cannot open, or that a statement changes now, without columns.
+        # Servers list a table without columns that they cannot open, or that a statement is
+        # changing.
         lacking = set(map(_name_of, tables)) - set(map(_name_of, columns))
         if not lacking:
             break

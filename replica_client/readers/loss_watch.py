@@ -1,4 +1,4 @@
-"""Changes that cannot be delivered as rows: an error, or a loss record where the user chose so."""
+"""Changes that cannot be delivered as rows: an error, or a loss record if the user chose so."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OF_ROWS: Final = ("undecodable", "incomplete_row", "unknown_table")
 
 
 class LossWatch:
-    """Decides what becomes of a change that cannot be delivered.
+    """Decision between error and record for a change that cannot be delivered.
 
     Args:
         recorded: kinds that become a record; others raise.
-        resume: where delivery goes on inside a transaction: what lies before was recorded then.
-        withholds: the text of an error is kept from records and the log.
+        resume: where delivery continues inside a transaction: earlier losses were recorded before.
+        withholds: whether texts of errors are kept out of records and the log.
 
     Attributes:
         found: the losses of the transaction that is being read.
@@ -43,7 +43,7 @@ class LossWatch:
         self._seen: dict[tuple[str, str, str], int] = {}
 
     def records(self, kind: LossKind) -> bool:
-        """Whether losses of a kind become a record."""
+        """Return whether losses of a kind become a record."""
         return kind in self._recorded
 
     def lose(
@@ -56,7 +56,7 @@ class LossWatch:
         table: tuple[str, str] = ("", ""),
         count: int | None = None,
     ) -> None:
-        """Something is lost.
+        """Record a loss, or raise its error.
 
         Raises:
             ReplicaClientError: ``error``, unless the kind is recorded.
@@ -85,7 +85,7 @@ class LossWatch:
             _LOG.warning("loss recorded (%s, number %d of its table): %s", kind, times, reason)
 
     def take(self, event_index: int | None = None) -> tuple[Loss, ...]:
-        """The losses of the transaction, or of its events up to an index; none of them are left."""
+        """Remove and return the losses of the transaction, or of its events up to an index."""
         found, self.found = self.found, []
         if event_index is not None:
             self.found = [loss for loss in found if loss.event_index > event_index]
@@ -93,7 +93,7 @@ class LossWatch:
         return tuple(found)
 
     def take_back(self, event_index: int) -> None:
-        """Rows behind an event were rolled back: what was lost of them was never there."""
+        """Drop the losses of rows after an event, as these rows were rolled back."""
         self.found = [
             loss
             for loss in self.found
@@ -101,13 +101,13 @@ class LossWatch:
         ]
 
     def end_transaction(self) -> None:
-        """The transaction in which delivery went on is over."""
+        """Note the end of the transaction in which delivery continued."""
         self._resume = None
 
-    # Finding.
+    # Checks.
 
     def check_images(self, rows: RowsOfEvent) -> None:
-        """Look whether the row images have all wanted columns.
+        """Check that the row images have all wanted columns.
 
         Raises:
             DataLossError: they lack some, and that is not recorded.
@@ -141,9 +141,9 @@ class LossWatch:
         )
 
     def is_decodable(self, rows: RowsOfEvent) -> bool:
-        """Whether all rows of an event can be decoded; looked at only where failures are recorded.
+        """Return whether all rows of an event can be decoded; checked only to record failures.
 
-        Consumers decode rows when they iterate them, too late for a record in this transaction.
+        Consumers decode rows as they iterate them, too late for a record in this transaction.
         """
         if not self.records("undecodable"):
             return True
@@ -159,14 +159,14 @@ class LossWatch:
     def check_gtids(
         self, event: BinlogEvent, known: GtidSet | MariadbGtidSet | None
     ) -> GtidSet | MariadbGtidSet | None:
-        """Compare what a file says of the files before it with what came.
+        """Compare the GTIDs that a file lists as earlier with those that came.
 
         Args:
             event: PREVIOUS_GTIDS or GTID_LIST.
             known: the GTIDs of all transactions that ended; None when they are not known.
 
         Returns:
-            what must be known from now on, None when nothing is missing.
+            The GTIDs to know from now on; None when nothing is missing.
 
         Raises:
             DataLossError: transactions never came, and that is not recorded.
@@ -178,13 +178,14 @@ class LossWatch:
             stated = event.body.gtid_set
         else:
             if event.body.flags:
-                return None  # GTIDs that were passed over for us, not those of the files before
+                return None  # GTIDs that were skipped for us, not those of earlier files
             gtids = [MariadbGtid(*gtid) for gtid in event.body.gtids]
             if event.header.flags & EventFlag.LOG_EVENT_ARTIFICIAL_F and isinstance(
                 known, MariadbGtidSet
             ):
-                # What the source passes over on its way to our position: of domains that we know it is before that,
-                # but for a server of which we have less: those were purged.
+                # GTIDs that the source skips on its way to our position. In domains that we know
+                # they are before our position, except for a server of which we have less: those
+                # were purged.
                 gtids = [gtid for gtid in gtids if known.may_lack(gtid)]
             stated = MariadbGtidSet(gtids)
         missing, count = _missing(stated, known)
@@ -204,7 +205,7 @@ class LossWatch:
 
 
 def _missing(stated: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) -> tuple[str, int]:
-    """The GTIDs that are told and not known: as text, and how many."""
+    """Return the GTIDs that are listed and not known: as text, and how many."""
     if isinstance(stated, GtidSet):
         gone = stated - known if isinstance(known, GtidSet) else stated
         return gone.compact(), gone.count
@@ -223,7 +224,7 @@ def _missing(stated: GtidSet | MariadbGtidSet, known: GtidSet | MariadbGtidSet) 
 
 
 def count_rows(rows: RowsOfEvent) -> int | None:
-    """How many rows an event has; None when they cannot be told apart."""
+    """Return how many rows an event has; None if its rows cannot be separated."""
     try:
         return sum(1 for _ in rows)
     except BinlogDecodeError:
@@ -231,7 +232,7 @@ def count_rows(rows: RowsOfEvent) -> int | None:
 
 
 def count_unknown(event: BinlogEvent, shape: TableShape) -> int | None:
-    """How many rows an event of a table has of which only the table map is known."""
+    """Return how many rows an event has by its table map alone; None if that is impossible."""
     try:
         return sum(1 for _ in RowImageDecoder(shape, columns=()).iter_event(event))
     except BinlogDecodeError:

@@ -1,6 +1,6 @@
-"""Errors that say what to write, where the asyncio stream is used without asyncio or the other way round.
+"""Errors with a remedy for the asyncio stream without asyncio, and the other way round.
 
-Type checkers do not see these methods: to them the statements are the errors that they are.
+Type checkers do not see these methods, and so report such statements as errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands between rows: schema changes and losses, in the order of the binlog."""
+"""Notices between rows: schema changes and losses, in the order of the binlog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 Notice: TypeAlias = SchemaChange | Loss
-"""A schema change or a loss: what ``notices=True`` gives between rows."""
+"""A schema change or a loss, which ``notices=True`` delivers between rows."""
 
 
 def changes_of(
@@ -26,13 +26,13 @@ def changes_of(
     before: Position | Transaction | None = None,
     without_rows: Transaction | None = None,
 ) -> Iterator[Change | Notice]:
-    """Return a transaction's row changes, with its notices among them in order where they are asked for.
+    """Return an iterator over a transaction's row changes, with its notices if requested.
 
     Args:
         transaction: to be iterated.
-        notices: whether schema changes and losses are given, too.
+        notices: whether schema changes and losses are included.
         before: the resume point before the transaction, or the transaction before it.
-        without_rows: the transaction without its rows; None: it is made.
+        without_rows: the transaction without its rows; None: it is created.
     """
     if without_rows is None:
         without_rows = transaction.with_rows(())
@@ -54,7 +54,7 @@ def _with_notices(
 def batches_of(
     batches: BatchAssembler, transaction: Transaction, *, notices: bool
 ) -> Iterator[RecordBatch | Notice]:
-    """The batches that a transaction fills; before a notice, all rows that stand before it."""
+    """Yield the batches that a transaction fills; before a notice, all earlier rows."""
     version, stamp = transaction.commit_version, transaction.commit_us
     if not notices or not (transaction.schema_changes or transaction.losses):
         yield from batches.add(transaction.rows, version, stamp)

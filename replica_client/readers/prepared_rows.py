@@ -15,11 +15,11 @@ _LOG = logging.getLogger("replica_client")
 
 
 class PreparedRows:
-    """Keeps the rows of prepared transactions until their XA COMMIT or XA ROLLBACK.
+    """Rows of prepared XA transactions, until their XA COMMIT or XA ROLLBACK.
 
     Args:
-        ledger: the transactions that were prepared before reading began; it is moved on.
-        storage: memory and file of the rows; None: its own, of the default size.
+        ledger: the transactions that were prepared before reading began; it is updated.
+        storage: memory and file of the rows; None: a new one of the default size.
 
     Attributes:
         ledger: where the pending transactions are, for the checkpoint.
@@ -31,30 +31,30 @@ class PreparedRows:
     ) -> None:
         self.ledger = PreparedLedger() if ledger is None else ledger
         self.storage = SpoolStorage() if storage is None else storage
-        # Of a transaction that has no wanted rows: none.
+        # A transaction without wanted rows has an empty tuple.
         self._rows: dict[XaId, tuple[RowSpool, ...]] = {}
 
     def __contains__(self, xid: object) -> bool:
         return xid in self._rows
 
     def read_back(self, xid: XaId, commit: Position) -> None:
-        """Read a transaction that was prepared before reading began, where that can be done here.
+        """Read a transaction that was prepared before reading began, if possible.
 
         Args:
-            xid: of the transaction.
-            commit: where the transaction of its XA COMMIT begins.
+            xid: id of the transaction.
+            commit: start of the transaction of its XA COMMIT.
 
         Raises:
-            BinlogDecodeError: what lies before cannot be decoded.
+            BinlogDecodeError: the events before cannot be decoded.
             DataLossError: a change of the transaction cannot be delivered as rows.
         """
 
     def keep(self, one: PreparedTransaction, spools: tuple[RowSpool, ...]) -> None:
-        """An XA PREPARE was read.
+        """Keep the rows of a transaction at its XA PREPARE.
 
         Args:
-            one: where.
-            spools: what stands before it, to be given in this order.
+            one: the transaction and its place.
+            spools: items before the XA PREPARE, to be delivered in this order.
 
         Raises:
             SpoolError: the temporary file cannot be written.
@@ -72,7 +72,7 @@ class PreparedRows:
         self.ledger.prepare(one)
         kept = tuple(spool for spool in spools if len(spool))
         if 2 * self.storage.memory_used > self.storage.memory_limit:
-            # Many small ones are no less memory than a large one.
+            # Many small transactions take as much memory as a large one.
             for spool in kept:
                 spool.spill()
         self._rows[one.xid] = kept
@@ -84,18 +84,18 @@ class PreparedRows:
             self.keep(one, others.end(xid, one.start))
 
     def end(self, xid: XaId, start: Position) -> tuple[RowSpool, ...]:
-        """What waited of a transaction that ends, to be closed by the caller.
+        """Remove a transaction that ends and return its items, which the caller closes.
 
         Args:
-            xid: which.
-            start: where the transaction of its XA COMMIT or XA ROLLBACK begins.
+            xid: id of the transaction.
+            start: start of the transaction of its XA COMMIT or XA ROLLBACK.
         """
         self.ledger.end(xid, start)
         return self._rows.pop(xid, ())
 
 
 def passes_over(tracker: PositionTracker, data: bytes) -> bool:
-    """Whether an event is rows inside a transaction, which who looks for an XA PREPARE need not decode."""
+    """Skip a rows event inside a transaction, undecoded, and return True; False for other events."""
     if not tracker.in_transaction or data[4] not in MIDDLE:
         return False
     tracker.skip(1, len(data))

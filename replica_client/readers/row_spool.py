@@ -1,8 +1,9 @@
-"""Rows that wait for a decision of the source: in memory up to a limit, then in a temporary file.
+"""Rows that wait for the outcome of a transaction, in memory or in a temporary file.
 
-A transaction whose outcome is open (an XA transaction between its PREPARE and its COMMIT, rows behind a
-savepoint) can be larger than memory. Its rows events wait here as they came, not decoded, each with the
-shape and the decoder of its table at that time, so that a later ALTER does not change what they mean.
+A transaction whose outcome is open (an XA transaction between its PREPARE and its COMMIT, rows
+after a savepoint) can be larger than memory. Its rows events wait here undecoded, each with the
+shape and the decoder of its table at that time, so that a later ALTER does not change their
+meaning.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 
 SpoolItem: TypeAlias = RowsOfEvent | Statement | SchemaChange | Loss
-"""What can wait: rows events, and what stands between them."""
+"""Items that can wait: rows events, and the items between them."""
 
 _LENGTH_SIZE: Final = 8
 _WRITE_SIZE: Final = 1 << 20
-# What the objects of an item need besides the bytes of their event or text.
+# Bytes that the objects of an item need apart from its event or text.
 _OVERHEAD: Final = 1 << 10
 
 
@@ -42,28 +43,28 @@ class SpoolMark(NamedTuple):
 
 
 class RowSpool:
-    """Items in their order, from which the last ones can be cut off again.
+    """Sequence of items, from which the last ones can be removed again.
 
-    Memory is bounded by the storage's limit, plus the shape and decoder of each table that has rows in it.
-    It may not change while it is iterated.
+    Memory is bounded by the storage's limit, plus the shape and decoder of each table with rows in
+    the spool. The spool must not change while it is iterated.
 
     Args:
-        storage: its memory and file; None: its own, of the default size.
+        storage: memory and file; None: a new one of the default size.
 
     Attributes:
-        size: bytes of the rows events in it.
+        size: bytes of the rows events in the spool.
     """
 
     def __init__(self, storage: SpoolStorage | None = None) -> None:
         self._storage = SpoolStorage() if storage is None else storage
         self.size = 0
-        # The last items, which are in memory, and what each needs there.
+        # The last items, which are in memory, and the memory of each.
         self._items: list[SpoolItem] = []
         self._costs: list[int] = []
-        # The first ones, which are in the file: their number, their bytes, and where they were written.
+        # The first items, which are in the file: their number, their bytes, and their blocks.
         self._written_count = self._written_size = 0
         self._blocks: list[int] = []
-        # How many items, and how many bytes, were in the file before each time that some were written.
+        # Number and bytes of the items in the file before each write.
         self._starts: list[tuple[int, int]] = []
         self._tables: list[tuple[TableShape, RowImageDecoder]] = []
         self._table_numbers: dict[int, int] = {}
@@ -72,10 +73,10 @@ class RowSpool:
         return self._written_count + len(self._items)
 
     def append(self, item: SpoolItem) -> None:
-        """Add an item behind the others.
+        """Add an item at the end.
 
         Raises:
-            SpoolError: the temporary file cannot be written; the spool is as it was before.
+            SpoolError: the temporary file cannot be written; the spool is unchanged.
         """
         size = item.event.header.event_size if isinstance(item, RowsOfEvent) else 0
         cost = _OVERHEAD + (size or _text_size(item))
@@ -88,17 +89,17 @@ class RowSpool:
         self.size += size
 
     def mark(self) -> SpoolMark:
-        """The point behind the last item, for :meth:`truncate`."""
+        """Return the point after the last item, for :meth:`truncate`."""
         return SpoolMark(len(self), self.size)
 
     def truncate(self, mark: SpoolMark) -> None:
-        """Remove everything behind a point.
+        """Remove everything after a point.
 
         Args:
-            mark: a point that :meth:`mark` gave and that was not itself removed since.
+            mark: a point that :meth:`mark` returned and that was not removed itself since.
 
         Raises:
-            ValueError: fewer items are there.
+            ValueError: the spool has fewer items.
             SpoolError: the temporary file cannot be read.
         """
         if mark.item_count > len(self):
@@ -118,7 +119,7 @@ class RowSpool:
         self.size = mark.size
 
     def __iter__(self) -> Iterator[SpoolItem]:
-        """The items in order, one at a time; may be iterated again.
+        """Yield the items in order; may be iterated again.
 
         Raises:
             SpoolError: the temporary file cannot be read.
@@ -129,16 +130,16 @@ class RowSpool:
         yield from self._items
 
     def spill(self) -> None:
-        """Move what is in memory to the file.
+        """Move the items in memory to the file.
 
         Raises:
-            SpoolError: the temporary file cannot be written; the spool is as it was before.
+            SpoolError: the temporary file cannot be written; the spool is unchanged.
         """
         if self._items:
             self._write_items()
 
     def close(self) -> None:
-        """Remove everything, and give memory and blocks back; may be used again then.
+        """Remove everything, and release memory and blocks; the spool may be used again.
 
         Raises:
             SpoolError: the temporary file cannot be emptied.
@@ -147,7 +148,7 @@ class RowSpool:
         self._tables, self._table_numbers = [], {}
 
     def _write_items(self) -> None:
-        """Move what is in memory to the file."""
+        """Move the items in memory to the file."""
         start = (self._written_count, self._written_size)
         pending = bytearray()
         try:
@@ -184,14 +185,14 @@ class RowSpool:
                 self._written_size += len(part)
 
     def _offset_of(self, count: int) -> int:
-        """Where in the file an item begins."""
+        """Return the offset in the file at which an item begins."""
         number, offset = self._starts[bisect_right(self._starts, (count, self._written_size)) - 1]
         reader = SpoolReader(self._storage, self._blocks, offset)
         for _ in range(count - number):
             reader.skip(int.from_bytes(reader.take(_LENGTH_SIZE), "little"))
         return reader.offset
 
-    # An item as bytes.
+    # Serialization of items.
 
     def _packed(self, item: SpoolItem) -> bytes:
         import pickle  # few transactions wait in a file
@@ -208,7 +209,7 @@ class RowSpool:
     def _unpacked(self, data: bytes) -> SpoolItem:
         import pickle
 
-        # This process wrote it, into a file that no other can open.
+        # This process wrote the data, into a file that no other can open.
         found: SpoolItem | tuple[int, BinlogEvent, int, int, str] = pickle.loads(data)
         if not isinstance(found, tuple):
             return found

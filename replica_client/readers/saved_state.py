@@ -1,4 +1,4 @@
-"""A checkpoint's state that cannot be read: where it is saved, and what to do."""
+"""Errors for a checkpoint's state that cannot be read: where it is saved, and the remedy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replica_client.errors import PositionFormatError, PositionStoreError, Repli
 
 @contextmanager
 def reading_state_of(store: object) -> Iterator[None]:
-    """Let a damaged part of a checkpoint name the file that holds it, and the remedy.
+    """Translate errors in a checkpoint's state to one that names its file and the remedy.
 
     Args:
-        store: that it was loaded from; the path of one that is a file is named.
+        store: the store that it was loaded from; the path of a file is named.
 
     Raises:
-        PositionStoreError: instead of what is wrong with the part.
+        PositionStoreError: instead of the error about the state.
     """
     try:
         yield
@@ -27,4 +27,4 @@ def reading_state_of(store: object) -> Iterator[None]:
         raise PositionStoreError(
             f"{where} is damaged: {reason}; restore it from a copy, or set a new position with "
             "replica-client position set"
-        ) from PositionFormatError(reason)  # no other try mends it
+        ) from PositionFormatError(reason)  # no retry helps

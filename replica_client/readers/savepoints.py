@@ -1,18 +1,21 @@
-"""Savepoints of the transaction that is read: rows behind one wait until it is known that they stay.
+"""Savepoints of the current transaction: rows after one wait until they are known to stay.
 
-MySQL and MariaDB leave out of the binlog what ROLLBACK TO SAVEPOINT took back, unless the transaction also
-did what cannot be taken back (a temporary table was created or dropped; a table without transactions was
-changed by a statement that is logged as text). Then the rows are there, and a ROLLBACK TO behind them. A
-RELEASE SAVEPOINT is never logged, so a savepoint counts until its transaction ends.
+MySQL and MariaDB leave out of the binlog what ROLLBACK TO SAVEPOINT took back, unless the
+transaction also did something that cannot be taken back (a temporary table was created or dropped;
+a table without transactions was changed by a statement that is logged as text). Then the binlog has
+the rows, and a ROLLBACK TO after them. RELEASE SAVEPOINT is never logged, so a savepoint counts
+until its transaction ends.
 
-* Rows of tables without transactions never stand in such a transaction: since MySQL 5.5 and MariaDB 5.5 they
-  are logged as a transaction of their own. Before, they stand among the others, and no event tells them apart.
-* A savepoint of the same name replaces the earlier one. Names are compared without case, in MySQL and before
-  MariaDB 11.5 without accents too.
-* A stored function or trigger has savepoints of its own, which end with it and replace none of its caller's. A
-  server logs them only where their statement changed rows before. MySQL then does not end that statement's rows
-  (STMT_END_F is missing); MariaDB does, and its binlog does not tell them from those of the caller. Where a name
-  was set twice, rows lie in between, and neither place is disproved, which rows were taken back is not known.
+* Rows of tables without transactions are never in such a transaction: since MySQL 5.5 and MariaDB
+  5.5 they are logged as a transaction of their own. Before, they are among the others, and no event
+  distinguishes them.
+* A savepoint of the same name replaces the earlier one. Names are compared without case; in MySQL
+  and before MariaDB 11.5 without accents, too.
+* A stored function or trigger has savepoints of its own, which end with it and replace none of its
+  caller's. A server logs them only if their statement changed rows before. MySQL then does not end
+  that statement's rows (STMT_END_F is missing); MariaDB does, and its binlog does not distinguish
+  them from the caller's. If a name was set twice, rows lie in between, and neither place is
+  disproved, it is unknown which rows were taken back.
 """
 
 from __future__ import annotations
@@ -38,24 +41,24 @@ _UNESCAPED: Final = re.compile("ROLLBACK TO `(.*)`", re.DOTALL)
 
 
 def controls_savepoint(query: bytes) -> bool:
-    """Whether a statement inside a transaction sets a savepoint or rolls back to one."""
+    """Return whether a statement inside a transaction sets a savepoint or rolls back to one."""
     return first_word(query) in _WORDS
 
 
 def mixes_engines(context: StatementContext) -> bool:
-    """Whether rows of tables without transactions may stand in a transaction of that server."""
+    """Return whether the server may log rows of non-transactional tables within a transaction."""
     return (0, 0, 0) < context.version < _SEPARATE_SINCE
 
 
 class _Savepoint(NamedTuple):
-    """A savepoint that may be there.
+    """A savepoint that may exist.
 
     Attributes:
         name: as it was written.
-        mark: the rows before it.
-        event_index: of its event.
-        is_inner: whether a stored function or trigger set it; None when that is not known.
-        statement: how many statements of the caller had surely ended before it.
+        mark: the point in the rows at which it was set.
+        event_index: index of its event.
+        is_inner: whether a stored function or trigger set it; None if unknown.
+        statement: how many statements of the caller had certainly ended before it.
     """
 
     name: str
@@ -66,22 +69,23 @@ class _Savepoint(NamedTuple):
 
 
 class Savepoints:
-    """The savepoints of one transaction after another, and its rows, which wait for its end.
+    """Savepoints of one transaction after another, with its rows, which wait for its end.
 
     Args:
-        storage: where rows wait; None: of its own.
+        storage: where rows wait; None: a new one.
 
     Attributes:
-        rows: those of the transaction, without those that were taken back.
+        rows: the rows of the transaction, without those that were taken back.
     """
 
     def __init__(self, storage: SpoolStorage | None = None) -> None:
         self._storage = SpoolStorage() if storage is None else storage
         self.rows = RowSpool(self._storage)
         self._stack: list[_Savepoint] = []
-        # Whether the event directly before was of rows, and if so whether they were the last of their statement.
+        # Whether the previous event was a rows event, and if so whether it ended its statement.
         self._rows_before: bool | None = None
-        # Statements of the caller that surely ended. In functions none ends; MariaDB alone says so before a SAVEPOINT.
+        # Statements of the caller that certainly ended. None ends in functions; only MariaDB says
+        # so before a SAVEPOINT.
         self._statement = 0
 
     def run(
@@ -91,20 +95,20 @@ class Savepoints:
         event_index: int,
         resume: Position | None = None,
     ) -> int | None:
-        """Let a statement of the transaction set a savepoint, or roll back to one.
+        """Apply a statement that sets a savepoint or rolls back to one.
 
         Args:
             query: the statement.
             context: of its session.
-            event_index: of its event.
-            resume: where delivery goes on inside this transaction, if it does.
+            event_index: index of its event.
+            resume: where delivery continues inside this transaction, if it does.
 
         Returns:
-            for a ROLLBACK TO the event index of the savepoint: rows behind it were taken back. None for
-            every other statement.
+            For a ROLLBACK TO the event index of the savepoint, after which rows were taken back.
+            None for every other statement.
 
         Raises:
-            DataLossError: which rows were taken back cannot be told; says why, without a position.
+            DataLossError: it is unknown which rows were taken back; says why, without a position.
         """
         action, names = _read(query, context)
         if action == "set":
@@ -119,22 +123,22 @@ class Savepoints:
         return None
 
     def see_rows(self, *, ends_statement: bool) -> None:
-        """A rows event came, of whatever table."""
+        """Note a rows event, of whatever table."""
         self._see_no_savepoint()
         self._rows_before = ends_statement
 
     def see_statement(self) -> None:
-        """A statement came that has nothing to do with savepoints."""
+        """Note a statement that has nothing to do with savepoints."""
         self._see_no_savepoint()
         self._rows_before = None
 
     def _see_no_savepoint(self) -> None:
-        """What comes is no SAVEPOINT: where rows before were the last of their statement, it has ended."""
+        """Note an event other than SAVEPOINT: it ends the statement whose last rows came before."""
         if self._rows_before:
             self._statement += 1
 
     def append(self, rows: RowsOfEvent) -> None:
-        """Rows that may be taken back.
+        """Add rows that may be taken back.
 
         Raises:
             SpoolError: they cannot be kept.
@@ -142,13 +146,13 @@ class Savepoints:
         self.rows.append(rows)
 
     def hand_over(self) -> RowSpool:
-        """The rows that were not taken back, which wait elsewhere from now on."""
+        """Return the rows that were not taken back, and start a new spool."""
         rows, self.rows = self.rows, RowSpool(self._storage)
         self._stack = []
         return rows
 
     def clear(self) -> None:
-        """The transaction is over."""
+        """Forget savepoints and rows at the end of the transaction."""
         self._rows_before = None
         self._statement = 0
         if self._stack or len(self.rows):
@@ -172,7 +176,7 @@ class Savepoints:
         is_inner = self._rows_before is False
         self._see_no_savepoint()
         self._rows_before = None
-        # Those of functions that ended are gone.
+        # Savepoints of functions that ended no longer exist.
         self._stack = [
             one for one in self._stack if not one.is_inner or one.statement == self._statement
         ]
@@ -200,12 +204,15 @@ class Savepoints:
         return event_index
 
     def _candidates(self, name: str, is_inner: bool) -> list[int]:
-        """Indexes of the savepoints that a rollback to a name may mean.
+        """Return the indexes of the savepoints that a rollback to a name may mean.
 
         Args:
             name: of the savepoint.
-            is_inner: whether the rollback is surely one of a stored function or trigger, which rolls back to
-                savepoints that it set itself.
+            is_inner: whether a stored function or trigger certainly made the rollback, which is
+                then to a savepoint that it set itself.
+
+        Raises:
+            DataLossError: whether two names are the same depends on the source's collation.
         """
         found = []
         for at, one in enumerate(self._stack):
@@ -223,9 +230,10 @@ class Savepoints:
 
 
 def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple[str, ...]]:
-    """What a statement does to savepoints, and the name, which the source writes in UTF-8.
+    """Return what a statement does to savepoints, and the possible names of the savepoint.
 
-    MySQL 5.6 does not double the backticks of a name that it rolls back to: it has two readings then.
+    The source writes the name in UTF-8. MySQL 5.6 does not double the backticks of the name in a
+    rollback: the name then has two readings.
     """
     text = query.decode("utf-8", "surrogateescape")
     names = []
@@ -249,7 +257,7 @@ def _read(query: bytes, context: StatementContext) -> tuple[Action | None, tuple
 
 
 def _is_same(one: str, other: str) -> bool | None:
-    """Whether two names are of one savepoint; None when that depends on the collation."""
+    """Return whether two names mean one savepoint; None if that depends on the collation."""
     one, other = _casefolded(one), _casefolded(other)
     if one == other:
         return True
@@ -261,7 +269,7 @@ def _is_same(one: str, other: str) -> bool | None:
 
 
 def _letters(sign: str) -> set[str]:
-    """What a collation may take a character for: another case, without its accent, ``s`` for ``ß``."""
+    """Return the characters that a collation may equate with one, such as ``s`` for ``ß``."""
     found = {sign}
     if sign.isascii():
         return found | {sign.lower(), sign.upper()}
@@ -273,5 +281,5 @@ def _letters(sign: str) -> set[str]:
 
 
 def _casefolded(name: str) -> str:
-    """A name without the case of ASCII letters."""
+    """Return a name without the case of ASCII letters."""
     return "".join(sign.lower() if sign.isascii() else sign for sign in name)

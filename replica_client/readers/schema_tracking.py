@@ -1,4 +1,4 @@
-"""The schema history at work: statements move it on, table maps are resolved and checked with it."""
+"""Use of the schema history while reading: statements update it, table maps are checked."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ from replica_client.schema.resolve import (
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _LOG = logging.getLogger("replica_client")
-# MariaDB's two-phase ALTER: it counts when it is committed.
+# MariaDB's two-phase ALTER takes effect when it is committed.
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
-# MariaDB's SET STATEMENT … FOR has any other statement behind it.
+# MariaDB's SET STATEMENT … FOR can precede any other statement.
 _MAY_RENAME: Final = (b"RENAME", b"SET")
 _COLUMN_SIZE: Final = 256
 
 UnknownTablePolicy = Literal["error", "positional"]
-"""What becomes of a table whose definition is not known: an error, or names ``col_1``, ``col_2`` …"""
+"""Handling of a table whose definition is unknown: an error, or names ``col_1``, ``col_2`` …."""
 
 
 class SchemaTracker:
-    """Keeps a history in step with the events that are read.
+    """Tracker that keeps a schema history in step with the events that are read.
 
     Args:
-        history: what is known at the start; it is changed.
+        history: the history at the start; it is changed.
         selection: wanted tables; their schema changes are delivered.
-        on_unknown: what becomes of a table that nothing is known of, or whose definition must be
-            proven and is not; None: names by position, and an error where a table map hides the type of a column.
-        on_mismatch: what becomes of a table map that is not of the table that is known.
-        reports: note disagreements, and log those of wanted tables: not where nobody sees the rows.
+        on_unknown: handling of a table that is unknown, or whose definition must be proven and is
+            not; None: names by position, and an error if a table map hides the type of a column.
+        on_mismatch: handling of a table map that does not fit the known table.
+        reports: note disagreements, and log those of wanted tables; False if nobody sees the rows.
 
     Attributes:
-        history: what is known now.
-        disagreements: table maps that tell everything themselves and contradicted the history.
+        history: the current history.
+        disagreements: self-contained table maps that contradicted the history.
     """
 
     def __init__(
@@ -81,23 +81,23 @@ class SchemaTracker:
         self.history = history
         self.disagreements: list[str] = []
         self.reports = reports
-        # Names in statements are as they were typed: other letter cases may be the same table.
+        # Names in statements are as typed: other letter cases may be the same table.
         self._exact, self._any_case = selection, selection.casefolded()
         self._on_unknown = on_unknown
         self._on_mismatch = on_mismatch
-        # What was found of tables that look alike: columns of the table map and of the definition, which are kept so
-        # that no others can have their ids, and both made one.
+        # Merged columns by the columns of table map and definition; both are kept, so that no other
+        # objects can get their ids.
         self._undoubted: SizedCache[
             tuple[object, ...],
             tuple[tuple[ColumnShape, ...], tuple[ColumnModel, ...], tuple[ColumnShape, ...]],
         ] = SizedCache(256)
-        # The statement that was read last: it is asked about several times.
+        # The statement that was read last: it is needed several times.
         self._last: tuple[BinlogEvent, Provenance, int, ReadQuery] | None = None
 
     def read_ahead(
         self, event: BinlogEvent, binlog_format: BinlogFormat, provenance: Provenance
     ) -> None:
-        """Read a long statement, which is kept until it is asked about: in another thread, as nothing changes."""
+        """Read a long statement ahead, in another thread; it is kept, as nothing changes meanwhile."""
         read = read_query(event, binlog_format, provenance, self._exists)
         if may_change_rows(event.body.query):
             changed_tables(read.text, read.context)
@@ -105,7 +105,7 @@ class SchemaTracker:
     def _read(
         self, event: BinlogEvent, binlog_format: BinlogFormat, provenance: Provenance
     ) -> ReadQuery:
-        """Read a statement; once, until it moves the history on."""
+        """Read a statement; only once, until it changes the history."""
         last, revision = self._last, self.history.revision
         if last is not None and last[0] is event and last[1:3] == (provenance, revision):
             return last[3]
@@ -120,23 +120,23 @@ class SchemaTracker:
         index: int,
         provenance: Provenance = UNKNOWN,
     ) -> list[SchemaChange]:
-        """Let a QUERY event move the history on.
+        """Apply a QUERY event to the history.
 
         Args:
             event: the event.
-            binlog_format: of the file that it is in.
-            index: of the event in its transaction.
-            provenance: what the events around it tell.
+            binlog_format: format of its file.
+            index: index of the event in its transaction.
+            provenance: facts from the events around it.
 
         Returns:
-            what it did to wanted tables and to databases.
+            The changes of wanted tables and of databases.
         """
         body = event.body
         flags = body.session.gtid_flags3
         if flags is not None and flags & (_START_ALTER | _ROLLBACK_ALTER):
             return []
         read = self._read(event, binlog_format, provenance)
-        self._last = None  # a long statement is not to stay
+        self._last = None  # a long statement must not stay in memory
         changes = self.history.apply(read.meaning, read.context, event.file, event.position)
         return [
             schema_change(
@@ -158,10 +158,10 @@ class SchemaTracker:
         binlog_format: BinlogFormat,
         provenance: Provenance = UNKNOWN,
     ) -> tuple[TableName, ...]:
-        """Wanted tables whose rows a statement changed, or may have changed, that the binlog has as text.
+        """Return wanted tables whose rows a statement logged as text changed, or may have changed.
 
-        ``("", "")`` stands for tables that the text does not tell, as in the call of a procedure. A name that is
-        not known to be that of a table may be that of a view of a wanted one.
+        ``("", "")`` stands for tables that the text does not name, as in a procedure call. A name
+        that is not known to be a table may be a view of a wanted table.
         """
         tables = self._named_targets(event, binlog_format, provenance)
         if tables is None:
@@ -169,7 +169,7 @@ class SchemaTracker:
         if not tables:
             return ()
         wanted = self.typed_selection
-        made = first_word(event.body.query) == b"CREATE"  # its own table
+        made = first_word(event.body.query) == b"CREATE"  # the table that it makes
         return tuple(
             table
             for table in tables
@@ -179,7 +179,7 @@ class SchemaTracker:
     def perhaps_views(
         self, event: BinlogEvent, binlog_format: BinlogFormat
     ) -> tuple[TableName, ...]:
-        """Unwanted names whose rows a statement's text changes, and of which it is not known what they are."""
+        """Return unwanted names whose rows a statement's text changes, and which may be views."""
         wanted = self.typed_selection
         if first_word(event.body.query) == b"CREATE":
             return ()
@@ -215,9 +215,9 @@ class SchemaTracker:
     def perhaps_temporary(
         self, event: BinlogEvent, binlog_format: BinlogFormat
     ) -> tuple[TableName, ...]:
-        """Tables that a RENAME TABLE renames, or temporary tables of their names: MariaDB logs both alike.
+        """Return the tables of a RENAME TABLE, which may be temporary: MariaDB logs both alike.
 
-        In a swap, as of tools that alter tables online, they are taken for what they seem.
+        In a swap, as online schema change tools do it, the names are taken for ordinary tables.
         """
         if (
             binlog_format.flavor != ServerFlavor.MARIADB
@@ -231,7 +231,7 @@ class SchemaTracker:
         if {casefold_table(old) for old, _ in renames} & {
             casefold_table(new) for _, new in renames
         }:
-            return ()  # the name is there behind the statement, too
+            return ()  # the name exists after the statement, too
         thread_id = read.context.thread_id
         return tuple(
             old
@@ -242,9 +242,10 @@ class SchemaTracker:
         )
 
     def unknown_pattern(self, event: BinlogEvent, binlog_format: BinlogFormat) -> TableName | None:
-        """Return the table that a wanted one is made LIKE, where nothing is known of it; None elsewhere.
+        """Return the unknown table that a wanted table is made LIKE; None in other cases.
 
-        Definitions are read of wanted tables only, so that one of the others may be needed here for the first time.
+        Definitions are read for wanted tables only, so another table may be needed here for the
+        first time.
         """
         if first_word(event.body.query) != b"CREATE" or b"like" not in event.body.query.lower():
             return None
@@ -258,32 +259,33 @@ class SchemaTracker:
         return meaning.model
 
     def server_began(self, event: BinlogEvent) -> None:
-        """A FORMAT_DESCRIPTION came; that of the first file after a start of the server ends all sessions."""
+        """Handle a FORMAT_DESCRIPTION; in the first file after a server start it ends all sessions."""
         position = LogPosition.of(event.file, event.position)
         if event.body.create_timestamp and position >= self.history.position:
             self.history.forget_temporary()
 
     def _is_no_view(self, table: TableName) -> bool:
-        """Whether rows that are changed under a name are rows of that name only."""
+        """Return whether rows changed under a name are certainly not those of other, wanted tables."""
         if isinstance(self.history.table(table), TableModel):
             return True
         if self._exact.selects_all and table[0] not in SERVERS_OWN:
             return True  # tables of this name and of all others are wanted
-        # The server's own tables, of which files seldom tell; nobody makes views of other tables there.
+        # The server's own tables, which files seldom describe; nobody makes views of other tables
+        # there.
         return table[0] in SERVERS_OWN and not self.typed_selection.wants_database(table[0])
 
     def passes_on(self, event: BinlogEvent, binlog_format: BinlogFormat) -> bool:
-        """Whether a statement is delivered that changes neither a wanted table nor its rows.
+        """Return whether a statement is delivered that changes neither a wanted table nor its rows.
 
-        Where tables are selected these are the ones on views, routines, accounts and the like in sessions whose
-        default database may have wanted tables.
+        If tables are selected, these are statements on views, routines, accounts and the like in
+        sessions whose default database may have wanted tables.
         """
         if self._exact.selects_all:
             return True
         database = event.body.schema.decode("utf-8", "surrogateescape")
         if not self.typed_selection.wants_database(database):
             return False
-        # What a CREATE makes may be a view or an index.
+        # A CREATE may make a view or an index.
         if may_change_rows(event.body.query) and first_word(event.body.query) != b"CREATE":
             return False
         return isinstance(read_query(event, binlog_format).meaning, Unrelated)
@@ -302,7 +304,7 @@ class SchemaTracker:
         return self._any_case if self.history.lower_case_names else self._exact
 
     def _is_wanted(self, change: TableChange) -> bool:
-        """Whether a change is of a wanted table or database, under its old name or the new one."""
+        """Return whether a change concerns a wanted table or database, under its old or new name."""
         if self._exact.selects_all and change.table[0] not in SERVERS_OWN:
             return True
         wanted = self.typed_selection
@@ -311,11 +313,11 @@ class SchemaTracker:
         return any(wanted.wants(*name) for name in (change.table, *change.others))
 
     def state_of(self, table_map: TableMapEvent) -> TableState | None:
-        """What is known of the table of a table map."""
+        """Return what is known of the table of a table map."""
         return self.history.table((table_map.schema, table_map.table))
 
     def shape(self, table_map: TableMapEvent, binlog_format: BinlogFormat) -> TableShape:
-        """The shape of a table map, with what the history adds.
+        """Return the shape of a table map, completed from the history.
 
         Raises:
             SchemaMismatchError: the history knows the table otherwise (``on_mismatch="error"``).
@@ -347,10 +349,10 @@ class SchemaTracker:
     def _refuse_hidden(
         self, table_map: TableMapEvent, shape: TableShape, binlog_format: BinlogFormat
     ) -> None:
-        """Refuse wanted columns whose type the table map hides.
+        """Raise if the table map hides the types of wanted columns.
 
         Raises:
-            UnknownTableError: there are some; they are named.
+            UnknownTableError: it does; names the columns.
         """
         version = parse_server_version(binlog_format.server_version)
         hidden = hiding_columns(shape, binlog_format.flavor, version)
@@ -362,7 +364,7 @@ class SchemaTracker:
     def undoubted_shape(
         self, table_map: TableMapEvent, binlog_format: BinlogFormat
     ) -> TableShape | None:
-        """The same where nobody has to be asked or told about it; None elsewhere."""
+        """Return the shape of a table map if no question, error or log line is needed."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
         if not isinstance(state, TableModel):
@@ -394,7 +396,7 @@ class SchemaTracker:
     def delivered_columns(
         self, table_map: TableMapEvent, shape: TableShape, binlog_format: BinlogFormat
     ) -> frozenset[str] | None:
-        """Names of the columns that are delivered of a table; None for all."""
+        """Return the names of a table's delivered columns; None for all."""
         wanted = self.selection.columns_of(shape.database, shape.table)
         state = self.state_of(table_map)
         model = state if isinstance(state, TableModel) else None
@@ -404,11 +406,11 @@ class SchemaTracker:
         return (frozenset(shape.column_names) if wanted is None else wanted) - hidden
 
     def needs_proof(self, table_map: TableMapEvent, binlog_format: BinlogFormat) -> bool:
-        """Whether a look at the live source could tell more of the table of a table map."""
+        """Return whether a query to the source could say more about a table map's table."""
         shape = TableShape.from_table_map(table_map, binlog_format.flavor)
         state = self.state_of(table_map)
         if _describes_rows(shape, binlog_format):
-            # Whether SELECT has its last column only the definition tells.
+            # Only the definition says whether SELECT shows its last column.
             flavor = binlog_format.flavor
             return not isinstance(state, TableModel) and may_have_hash_columns(shape, flavor)
         if not isinstance(state, TableModel):
@@ -416,7 +418,7 @@ class SchemaTracker:
         return lacks_charset(shape, state) or self._lacks_labels(state)
 
     def _lacks_labels(self, state: TableModel) -> bool:
-        """Whether DDL left labels in doubt, and the live source was not asked for them."""
+        """Return whether DDL left labels in doubt, and the source was not asked for them."""
         if not any(column.unknown_labels for column in state.columns):
             return False
         versions = self.history.versions((state.database, state.name))
@@ -424,7 +426,7 @@ class SchemaTracker:
 
 
 def _describes_rows(shape: TableShape, binlog_format: BinlogFormat) -> bool:
-    """Return whether a table map alone proves how its rows are read, as its server writes them."""
+    """Return whether a table map of this server proves on its own how its rows are read."""
     version = parse_server_version(binlog_format.server_version)
     return describes_rows(shape, binlog_format.flavor, version)
 

@@ -1,4 +1,4 @@
-"""The memory and the temporary file in which pending rows wait."""
+"""Memory and temporary file in which pending rows wait."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import IO, Final
 from replica_client.errors import SpoolError
 
 DEFAULT_MEMORY_LIMIT: Final = 16 << 20
-"""Bytes of items that the spools of one :class:`SpoolStorage` keep in memory together."""
+"""Bytes of items that all spools of one :class:`SpoolStorage` together keep in memory."""
 
 BLOCK_SIZE: Final = 1 << 16
 """Bytes of a block of the temporary file."""
 
 
 class SpoolStorage:
-    """The memory and the temporary file that any number of spools share.
+    """Memory and temporary file that any number of spools share.
 
-    The file is made when it is first needed, in the directory for temporary files (``TMPDIR``), readable by
-    this user only and without a name, so that nothing of it stays when the process ends. It is divided into
-    blocks of 64 KiB; those of spools that were closed are used again, and it is emptied when none is used.
+    The file is created when it is first needed, in the directory for temporary files (``TMPDIR``),
+    readable by this user only and without a name, so that nothing stays when the process ends. It
+    is divided into blocks of 64 KiB. Blocks of closed spools are reused, and the file is emptied
+    when no block is used.
 
     Args:
-        memory_limit: bytes of items that stay in memory, of all spools together; one item may exceed it.
-        directory: where the file is made; None: where the system has temporary files.
+        memory_limit: bytes of items that all spools together keep in memory; one item may exceed
+            it.
+        directory: where the file is created; None: the system's directory for temporary files.
 
     Attributes:
         memory_limit: see above.
@@ -46,14 +48,14 @@ class SpoolStorage:
         return (self._block_count - len(self._free)) * BLOCK_SIZE
 
     def take_block(self) -> int:
-        """A block that nobody uses."""
+        """Return the number of an unused block."""
         if self._free:
             return self._free.pop()
         self._block_count += 1
         return self._block_count - 1
 
     def give_back(self, blocks: list[int]) -> None:
-        """Blocks that are not used any more.
+        """Release blocks that are not used any more.
 
         Raises:
             SpoolError: the file cannot be emptied.
@@ -78,7 +80,7 @@ class SpoolStorage:
                 import tempfile  # few transactions wait in a file
 
                 self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115
-                # Where nobody closes it, it goes with the last of its spools.
+                # If nobody closes the file, it is closed with the last of its spools.
                 weakref.finalize(self, self._file.close)
             self._file.seek(block * BLOCK_SIZE + offset)
             while data:
@@ -87,7 +89,7 @@ class SpoolStorage:
             raise _spool_error(error) from error
 
     def read(self, block: int) -> bytes:
-        """A block as far as it was written.
+        """Read a block as far as it was written.
 
         Raises:
             SpoolError: the file cannot be read.
@@ -108,7 +110,7 @@ class SpoolStorage:
 
 
 class SpoolReader:
-    """Reads what a spool has in the file, from front to back, block by block."""
+    """Sequential reader of a spool's bytes in the file, block by block."""
 
     def __init__(self, storage: SpoolStorage, blocks: list[int], offset: int = 0) -> None:
         self.offset = offset
@@ -118,7 +120,7 @@ class SpoolReader:
         self._block = b""
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read and return the next bytes."""
         parts = []
         while size:
             index, at = divmod(self.offset, BLOCK_SIZE)
@@ -133,7 +135,7 @@ class SpoolReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Pass over the next bytes."""
+        """Skip the next bytes."""
         self.offset += size
 
 

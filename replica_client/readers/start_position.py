@@ -1,4 +1,4 @@
-"""Where reading starts, in the forms that users give it."""
+"""The start of reading, in the forms in which users give it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.position.position import Position
 
 Start = Position | Literal["earliest", "latest"] | datetime.datetime
-"""Where to start: a position (which may hold a GTID set only), an end of the log, or a time."""
+"""A start: a position (which may hold only a GTID set), an end of the log, or a time."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-# A date has the form of a MariaDB GTID, too. No server has 2020 domains and prints two digits.
+# A date also has the form of a MariaDB GTID, but no server has domain 2020 and pads numbers to two
+# digits.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -24,11 +25,11 @@ def parse_start(
     default: Literal["earliest", "latest"],
     option: str = "start",
 ) -> Start:
-    """Understand a start.
+    """Parse a start.
 
     Text is ``earliest``, ``latest``, a position (``binlog.000024:1472``), a GTID set
-    (``uuid:1-77``, ``0-1-100``) or an ISO time (with its zone, else UTC). ``2020-10-10`` is a date; the MariaDB
-    GTID is written ``02020-10-10``.
+    (``uuid:1-77``, ``0-1-100``) or an ISO time (with its zone, else UTC). ``2020-10-10`` is a date;
+    that MariaDB GTID is written ``02020-10-10``.
 
     Raises:
         ConfigError: it is none of them.
@@ -69,21 +70,21 @@ def parse_start(
 
 
 def micros_of(moment: datetime.datetime) -> int:
-    """Return a time as microseconds since 1970, exactly; a time without zone is UTC."""
+    """Convert a time to microseconds since 1970, exactly; a time without zone is UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def time_text(micros: int) -> str:
-    """Return microseconds since 1970 as an ISO time in UTC that :func:`parse_start` reads back exactly."""
+    """Format microseconds since 1970 as ISO time in UTC, which :func:`parse_start` reads exactly."""
     return (_EPOCH + micros * _MICROSECOND).isoformat()
 
 
 def stop_of(start: Start, stop: Start) -> Start:
-    """Return where a range ends, which holds everything from ``start`` on and nothing from ``stop`` on.
+    """Return the end of a range, which excludes ``stop``.
 
-    A range from a time to the same time is that time: it ends one microsecond later.
+    A range from a time to the same time is that moment: it ends one microsecond later.
 
     Raises:
         ConfigError: the range ends before it begins.

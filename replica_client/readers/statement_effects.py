@@ -1,4 +1,4 @@
-"""What a statement in the binlog's text means for the rows that are delivered."""
+"""Effects of statements logged as text on the rows that are delivered."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 _COMMENT = re.compile(rb"/\*(?!!|M!).*?\*/|--[^\n]*\n|#[^\n]*\n|\s+|/\*M?!\d*|\(", re.DOTALL)
 _WORD = re.compile(rb"[A-Za-z]+")
 
-# The binlog has a SELECT only of a function that changes rows.
+# The binlog has a SELECT only for a function that changes rows.
 _DML = frozenset(
     (
         *(b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL", b"DO"),
         b"SELECT",
     )
 )
-# CREATE … SELECT fills its table; MariaDB has SET STATEMENT … FOR and ANALYZE before statements.
+# CREATE … SELECT fills its table; MariaDB allows SET STATEMENT … FOR and ANALYZE before statements.
 _PERHAPS_DML = _DML | {b"CREATE", b"SET", b"ANALYZE"}
 _CONTROL = frozenset(
     (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA", b"RELEASE", b"START", b"SET")
@@ -22,7 +22,7 @@ _CONTROL = frozenset(
 
 
 def first_word(query: bytes) -> bytes:
-    """The first word of a statement in upper case, behind comments and brackets."""
+    """Return the first word of a statement in upper case, after comments and brackets."""
     word = _WORD.match(query)
     if word is None:
         at = 0
@@ -33,15 +33,15 @@ def first_word(query: bytes) -> bytes:
 
 
 def changes_rows(query: bytes) -> bool:
-    """Whether a statement changes rows: DML that was logged as text (statement format)."""
+    """Return whether a statement changes rows: DML that was logged as text (statement format)."""
     return first_word(query) in _DML
 
 
 def may_change_rows(query: bytes) -> bool:
-    """Whether a statement's text must be read to know whose rows it changes."""
+    """Return whether a statement's text must be read to know whose rows it changes."""
     return first_word(query) in _PERHAPS_DML
 
 
 def controls_transaction(query: bytes) -> bool:
-    """Whether a statement only begins, ends or marks a transaction."""
+    """Return whether a statement only begins, ends or marks a transaction."""
     return first_word(query) in _CONTROL

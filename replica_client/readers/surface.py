@@ -1,7 +1,7 @@
-"""Names of options in messages, spelled as where the user gave them.
+"""Names of options in messages, in the spelling of the user's interface.
 
-A message of the core is read by people who wrote Python, a command line, a TOML file or Spark options. It names only
-what exists there, in that spelling.
+People who wrote Python, a command line, a TOML file or Spark options read the messages of the core.
+A message names only options that exist in their interface.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Final, Literal
 
 Surface = Literal["python", "command line", "toml", "spark"]
-"""Where options are given."""
+"""Interfaces through which options are given."""
 
 _CURRENT: Final[ContextVar[Surface]] = ContextVar("replica_client.surface", default="python")
 _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
@@ -49,18 +49,18 @@ _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
 
 @contextmanager
 def options_of(surface: Surface) -> Iterator[None]:
-    """Name options as they are spelt there, in this context and the tasks that begin in it."""
+    """Hold a spelling of option names, for this context and the tasks that begin in it."""
     token = _CURRENT.set(surface)
     try:
         yield
     finally:
-        # A generator may be closed from another context than it began in.
+        # A generator may be closed from another context than the one in which it began.
         with suppress(ValueError):
             _CURRENT.reset(token)
 
 
 def only_tables(pattern: str) -> str:
-    """Return how the user follows some tables only."""
+    """Return the advice how to follow only some tables."""
     written = {
         "python": f"write tables=[{pattern!r}]",
         "command line": f"write --tables '{pattern}'",
@@ -71,7 +71,7 @@ def only_tables(pattern: str) -> str:
 
 
 def remedies(*names: str) -> str:
-    """What a message says the user can do here, with ``or`` between; what does not exist here is left out."""
+    """Return the remedies that exist in this interface, joined by ``or``, for a message."""
     surface = _CURRENT.get()
     found = [_REMEDIES[name][surface] for name in names if surface in _REMEDIES[name]]
     return ", or ".join(found)

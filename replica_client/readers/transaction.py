@@ -1,13 +1,14 @@
 # cython: boundscheck=False, wraparound=False
 """A committed transaction, whole or in parts.
 
-Attributes that a consumer does not use are never made: of a transaction that is one row in five
-events, they would take most of the time.
+Attributes are created only when a consumer uses them: for a transaction of one row in five events,
+creating them would take most of the time.
 
-This module is compiled where that is possible and runs as it stands everywhere else.
+This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
 
-# Over 500 lines: two compiled classes whose C fields the fast path fills in, and their documentation.
+# Over 500 lines: two compiled classes whose C fields the fast path fills in, and their
+# documentation.
 
 from __future__ import annotations
 
@@ -78,11 +79,11 @@ _USUAL: dict[str, Any] = {
 class Transaction:
     """One transaction of the source, or a part of a very large one.
 
-    It cannot be changed; it can be compared, pickled and copied.
+    Transactions are immutable; they can be compared, pickled and copied.
 
-    The rows of an XA transaction are those of the transaction of its XA COMMIT: its GTID, position and
-    commit timestamp are of that, while each row has the file, position and event index where it stands,
-    before the XA PREPARE. XA PREPARE and XA ROLLBACK are transactions without rows.
+    The rows of an XA transaction belong to the transaction of its XA COMMIT, which has the GTID,
+    position and commit timestamp. Each row keeps the file, position and event index of its own
+    event, before the XA PREPARE. XA PREPARE and XA ROLLBACK are transactions without rows.
 
     Attributes:
         start: where it begins.
@@ -91,17 +92,17 @@ class Transaction:
         gtid: its GTID as text, ``""`` when it has none.
         timestamp: seconds since 1970 in the header of its last event.
         commit_timestamp_us: microseconds since 1970 of its commit on the server that wrote this
-            binlog; None where the server does not log it (before MySQL 8.0).
+            binlog; None if the server does not log it (before MySQL 8.0).
         rows: its rows events on the wanted tables, decoded when iterated.
-        statements: what it holds as text, in order, BEGIN and COMMIT left out.
+        statements: its statements logged as text, in order, without BEGIN and COMMIT.
         part: 0 for the first or only part.
         complete: whether this is the last or only part.
-        schema_changes: what its statements did to wanted tables, and to databases, in order.
-        losses: changes that could not be delivered, where the user chose a record instead of an error.
-        xid: the number that the source's storage engines gave the commit; None where there is none.
-        thread_id: of the source's connection that ran it; None where the binlog does not tell (MariaDB
-            before 11.5 tells it of statements only).
-        xa_commit: whether its rows are those of an XA transaction, which stand before :attr:`start`.
+        schema_changes: changes of wanted tables and of databases by its statements, in order.
+        losses: changes that could not be delivered, if the user chose a record instead of an error.
+        xid: the number that the source's storage engines gave the commit; None if there is none.
+        thread_id: id of the source's session that ran it; None if the binlog does not say (MariaDB
+            before 11.5 says it only for statements).
+        xa_commit: whether its rows are those of an XA transaction, which lie before :attr:`start`.
 
     Examples:
         >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
@@ -146,7 +147,7 @@ class Transaction:
     ) -> None:
         self._start: Position | None = start
         self._position: Position | None = position
-        # What the fast path makes these two from.
+        # Sources of start and position for the fast path.
         self._gtid_positions: Any = None
         self._file = ""
         self._start_offset = self._end_offset = self._last_index = 0
@@ -170,7 +171,7 @@ class Transaction:
 
     @property
     def start(self) -> Position:
-        """Where the transaction begins."""
+        """The position where the transaction begins."""
         start: Position | None = self._start
         if start is None:
             start = self._start = Position(self._file, self._start_offset)
@@ -178,7 +179,7 @@ class Transaction:
 
     @property
     def position(self) -> Position:
-        """The resume point after it."""
+        """The resume point after the transaction."""
         position: Position | None = self._position
         if position is None:
             position = self._gtid_positions.position(
@@ -189,7 +190,7 @@ class Transaction:
 
     @property
     def gtid(self) -> str:
-        """Its GTID; empty where it has none."""
+        """The GTID; empty if there is none."""
         return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
 
     @property
@@ -199,12 +200,12 @@ class Transaction:
 
     @property
     def commit_timestamp_us(self) -> int | None:
-        """Microseconds since 1970 of its commit; None where the source does not write them."""
+        """Microseconds since 1970 of the commit; None if the source does not log them."""
         return None if self._commit_us < 0 else int(self._commit_us)
 
     @property
     def rows(self) -> tuple[RowsOfEvent, ...]:
-        """Its rows events on the selected tables."""
+        """Rows events on the selected tables."""
         rows: tuple[RowsOfEvent, ...] | None = self._rows
         if rows is None:
             rows = () if self._one is None else (self._one, *(self._more or ()))
@@ -213,7 +214,7 @@ class Transaction:
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """Its statements, without BEGIN and COMMIT."""
+        """Statements logged as text, without BEGIN and COMMIT."""
         return self._statements or ()
 
     @property
@@ -243,7 +244,7 @@ class Transaction:
 
     @property
     def thread_id(self) -> int | None:
-        """Id of the source's connection; None where the binlog does not have it."""
+        """Id of the source's session; None if the binlog does not have it."""
         return None if self._thread < 0 else int(self._thread)
 
     @property
@@ -260,7 +261,7 @@ class Transaction:
 
     @property
     def commit_us(self) -> int:
-        """Microseconds since 1970 of its commit: where the source does not log it, the second of its last event."""
+        """Microseconds since 1970 of the commit, or else the second of the last event."""
         return int(self._timestamp * 1_000_000 if self._commit_us < 0 else self._commit_us)
 
     @property
@@ -269,9 +270,10 @@ class Transaction:
         return _EPOCH + datetime.timedelta(microseconds=self.commit_us)
 
     def is_before(self, micros: int) -> bool:
-        """Return whether it was committed before a time in microseconds since 1970; a gap in the GTIDs never is.
+        """Return whether it was committed before a time in microseconds since 1970.
 
-        Where the source writes seconds alone, a commit in the second of that time may be of after it: it is not before.
+        A gap in the GTIDs never was. If the source logs only seconds, a commit in the second of
+        that time may be later, and is not before.
         """
         if self._commit_us < 0:
             micros -= micros % 1_000_000
@@ -290,19 +292,19 @@ class Transaction:
 
     @property
     def commit_version(self) -> str:
-        """A text that is the same for all its rows and sorts as transactions do."""
+        """Text that is the same for all its rows and sorts as transactions do."""
         return self.start.sort_key()
 
     def _fields(self) -> tuple[Any, ...]:
         return tuple([getattr(self, name) for name in Transaction.__match_args__])
 
     def __replace__(self, **changes: Any) -> Transaction:
-        """The same with some attributes changed, as :func:`copy.replace` of Python 3.13 makes it."""
+        """Return a copy with some attributes changed, for :func:`copy.replace` of Python 3.13."""
         fields = dict(zip(Transaction.__match_args__, self._fields(), strict=True))
         return Transaction(**{**fields, **changes})
 
     def with_rows(self, rows: tuple[RowsOfEvent, ...]) -> Transaction:
-        """The same with other rows; what is made when it is asked for stays so."""
+        """Return a copy with other rows; attributes not created yet stay so."""
         made: Transaction = Transaction.__new__(Transaction)
         made._start = self._start
         made._position = self._position
@@ -344,7 +346,7 @@ class Transaction:
         return f"Transaction({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """How IPython shows it: what is not as it mostly is."""
+        """Print for IPython, without attributes that have their usual values."""
         shown: dict[str, Any] = {
             name: getattr(self, name)
             for name in Transaction.__match_args__
@@ -376,12 +378,12 @@ def _items(
 class Changes:
     """The row changes of a transaction, as a sequence.
 
-    Iterated, it decodes one after the other and keeps none. ``len()``, an index and a slice decode
-    all of them once and keep them as long as this object is kept.
+    Iterating decodes one change after the other and keeps none. ``len()``, an index and a slice
+    decode all of them once and keep them as long as this object.
 
     Args:
-        rows: the rows events that they come from.
-        transaction: that they are of; None: the changes have no position.
+        rows: the rows events of the changes.
+        transaction: the transaction of the changes; None: they have no position.
 
     Examples:
         >>> transactions = list(rc.open_binlog("shop-bin.000001").transactions())
@@ -436,7 +438,7 @@ class Changes:
         return self._all().index(change, *limits)
 
     def count(self, change: Change) -> int:
-        """How often a change occurs."""
+        """Return how often a change occurs."""
         return self._all().count(change)
 
     def _all(self) -> list[Change]:
@@ -457,7 +459,7 @@ class Changes:
         return f"Changes({self._all()!r})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """How IPython shows it."""
+        """Print for IPython."""
         printer.text("Changes(")
         printer.pretty(self._all())
         printer.text(")")
@@ -474,12 +476,13 @@ Sequence.register(Changes)
 def located_changes(
     rows: Iterable[RowsOfEvent], before: Position | Transaction | None, transaction: Transaction
 ) -> Iterator[Change]:
-    """Return the changes of rows events, which know their transaction.
+    """Return an iterator over the changes of rows events, which know their transaction.
 
     Args:
-        rows: of the transaction.
-        before: the resume point before it, or the transaction before it; None where it is not known.
-        transaction: without its rows: a change that is kept keeps no event in memory.
+        rows: rows events of the transaction.
+        before: the resume point before it, or the transaction before it; None if unknown.
+        transaction: the transaction without its rows: so a change that is kept keeps no event in
+            memory.
     """
     return chain.from_iterable(changes_of_transaction(one, before, transaction) for one in rows)
 
@@ -488,11 +491,11 @@ def located_changes(
 def pending_transaction(
     gtid_positions: GtidPositions, file: str, start: cython.longlong
 ) -> Transaction:
-    """A whole transaction of row changes; the caller says the rest.
+    """Create a whole transaction of row changes; the caller sets the other fields.
 
     Args:
-        gtid_positions: tells the position behind it.
-        file: that it is in.
+        gtid_positions: computes the position after it.
+        file: the file that it is in.
         start: offset of its first event.
     """
     transaction: Transaction = Transaction.__new__(Transaction)

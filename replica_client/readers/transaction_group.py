@@ -6,18 +6,18 @@ from replica_client.readers.transaction import Transaction
 
 
 class TransactionGroup:
-    """Transactions that came together, in order. Several consumers may have the same one.
+    """Transactions that came together, in order; several consumers may share one group.
 
     Args:
         transactions: at least one.
-        size: bytes of memory that they need, about.
+        size: bytes of memory that they need, roughly.
         ordinary: whether each is whole, and has rows and nothing else.
 
     Attributes:
         transactions: see above.
         size: see above.
         ordinary: see above.
-        known: what a consumer found out about them, for those that come after it.
+        known: results that one consumer stores for the next ones.
     """
 
     __slots__ = ("known", "ordinary", "size", "transactions")
@@ -30,11 +30,11 @@ class TransactionGroup:
 
     @classmethod
     def of_one(cls, transaction: Transaction) -> TransactionGroup:
-        """A transaction, or a part of one, alone."""
+        """Create a group of one transaction, or of a part of one."""
         size = OVERHEAD + sum(rows.event_size + OVERHEAD for rows in transaction.rows)
         size += sum(len(statement.text) for statement in transaction.statements)
         return cls([transaction], size, ordinary=False)
 
 
 OVERHEAD = 512
-"""Bytes that the objects of a transaction or of a rows event need beside those of the event, about."""
+"""Bytes that the objects of a transaction or of a rows event need apart from the event, roughly."""

@@ -1,4 +1,4 @@
-"""Errors without what transforms hide: messages of readers may show values of rows and texts of statements."""
+"""Errors without what transforms hide: messages may show values of rows and texts of statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WITHHELD: Final = "the text is withheld: a transform hides columns of this sourc
 
 
 def withheld_error(error: ReplicaClientError) -> ReplicaClientError:
-    """An error of the same kind and place that tells nothing of rows and statements; others as they are."""
+    """Return an error of the same kind and place without texts; errors of other kinds unchanged."""
     text = f"{type(error).__name__}: {WITHHELD}"
     if isinstance(error, BinlogDecodeError):
         same = type(error).__init__ is BinlogDecodeError.__init__

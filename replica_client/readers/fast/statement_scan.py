@@ -90,7 +90,7 @@ class StatementScan:
 
         Returns:
             The number of skipped events. The next event is a statement, does not begin where the
-                previous one ends, or is beyond the limit.
+            previous one ends, or is beyond the limit.
         """
         raw: cython.p_const_uchar = events.data
         marks: cython.p_longlong = events.marks

@@ -1,7 +1,7 @@
 """A live source as events, changes, transactions and record batches."""
 
-# Over 500 lines: the four iterators of a live source and their documentation; events, knowledge
-# and progress have modules of their own.
+# Over 500 lines: the four iterators of a live source and their documentation; events, knowledge and
+# progress have modules of their own.
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ _Item = TypeVar("_Item")
 
 
 class SourceStream(AsynchronousOnly):
-    """Follows a live source; an asynchronous context manager, made by :func:`connect`.
+    """A live source as an asynchronous context manager, made by :func:`connect`.
 
-    One of its iterators may be used, by one task. A connection that is lost is opened again from the
-    start of the transaction that was being read, and what was delivered of it is passed over by index:
-    iterators see every event once.
+    One of its iterators may be used, by one task. A lost connection is opened again at the start of
+    the transaction that was being read, and the delivered part of it is skipped by index: iterators
+    see every event once.
 
-    With several hosts the next one is tried when one fails, and goes on by GTID. A transaction that was
-    being read then comes again from its start (:meth:`events` shows its first events twice), since
-    another server writes it in other pieces. A host that lacks what we already have is refused.
+    With several hosts the next one is tried when one fails, and continues by GTID. A transaction
+    that was being read is then delivered again from its start (:meth:`events` shows its first
+    events twice), since another server writes it in other pieces. A host that lacks what we already
+    have is refused.
 
     Examples:
         >>> async def count():
@@ -111,62 +112,62 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def history(self) -> SchemaHistory:
-        """What tables look like, as far as the stream was read."""
+        """Definitions of the tables, as far as the stream was read."""
         return self._knowledge.history
 
     @property
     def losses(self) -> LossLedger:
-        """Counts of what could not be delivered (``record_losses``); saved with the position."""
+        """Counts of undelivered changes (``record_losses``), saved with the position."""
         return self._knowledge.losses
 
     @property
     def prepared(self) -> PreparedRows:
-        """XA transactions that are pending; where they are is saved with the position."""
+        """Pending XA transactions; their places are saved with the position."""
         return self._knowledge.prepared
 
     @property
     def companions(self) -> dict[str, object]:
-        """JSON values of the consumer's own, by name, which are saved with each position; what was loaded has them.
+        """JSON values of the consumer, by name, which are saved and loaded with each position.
 
-        Set one before the position is acknowledged that it belongs to.
+        Set a value before acknowledging the position that it belongs to.
         """
         return self._progress.companions
 
     @property
     def unmatched_patterns(self) -> list[str]:
-        """Patterns of ``tables`` that match none of the tables that were read, and none that is known."""
+        """Patterns of ``tables`` that match no table that was read or is known."""
         return self._options.assembly.selection.unmatched_of(self.history)
 
     def check_tables(self, others: Iterable[tuple[str, str]] = (), hint: str = "") -> None:
-        """Refuse a pattern of ``tables`` that matches none of the tables that were read, and none that is known.
+        """Raise unless every pattern of ``tables`` matches a table that was read or is known.
 
         Args:
-            others: names of more tables that are there.
+            others: names of further existing tables.
             hint: for the end of the message.
 
         Raises:
-            ConfigError: naming the pattern, and the nearest table.
+            ConfigError: names the pattern, and the nearest table.
         """
         self._options.assembly.selection.check_matched(self.history, others, hint)
 
     @property
     def generation(self) -> int:
-        """How many dumps were started so far."""
+        """Number of dumps started so far."""
         return self._link.generation
 
     @property
     def server(self) -> ServerInfo | None:
-        """The source, once connected."""
+        """The source; None before the first connection."""
         return self._link.server
 
     @property
     def server_id(self) -> int:
-        """The server id that we log in with as a replica."""
+        """The server id with which we log in as a replica."""
         return self._link.server_id
 
     @property
     def position(self) -> Position:
-        """The safe resume point behind what the iterators delivered.
+        """The safe resume point after everything that the iterators delivered.
 
         Raises:
             StreamStateError: the stream is not open.
@@ -175,10 +176,10 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def reached(self) -> Position:
-        """The safe resume point behind what was read, whether or not anything was delivered of it.
+        """The safe resume point after everything that was read, delivered or not.
 
         It moves past :attr:`position` where a file ends, and where the source sends nothing. While
-        what was read is being given, it is :attr:`position`.
+        events that were read are being delivered, it is :attr:`position`.
 
         Raises:
             StreamStateError: the stream is not open.
@@ -187,7 +188,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that the source sent was delivered, and the stream waits for the source."""
+        """Whether everything received was delivered, and the stream waits for the source."""
         return self._events.waits
 
     @property
@@ -202,7 +203,7 @@ class SourceStream(AsynchronousOnly):
 
     @property
     def format(self) -> BinlogFormat:
-        """How events are laid out in the file that is read."""
+        """The format of the events in the current file."""
         return self._events.feed.decoder.format
 
     @property
@@ -211,18 +212,19 @@ class SourceStream(AsynchronousOnly):
         return self._progress.acknowledged
 
     async def acknowledge(self, done: Acknowledged = None) -> None:
-        """Save how far the consumer is; what was acknowledged is never delivered again.
+        """Save the consumer's progress; what was acknowledged is never delivered again.
 
-        Returns at once: the position is saved in the background, within ``save_interval`` seconds. :meth:`flush` and
-        the end of the ``async with`` block wait for the save. A semi-synchronous source is informed only of a
-        position that is saved; then this waits, too.
+        Returns at once: the position is saved in the background, within ``save_interval`` seconds.
+        :meth:`flush` and the end of the ``async with`` block wait for the save. A semi-synchronous
+        source is informed only of a saved position; then this method waits, too.
 
         Args:
-            done: the last position, transaction or change that is done; None: all that was handed out.
+            done: the last position, transaction or change that is done; None: everything that was
+                delivered.
 
         Raises:
             ConfigError: ``done`` is none of these.
-            PositionStoreError: a position could not be saved, this one or one before.
+            PositionStoreError: this position or an earlier one could not be saved.
         """
         position = self._progress.position_of(done)
         self.remember(position)
@@ -235,15 +237,15 @@ class SourceStream(AsynchronousOnly):
             await dump.acknowledge_semi_sync(position.file, position.offset)
 
     def remember(self, position: Position) -> None:
-        """Do what :meth:`acknowledge` does where the source is not semi-synchronous; needs no await.
+        """Acknowledge a position without informing a semi-synchronous source; needs no await.
 
         Raises:
-            PositionStoreError: a position that was acknowledged before could not be saved.
+            PositionStoreError: an earlier position could not be saved.
         """
         self._progress.remember(position)
 
     def state(self, position: Position) -> dict[str, object]:
-        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        """Return what a :class:`~replica_client.position.stores.Checkpoint` of a position saves."""
         return self._progress.state(position)
 
     @property
@@ -252,10 +254,10 @@ class SourceStream(AsynchronousOnly):
         return self._options.semi_sync
 
     async def flush(self) -> None:
-        """Save the position that was acknowledged last; when this returns it survives a crash.
+        """Save the position that was acknowledged last; it survives a crash once this returns.
 
         Raises:
-            PositionStoreError: it could not be saved; what was saved before is whole.
+            PositionStoreError: it could not be saved; what was saved before is intact.
         """
         await self._progress.flush()
 
@@ -274,9 +276,9 @@ class SourceStream(AsynchronousOnly):
             await self._link.close()
 
     def events(self) -> AsyncGenerator[BinlogEvent, None]:
-        """Return every event that stands in the source's files, once and in order, and artificial ones.
+        """Return an iterator over every event of the source's files, once and in order.
 
-        A transaction payload is followed by the events inside it.
+        It includes artificial events. The events inside a transaction payload follow it.
 
         Raises:
             BinlogDecodeError: an event cannot be decoded.
@@ -296,14 +298,14 @@ class SourceStream(AsynchronousOnly):
         return self._given(GroupedItems(self._events.packets(), events_of))
 
     def _given(self, items: GroupedItems[Any, _Item]) -> GroupedItems[Any, _Item]:
-        """Return an iterator that ends with the stream."""
+        """Register an iterator to be closed with the stream, and return it."""
         self._iterators.append(items)
         return items
 
     async def event_groups(self) -> AsyncGenerator[list[BinlogEvent], None]:
-        """As :meth:`events`, with those together that came in one packet: about 128 at most.
+        """Yield :meth:`events` in groups of one packet, about 128 at most.
 
-        :attr:`position` lies behind all of them.
+        :attr:`position` lies after all events of the group.
 
         Raises:
             ReplicaClientError: what :meth:`events` raises.
@@ -321,16 +323,16 @@ class SourceStream(AsynchronousOnly):
                 yield group
 
     def _refuse_events(self) -> None:
-        """Events are the source's own: no transform is done to them.
+        """Raise if the stream has transforms, which do not apply to events.
 
         Raises:
-            ConfigError: there is one.
+            ConfigError: it has.
         """
         if self._options.transform is not None:
             raise ConfigError("events are given as they are: take changes, transactions or batches")
 
     def transactions(self) -> AsyncGenerator[Transaction, None]:
-        """Return committed transactions; very large ones in parts.
+        """Return an iterator over committed transactions; very large transactions come in parts.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -351,9 +353,9 @@ class SourceStream(AsynchronousOnly):
             yield taken
 
     async def transaction_groups(self) -> AsyncGenerator[list[Transaction], None]:
-        """As :meth:`transactions`, with those together that came together: at most about a mebibyte.
+        """Yield :meth:`transactions` in groups that came together, of at most about a mebibyte.
 
-        :attr:`position` lies behind all of them.
+        :attr:`position` lies after all transactions of the group.
 
         Raises:
             ReplicaClientError: what :meth:`transactions` raises.
@@ -363,7 +365,7 @@ class SourceStream(AsynchronousOnly):
                 yield group.transactions
 
     async def measured_groups(self) -> AsyncGenerator[TransactionGroup, None]:
-        """As :meth:`transaction_groups`, with what is known of each group.
+        """Yield :meth:`transaction_groups` with the size and kind of each group.
 
         Raises:
             ReplicaClientError: what :meth:`transactions` raises.
@@ -372,7 +374,7 @@ class SourceStream(AsynchronousOnly):
         try:
             async for group in groups:
                 yield group
-                del group  # its rows are not kept while the next one comes
+                del group  # its rows are not kept while the next group comes
         except ReplicaClientError as error:
             if (shown := self._error_shown(error)) is error:
                 raise
@@ -383,7 +385,7 @@ class SourceStream(AsynchronousOnly):
     async def _groups(self) -> AsyncGenerator[TransactionGroup, None]:
         feed = self._events.feed
         assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
-        # A class of its own wants to see all events.
+        # A subclass of the assembler must see all events.
         fast_path = (
             RowFastPath(feed, assembler, False) if type(assembler) is TransactionAssembler else None
         )
@@ -404,22 +406,22 @@ class SourceStream(AsynchronousOnly):
                     del transaction
 
     def _only_rows(self, group: list[Transaction]) -> bool:
-        """Whether transactions of a fast path have rows and nothing else, after the transforms too."""
+        """Return whether transactions of a fast path have only rows, after the transforms, too."""
         return self._options.transform is None or not any(
             one.losses or one.schema_changes or one.statements for one in group
         )
 
     def _new_assembler(self) -> TransactionAssembler:
-        """Return what puts transactions together.
+        """Create the assembler of transactions.
 
         Raises:
-            ConfigError: the source does not log all that its rows need.
+            ConfigError: the source does not log everything that its rows need.
         """
         self._knowledge.begin_rows()
         return self.make_assembler(self._knowledge.assembly())
 
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
-        """The object that puts transactions together; subclasses override it to see transactions first."""
+        """Create the assembler of transactions; subclasses override this to see transactions first."""
         return TransactionAssembler(
             assembly, self._options.decode, self._events.resume, self.history, self.prepared
         )
@@ -427,7 +429,7 @@ class SourceStream(AsynchronousOnly):
     async def _assembled(
         self, located: LocatedEvent, assembler: TransactionAssembler, gate: TimeGate
     ) -> AsyncGenerator[Transaction, None]:
-        """The transactions that are complete with an event."""
+        """Yield the transactions that an event completes."""
         feed = self._events.feed
         if located.event.header.type_code == EventType.TABLE_MAP_EVENT:
             await self._knowledge.prove(located, feed, assembler)
@@ -455,12 +457,12 @@ class SourceStream(AsynchronousOnly):
             yield shown
 
     def _error_shown(self, error: ReplicaClientError) -> ReplicaClientError:
-        """An error as consumers get it."""
+        """Return an error as consumers get it, without texts that transforms hide."""
         transform = self._options.transform
         return error if transform is None or not transform.hides else withheld_error(error)
 
     def _shown(self, transaction: Transaction) -> Transaction:
-        """A transaction as consumers get it."""
+        """Return a transaction as consumers get it, after the transforms."""
         transform = self._options.transform
         if transform is None:
             return transaction
@@ -489,17 +491,17 @@ class SourceStream(AsynchronousOnly):
     def changes(
         self, *, notices: bool = False, timeout: float | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Return row changes of committed transactions, in order.
+        """Return an iterator over row changes of committed transactions, in order.
 
-        A change has a position of its own, after it, for :meth:`acknowledge`. :attr:`position` lies after the
-        transaction of the change that was delivered last only once more is asked for; in a transaction of more than
-        1,024 changes it lies before that change.
+        Each change has a position of its own, after the change, for :meth:`acknowledge`.
+        :attr:`position` moves after the transaction of the last delivered change only once more is
+        requested; in a transaction of more than 1,024 changes it lies before that change.
 
         Args:
-            notices: also give each :class:`~replica_client.schema.schema_change.SchemaChange` (CREATE, ALTER,
-                RENAME, TRUNCATE, DROP … of a wanted table or of a database) and each
-                :class:`~replica_client.position.losses.Loss`, in its place among the rows.
-            timeout: seconds; where no change comes for so long, None is given. None: wait without end.
+            notices: also return each :class:`~replica_client.schema.schema_change.SchemaChange`
+                (CREATE, ALTER, RENAME, TRUNCATE, DROP … of a wanted table or of a database) and
+                each :class:`~replica_client.position.losses.Loss`, in its place among the rows.
+            timeout: seconds without a change after which None is returned. None: wait without end.
 
         Raises:
             DataLossError: a change that cannot be delivered as rows.
@@ -539,7 +541,7 @@ class SourceStream(AsynchronousOnly):
             progress.end_changes()
 
     async def get(self, timeout: float | None = None) -> Change | None:  # noqa: ASYNC109  # a promise of the API
-        """Return the next change; None where none comes within ``timeout`` seconds, or the stream has ended.
+        """Return the next change; None after ``timeout`` seconds, or at the end of the stream.
 
         Raises:
             ReplicaClientError: what :meth:`changes` raises.
@@ -570,9 +572,9 @@ class SourceStream(AsynchronousOnly):
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> AsyncGenerator[RecordBatch | Notice, None]:
-        """Return row changes as Arrow record batches, each of one table and one shape.
+        """Return an iterator over Arrow record batches of row changes, each of one table and shape.
 
-        :attr:`position` moves only when all rows before it have been given.
+        :attr:`position` moves only after all rows before it have been delivered.
 
         Args:
             max_rows: rows that a batch has at most.
@@ -641,8 +643,8 @@ class SourceStream(AsynchronousOnly):
     ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
         """Take transactions into batches up to a position between two of them.
 
-        Gives the batches that became full, as often as transactions are complete. The connection stays,
-        and what came of it: a later call goes on with the next transaction.
+        Yields the full batches whenever transactions are complete. The connection and what it
+        received stay: a later call continues with the next transaction.
 
         Args:
             batches: takes the rows.
@@ -670,7 +672,7 @@ class SourceStream(AsynchronousOnly):
     async def _steps(
         self, batches: BatchAssembler, notices: bool
     ) -> AsyncGenerator[list[RecordBatch | Notice], None]:
-        """The batches that became full, whenever some did."""
+        """Yield lists of the batches that became full."""
         feed = self._events.feed
         assembler, gate = self._new_assembler(), TimeGate(self._progress.since)
         fast_path = None
@@ -686,7 +688,7 @@ class SourceStream(AsynchronousOnly):
                 async for transaction in self._assembled(located, assembler, gate):
                     ready += batches_of(batches, transaction, notices=notices)
                     if ready and not transaction.complete:
-                        # There may be many parts.
+                        # The transaction may have many parts.
                         yield ready
                         ready = []
             if ready:
@@ -694,4 +696,4 @@ class SourceStream(AsynchronousOnly):
 
 
 def _nothing() -> None:
-    """Return the sign of :meth:`SourceStream.changes` that no change came in time."""
+    """Return None, the sign of :meth:`SourceStream.changes` that no change came in time."""

@@ -38,12 +38,12 @@ _FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION_EVENT)
 
 
 class StreamEvents:
-    """Gives every event once and in order. A lost connection is opened again where it was.
+    """Reader of every event, once and in order, that reconnects where a connection was lost.
 
     Args:
         link: opens connections.
         options: of the stream.
-        knowledge: what a new connection has to know.
+        knowledge: definitions and other state that a new connection needs.
         progress: what was delivered.
 
     Attributes:
@@ -73,7 +73,7 @@ class StreamEvents:
 
     @property
     def feed(self) -> EventFeed:
-        """What events go through.
+        """The feed that decodes the events.
 
         Raises:
             StreamStateError: the stream is not open.
@@ -83,10 +83,10 @@ class StreamEvents:
         return self._feed
 
     async def open(self, start: Start) -> None:
-        """Connect to the first host that serves the start; try again as the policy says.
+        """Connect to the first host that can serve the start; retry as the policy says.
 
         Raises:
-            ReplicaClientError: no host does; the error of the last one.
+            ReplicaClientError: no host can; the error of the last one.
         """
         last: ReplicaClientError | None = None
         for attempt, delay in enumerate(self._options.reconnect.first_delays(), 1):
@@ -100,7 +100,8 @@ class StreamEvents:
                     if not self._link.goes_on(error):
                         raise
                     last = error
-            # Another host may become the right one; a single one that refuses the start stays as it is.
+            # Another of several hosts may become the right one; a single host that refuses the
+            # start will not change.
             if last is not None and not may_pass(last):
                 break
         raise last or ConnectionLostError("there is no host")
@@ -137,7 +138,7 @@ class StreamEvents:
         await self._progress.pin(self.resume, connection.server)
 
     def _known_there(self, connection: SourceConnection, start: Start) -> Start:
-        """A saved position as what it means on a server."""
+        """Translate a saved position to a server; without file and offset on another server."""
         if not isinstance(start, Position) or not start.gtid_set:
             return start
         if self._link.identity.is_same_server(connection.server):
@@ -149,14 +150,14 @@ class StreamEvents:
             )
         history = self._knowledge.history
         if start.file:
-            # What the stream read ahead of the position comes again.
+            # Events that the stream had read after the position are read again.
             history.rewind(start.file, start.offset)
         history.forget_positions()
         self._knowledge.prepared.ledger.forget_positions()
         return Position("", 0, start.gtid_set)
 
     def is_done(self) -> bool:
-        """Whether everything that is asked for was taken."""
+        """Return whether everything up to ``until`` was taken."""
         tracker = self.feed.tracker
         if self.until is None or tracker.in_transaction or not tracker.file:
             return False
@@ -165,9 +166,9 @@ class StreamEvents:
     async def packets(
         self, fast_path: FastPath | None = None
     ) -> AsyncGenerator[Iterator[LocatedEvent], None]:
-        """The events of each packet, each event once.
+        """Yield the events of each packet, each event once.
 
-        What a fast path takes is not among them; there is a turn without events then.
+        Events that a fast path takes are left out; an empty iterator is yielded after them.
         """
         feed, link = self.feed, self._link
         waiting = 0
@@ -204,15 +205,15 @@ class StreamEvents:
                 if self._replay is None or not self._replay.passes_over(data, feed):
                     self._received(data)
                     fed = feed.feed_stream(data)
-                    del data  # a very large event is not to be there twice
+                    del data  # avoids two copies of a very large event
                     yield fed
                     if self._moved:
                         self._moved = False
                         self._knowledge.forget_positions()
 
     async def _more(self, dump: DumpStream, waiting: int) -> bool:
-        """Wait for more than so many events; False: the source has ended."""
-        self.waits = True  # all that was read before was given
+        """Wait for more than so many events; return False if the source has ended."""
+        self.waits = True  # everything that was read before was delivered
         try:
             more = await dump.more(waiting)
         finally:
@@ -222,7 +223,7 @@ class StreamEvents:
         return more
 
     def _is_ordinary(self) -> bool:
-        """Whether whole transactions may be taken: nothing is half done or comes again."""
+        """Return whether whole transactions may be taken: nothing is half done or sent again."""
         return self._replay is None and not self._moved and not self.feed.tracker.in_transaction
 
     def _takes(self, fast_path: FastPath, events: EventQueue) -> bool:
@@ -235,13 +236,13 @@ class StreamEvents:
         return True
 
     def _received(self, data: bytes) -> None:
-        """An event came that was not given before: the connection is good, unless it is artificial."""
+        """Note a new event: it proves the connection good, unless it is artificial."""
         if self._replay is not None or not is_artificial_here(self.feed.decoder.peek_header(data)):
             self._link.received()
         self._replay = None
 
     async def _is_same_file(self, data: bytes) -> bool:
-        """Make sure that a file is the one that was read before; False: it has to be asked for again."""
+        """Check that a file is the one that was read before; return False if it must be reread."""
         feed = self.feed
         file = (self._replay or feed.tracker).file
         if file:
@@ -259,7 +260,7 @@ class StreamEvents:
         """Connect again after an error.
 
         Raises:
-            ReplicaClientError: the error, where that is of no use.
+            ReplicaClientError: the error, if reconnecting cannot help.
         """
         if not self.is_open:
             raise error
@@ -270,9 +271,9 @@ class StreamEvents:
         await self._reconnect(error)
 
     async def _pass_gap(self, purged: BinlogPurgedError) -> bool:
-        """Go on behind transactions that the source purged, when their loss is to be recorded.
+        """Continue after transactions that the source purged, if their loss is to be recorded.
 
-        The first file that comes then tells of them, and the assembler finds that they never came.
+        The first file that comes then lists them, and the assembler finds that they never came.
         """
         feed = self.feed
         position = feed.tracker.position

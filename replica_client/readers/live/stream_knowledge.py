@@ -1,4 +1,4 @@
-"""What a stream knows beside its position, and how it asks the source for what the binlog does not tell."""
+"""A stream's knowledge apart from its position, completed by questions to the source."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _Result = TypeVar("_Result")
 
 
 class StreamKnowledge:
-    """Definitions, losses and pending transactions; all of it is saved with positions.
+    """Definitions, losses and pending transactions, which are saved with positions.
 
     Args:
         link: to the source.
         options: of the stream.
-        is_open: whether the stream is still wanted.
+        is_open: returns whether the stream is still wanted.
 
     Attributes:
-        history: what tables look like, as far as the stream was read.
-        losses: counts of what could not be delivered.
+        history: definitions of the tables, as far as the stream was read.
+        losses: counts of changes that could not be delivered.
         prepared: XA transactions that are pending.
     """
 
@@ -68,7 +68,7 @@ class StreamKnowledge:
 
     @property
     def identity(self) -> SourceIdentity:
-        """Of the source that is read."""
+        """The identity of the source that is read."""
         return self._link.identity
 
     def use(self, host: ConnectOptions) -> None:
@@ -82,16 +82,16 @@ class StreamKnowledge:
         self._prover.works = works
 
     def forget_positions(self) -> None:
-        """Files and offsets mean nothing any more: another server is read."""
+        """Forget files and offsets, which are invalid on another server."""
         self.history.forget_positions()
         self.losses.forget_positions()
         self.prepared.ledger.forget_positions()
 
     STATE_KEYS: Final = frozenset((STATE_KEY, LOSSES_KEY, PREPARED_KEY, IDENTITY_KEY))
-    """Names of what is saved with a position."""
+    """Keys of the state that is saved with a position."""
 
     def take_state(self, state: Mapping[str, object]) -> None:
-        """Know what was saved with a position."""
+        """Adopt the state that was saved with a position."""
         if STATE_KEY in state:
             self.history = SchemaHistory.from_state(state[STATE_KEY])
         if LOSSES_KEY in state:
@@ -102,28 +102,28 @@ class StreamKnowledge:
             self._link.identity = SourceIdentity.from_state(state[IDENTITY_KEY])
 
     def reading_state(self) -> ReadingState:
-        """What is saved with positions of the server that is read."""
+        """Return the state that is saved with positions of the server that is read."""
         parts = (self._link.identity, self.history, self.losses, self.prepared.ledger)
         return ReadingState(*parts, self._options.assembly.saves_defaults)
 
     def assembly(self) -> AssemblyOptions:
-        """Return how transactions are put together: a table that cannot be known is an error."""
+        """Return the assembly options; for a live source an unknown table is an error by default."""
         assembly = self._options.assembly
         if assembly.on_unknown_table is None:
             return replace(assembly, on_unknown_table="error")
         return assembly
 
     def learn_letter_case(self, server: ServerInfo | None) -> None:
-        """Take names in another letter case for the same, or not, as the server does.
+        """Compare names with or without letter case, as the server does.
 
         Raises:
-            SourceChangedError: it does so now, and names that it would change are known.
+            SourceChangedError: the server's rule changed, and known names would be affected.
         """
         if server is not None and server.casefolds_names is not None:
             self.history.casefold_names(server.casefolds_names)
 
     async def read_schema(self, connection: SourceConnection, latest: Position) -> Position:
-        """Know all tables as they are at a position, which is the new start.
+        """Read the definitions of the wanted tables, and return their position as the new start.
 
         Raises:
             ServerError: the source failed, and not for a privilege that the account lacks.
@@ -138,17 +138,18 @@ class StreamKnowledge:
         except ServerError as error:
             if error.errno not in UNKNOWABLE_ERRORS or options.assembly.on_unknown_table == "error":
                 raise
-            # With binlog_row_metadata=FULL nobody needs it; elsewhere the first row of a table is refused.
+            # With binlog_row_metadata=FULL definitions are not needed; otherwise a table's first
+            # row is refused.
             _LOG.warning("the source does not show its table definitions: %s", error)
             self._prover.works = error.errno in PRIVILEGE_ERRORS
             return latest
         return start
 
     async def check_filters(self, connection: SourceConnection) -> None:
-        """Look whether binlog filters of the source may hide statements that change wanted tables.
+        """Check whether the source's binlog filters may hide changes of wanted tables.
 
         Raises:
-            ConfigError: they may, and rows are read already.
+            ConfigError: they may, and rows are being read already.
         """
         assembly = self._options.assembly
         accepted = assembly.on_unknown_table == "positional"
@@ -161,7 +162,7 @@ class StreamKnowledge:
             self._refusal = error
 
     def begin_rows(self) -> None:
-        """Rows are read from now on; who takes events alone needs no definitions.
+        """Note that rows are read from now on; events alone need no definitions.
 
         Raises:
             ConfigError: binlog filters of the source may hide statements that change wanted tables.
@@ -173,7 +174,7 @@ class StreamKnowledge:
     async def prove(
         self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
     ) -> None:
-        """Find out what a table looks like that the binlog alone does not tell."""
+        """Prove the definition of a table map's table, if the binlog alone does not."""
         event = located.event
         table_map = assembler.unproven(event, feed.decoder)
         if table_map is None:
@@ -183,14 +184,14 @@ class StreamKnowledge:
     async def prove_targets(
         self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
     ) -> None:
-        """Find out whether names in a statement logged as text are those of tables, not of views."""
+        """Find out whether names in a statement logged as text are tables or views."""
         for name in assembler.perhaps_views(located.event, feed.decoder):
             await self._ask_for(name, located.event, feed, assembler)
 
     async def prove_pattern(
         self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
     ) -> None:
-        """Find out what a table looks like that another one is made LIKE."""
+        """Prove the definition of the table in CREATE TABLE … LIKE."""
         name = assembler.unknown_pattern(located.event, feed.decoder)
         if name is not None:
             await self._ask_for(name, located.event, feed, assembler)
@@ -198,7 +199,7 @@ class StreamKnowledge:
     async def prove_renames(
         self, located: LocatedEvent, feed: EventFeed, assembler: TransactionAssembler
     ) -> None:
-        """Find out whether a RENAME TABLE was of temporary tables, which the binlog of MariaDB does not tell."""
+        """Find out whether a RENAME TABLE was of temporary tables; MariaDB logs both alike."""
         event, history = located.event, assembler.schema.history
         start = transaction_start(feed.tracker.inside())
         behind = LogPosition.of(event.file, event.end_position)
@@ -217,7 +218,7 @@ class StreamKnowledge:
         feed: EventFeed,
         assembler: TransactionAssembler,
     ) -> None:
-        """Ask the source what a table is, once for all that is known of it."""
+        """Ask the source about a table, once per known state of the table."""
         history = assembler.schema.history
         state = history.table(name)
         if name in self._asked and self._asked[name] is state:
@@ -257,6 +258,6 @@ class StreamKnowledge:
         self.prepared.adopt(xid, rows)
 
     async def _retried(self, work: Callable[[], Awaitable[_Result]], what: str) -> _Result:
-        """Do what needs connections of its own, and try again when these fail."""
+        """Run work that needs connections of its own, and retry when these fail."""
         policy, goes_on = self._options.reconnect, self._link.goes_on
         return await asked(work, what, policy, is_wanted=self._is_open, goes_on=goes_on)

@@ -1,4 +1,4 @@
-"""How a live source is followed."""
+"""Options of a stream from a live source."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream behaves.
+    """Options of a stream.
 
     Attributes:
         start: where to start when the position store is empty.
         stop_at_end: end at the end of the source's binlog instead of waiting.
         server_id: ours, unique among the source's replicas; None: a random one of 32 bits.
         heartbeat_period: seconds of silence after which the source sends a heartbeat.
-        read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
+        read_timeout: seconds without a byte after which the connection is dead; None: three
+            heartbeats.
         semi_sync: ask for semi-synchronous replication; the stream's ``acknowledge`` answers it.
-        reconnect: how to connect again.
+        reconnect: when and how often to reconnect.
         assembly: how transactions are put together.
         decode: how values are decoded.
-        schema: what tables look like at the start; None finds out where that can be proven.
-        transform: what is done to everything that is given; None: nothing.
+        schema: definitions at the start; None: what the source and its binlog prove.
+        transform: transforms of everything that is delivered; None: no transform.
     """
 
     start: Start = "latest"

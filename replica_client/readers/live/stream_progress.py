@@ -1,4 +1,4 @@
-"""What of a live stream was delivered, and what of it is saved."""
+"""Progress of a live stream: what was delivered, and what is saved."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ from replica_client.transport.server_info import ServerInfo
 _LOG = logging.getLogger("replica_client")
 START_TIME_KEY: Final = "start_time_us"
 _START_SECOND_KEY: Final = "start_time"
-"""Of a position that an earlier release saved: seconds."""
+"""Key of the start time, in seconds, in positions that an earlier release saved."""
 """Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
 
 
 class StreamProgress:
-    """Positions of what the iterators gave, and their saves.
+    """Positions of what the iterators delivered, and their saves.
 
     Args:
         store: where positions are saved; None: nowhere.
         save_interval: seconds between two saves.
-        knowledge: what is saved with them.
-        read: the position behind what was read.
+        knowledge: state that is saved with positions.
+        read: returns the position after what was read.
 
     Attributes:
-        delivered: the transaction that was delivered last, or the position behind it, which takes time to make.
-        parted: whether that was not all of its transaction.
-        pending: the position before what is being given: rows that wait in batches, or come one by one.
-        given: the change that was given last of a large transaction.
-        changes: those that are given one by one.
+        delivered: the transaction that was delivered last, or the position after it, which takes
+            time to compute.
+        parted: whether only a part of its transaction was delivered.
+        pending: the position before rows that wait in batches, or are delivered one by one.
+        given: the change of a large transaction that was delivered last.
+        changes: the changes that are delivered one by one.
         acknowledged: the position that was acknowledged last.
         start_time: microseconds since 1970 before which no transaction is wanted.
         unpinned: whether the start is still to be saved.
@@ -70,13 +71,13 @@ class StreamProgress:
         self.acknowledged: Position | None = None
         self.start_time: int | None = None
         self.unpinned = False
-        # Servers before the one that is read, the oldest first.
+        # Servers that were read before the current one, the oldest first.
         self._left: list[PastSource] = []
         self.companions: dict[str, object] = {}
 
     @property
     def position(self) -> Position:
-        """The safe resume point behind what was given."""
+        """The safe resume point after what was delivered."""
         if isinstance(self.pending, Transaction):
             self.pending = self.pending.position
         if self.pending is not None:
@@ -85,7 +86,7 @@ class StreamProgress:
 
     @property
     def reached(self) -> Position:
-        """The safe resume point behind what was read."""
+        """The safe resume point after what was read."""
         if isinstance(self.delivered, Transaction):
             self.delivered = self.delivered.position
         return self._read() if self.delivered is None else self.delivered
@@ -96,7 +97,7 @@ class StreamProgress:
         return self.start_time if self.acknowledged is None else None
 
     async def load(self) -> Position | None:
-        """The position that was saved; what is saved with it is known then.
+        """Load the saved position and adopt the state saved with it; return None if there is none.
 
         Raises:
             PositionStoreError: it is damaged, or cannot be read.
@@ -125,11 +126,11 @@ class StreamProgress:
         return checkpoint.position
 
     def leave(self, source: PastSource) -> None:
-        """Another server is read from now on."""
+        """Note that another server is read from now on."""
         self._left.append(source)
 
     def is_past(self, position: Position) -> bool:
-        """Whether a position is of a server that was left."""
+        """Return whether a position belongs to a server that was left."""
         return any(one.has(position) for one in self._left)
 
     def position_of(self, acknowledged: Acknowledged) -> Position:
@@ -142,20 +143,20 @@ class StreamProgress:
         return acknowledged_position(self.changes, self.position, acknowledged)
 
     def end_changes(self) -> None:
-        """Save the position after a transaction whose last change was acknowledged before more was asked for.
+        """Save the position after a transaction whose last change is acknowledged already.
 
         Raises:
-            PositionStoreError: a position that was acknowledged before could not be saved.
+            PositionStoreError: an earlier position could not be saved.
         """
         position = self.changes.end(self.acknowledged)
         if position is not None:
             self.remember(position)
 
     def remember(self, position: Position) -> None:
-        """Take a position as acknowledged, and save it in the background.
+        """Accept a position as acknowledged, and save it in the background.
 
         Raises:
-            PositionStoreError: one that was acknowledged before could not be saved.
+            PositionStoreError: an earlier position could not be saved.
         """
         self.acknowledged = position
         if self._saver is not None:
@@ -171,7 +172,7 @@ class StreamProgress:
             await self._saver.flush()
 
     async def close(self, *, failed: bool) -> None:
-        """Save the last position; where the stream failed already, an error of it is logged."""
+        """Save the last position; if the stream has failed already, only log an error of the save."""
         try:
             position = self.changes.close(self.acknowledged)
             if position is not None:
@@ -186,9 +187,10 @@ class StreamProgress:
                 await asyncio.to_thread(self._store.release)
 
     async def pin(self, start: Position | None, server: ServerInfo) -> None:
-        """Save where the stream starts, if nothing was saved before: a later run starts there, too.
+        """Save the stream's start, if nothing was saved before: a later run starts there, too.
 
-        What the user named is saved when the source has accepted it, all else before it is asked for.
+        A start that the user named is saved once the source has accepted it, any other before it is
+        requested.
         """
         self.unpinned = False
         if self._saver is None or start is None:
@@ -201,7 +203,7 @@ class StreamProgress:
         await self._saver.save(start, state)
 
     def state(self, position: Position) -> dict[str, object]:
-        """What to save with a position, for :class:`~replica_client.position.stores.Checkpoint`."""
+        """Return what a :class:`~replica_client.position.stores.Checkpoint` of a position saves."""
         while self._left:
             if self._left[0].has(position):
                 return {**self.companions, **self._left[0].state.to_state(position)}

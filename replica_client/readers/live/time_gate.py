@@ -1,4 +1,4 @@
-"""Skips what a live source sends from before the start time of a stream."""
+"""Skipping of what a live source sends from before the start time of a stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_PENDING_SIZE = 64 << 20
 
 @dataclass(slots=True)
 class CommitClock:
-    """The commit time of the transaction whose events come.
+    """The commit time of the transaction whose events are being read.
 
     Attributes:
         logged: microseconds since 1970 that its GTID event states; None where it states none.
@@ -37,11 +37,12 @@ class CommitClock:
 
 
 class TimeGate:
-    """Opens at the first transaction that is not of before a time; it does not close again.
+    """Gate that opens at the first transaction that is not from before a time, and stays open.
 
-    What comes later is given whatever its time: clocks go back, and a session may set its own time.
-    A transaction so large that it comes in parts opens the gate unless its first part tells that it was
-    committed before; the first 64 MiB of events wait for the end of their transaction, at most.
+    Later transactions pass whatever their time: clocks go back, and a session may set its own time.
+    A transaction so large that it comes in parts opens the gate unless its first part says that it
+    was committed before the time. At most the first 64 MiB of events wait for the end of their
+    transaction.
 
     Args:
         since: microseconds since 1970; None: the gate is open.
@@ -56,29 +57,29 @@ class TimeGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is given from now on."""
+        """Whether everything passes from now on."""
         return self._since is None
 
     def gives(self, transaction: Transaction) -> bool:
-        """Whether a transaction is given; they are to be asked for in order."""
+        """Return whether a transaction passes; call this for all transactions in order."""
         if self._since is None:
             return True
         if transaction.part == 0:
             self._passing_over = transaction.is_before(self._since)
             committed = transaction.commit_timestamp_us
             if not transaction.complete:
-                # Of one in parts, the last event is not known yet.
+                # For a transaction in parts the last event is unknown yet.
                 self._passing_over = self._passing_over and committed is not None
         if not self._passing_over:
             self._since = None
         return not self._passing_over
 
     def events(self, event: BinlogEvent, *, in_transaction: bool) -> Sequence[BinlogEvent]:
-        """The events that are given when one more came.
+        """Return the events that pass, now that one more came.
 
         Args:
-            event: it.
-            in_transaction: whether its transaction goes on behind it.
+            event: the new event.
+            in_transaction: whether its transaction goes on after it.
         """
         if self._since is None:
             return (event,)

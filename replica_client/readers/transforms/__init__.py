@@ -1,1 +1,1 @@
-"""What is done to rows and definitions before anything else sees them: columns hidden, rows chosen, tables renamed."""
+"""Transforms of rows and definitions before delivery: columns hidden, rows chosen, tables renamed."""

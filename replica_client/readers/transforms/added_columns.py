@@ -1,4 +1,4 @@
-"""Columns that a transform adds to a table: which shard a row is of, and whether it was deleted."""
+"""Columns that a transform adds to a table: the shard of a row, and whether the row was deleted."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from replica_client.schema.shape import ColumnShape
 
 PRESENT: Final = b"\0"
 DELETED: Final = b"\1"
-"""Images of a marker's two values."""
+"""Row image bytes of a marker's two values."""
 
 
 @dataclass(frozen=True)
 class ShardColumn:
-    """The column that tells which table a row came from; the first of the primary key.
+    """The column with the table that a row came from; the first of the primary key.
 
     Attributes:
         name: of the column.
@@ -33,11 +33,11 @@ class ShardColumn:
 
     @property
     def model(self) -> ColumnModel:
-        """Its definition."""
+        """The column's definition."""
         return ColumnModel(self.name, "varchar", self.length, charset=TEXT, nullable=False)
 
     def shape(self, *, keyed: bool) -> ColumnShape:
-        """The column of row images.
+        """Return the shape of the column in row images.
 
         Args:
             keyed: whether the table has a primary key.
@@ -63,7 +63,7 @@ class ShardColumn:
 
 @dataclass(frozen=True)
 class MarkerColumn:
-    """The column that is 1 in rows which the source has deleted, and 0 in all others; the last one.
+    """The last column, which is 1 in rows that the source has deleted, and 0 in all others.
 
     Attributes:
         name: of the column.
@@ -73,12 +73,12 @@ class MarkerColumn:
 
     @property
     def model(self) -> ColumnModel:
-        """Its definition."""
+        """The column's definition."""
         return ColumnModel(self.name, "tinyint", nullable=False, type_name="BOOLEAN", default="0")
 
     @property
     def shape(self) -> ColumnShape:
-        """The column of row images."""
+        """The shape of the column in row images."""
         return ColumnShape(
             self.name,
             ColumnType.MYSQL_TYPE_TINY,

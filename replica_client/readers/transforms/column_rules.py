@@ -1,7 +1,8 @@
-"""What becomes of one column's values: constants, pieces, hashes, tokens.
+"""Rules for the values of one column: constants, pieces, hashes, tokens.
 
-A rule makes of a value, neither None nor absent, a text, or nothing at all. It says of which type its column is
-then, so that row images, Arrow columns, definitions and copies of tables agree.
+A rule turns a value that is neither None nor absent into a text, or into nothing. It also says
+which type its column then has, so that row images, Arrow columns, definitions and copies of tables
+agree.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ _BLOBS: Final = frozenset(
 
 @dataclass(frozen=True)
 class ColumnRule:
-    """What becomes of a column.
+    """A rule for a column's values.
 
     Attributes:
         kind: see :mod:`~replica_client.readers.transforms.declaration`.
-        make: the new value; None: it is NULL, or for ``drop`` nothing at all.
-        constant: the new value of every row, NULL or not, where it depends on none; see ``make``.
-        of_text: whether only columns of text can have it.
+        make: computes the new value; None: the value becomes NULL, or for ``drop`` the column is
+            left out.
+        constant: the new value of every row, NULL or not, if it depends on none; see ``make``.
+        of_text: whether the rule is only for columns of text.
         unique: whether different values stay different.
         grows: whether a text can become longer than its column.
     """
@@ -70,22 +72,22 @@ class ColumnRule:
 
     @property
     def reads_values(self) -> bool:
-        """Whether the old value is looked at."""
+        """Whether the rule needs the old value."""
         return self.make is not None
 
 
 def mask_rule(text: str) -> ColumnRule:
-    """Texts become ``text``; values of all other types become NULL."""
+    """Return the rule that replaces texts by ``text``, and values of all other types by NULL."""
     return ColumnRule("mask", constant=text)
 
 
 def truncate_rule(count: int) -> ColumnRule:
-    """The first characters of a text stay."""
+    """Return the rule that keeps the first characters of a text."""
     return ColumnRule("truncate", lambda value: _text_of(value)[:count], of_text=True)
 
 
 def replace_rule(pattern: re.Pattern[str], replacement: str) -> ColumnRule:
-    """What matches is replaced."""
+    """Return the rule that replaces all matches of a pattern."""
 
     def make(value: Any) -> str:
         return pattern.sub(replacement, _text_of(value))
@@ -94,11 +96,14 @@ def replace_rule(pattern: re.Pattern[str], replacement: str) -> ColumnRule:
 
 
 def hash_rule(key: bytes) -> ColumnRule:
-    """HMAC-SHA-256 of the value's text, in hexadecimal digits: equal values stay equal, different ones different."""
+    """Return the rule that replaces a value by the HMAC-SHA-256 of its text, in hexadecimal digits.
+
+    Equal values stay equal, different values stay different.
+    """
     keyed = hmac.new(key, digestmod=hashlib.sha256)
 
     def make(value: Any) -> str:
-        one = keyed.copy()  # nearly half of the time is that of a new one
+        one = keyed.copy()  # creating a new object would take nearly half of the time
         one.update(_bytes_of(value))
         return one.hexdigest()
 
@@ -106,7 +111,10 @@ def hash_rule(key: bytes) -> ColumnRule:
 
 
 def tokenise_rule(key: bytes) -> ColumnRule:
-    """Letters become other letters and digits other digits, by the whole text and the key; the form stays."""
+    """Return the rule that replaces letters by letters and digits by digits, keeping the form.
+
+    The replacements depend on the whole text and the key.
+    """
 
     def make(value: Any) -> str:
         return _token(key, _text_of(value))
@@ -116,7 +124,7 @@ def tokenise_rule(key: bytes) -> ColumnRule:
 
 def _text_of(value: Any) -> str:
     if not isinstance(value, str):
-        # Nothing of it is told.
+        # The message must not show the value.
         raise DataLossError("a transform of text met bytes that are none in its character set")
     return value
 
@@ -142,12 +150,12 @@ def _other(char: str, number: int) -> str:
         return chr(97 + (ord(char) - 97 + number) % 26)
     if "A" <= char <= "Z":
         return chr(65 + (ord(char) - 65 + number) % 26)
-    # Marks stay, which are part of the form; a letter of another script would tell what it was.
+    # Marks stay, as part of the form; a letter of another script would reveal what it was.
     return "x" if char.isalnum() or ord(char) > 127 else char
 
 
 def is_text(column: ColumnShape | ColumnModel) -> bool:
-    """Whether a column holds text, as far as is known."""
+    """Return whether a column holds text, as far as known."""
     if isinstance(column, ColumnModel):
         return column.kind in _TEXT_MODELS
     texts = column.type_code in _VARIABLE or column.type_code in _BLOBS
@@ -156,18 +164,18 @@ def is_text(column: ColumnShape | ColumnModel) -> bool:
 
 
 def length_size(column: ColumnShape) -> int:
-    """Bytes of the length before a text of a column that :func:`ruled_shape` made."""
+    """Return the bytes of the length before a text in a column that :func:`ruled_shape` made."""
     if column.type_code == ColumnType.MYSQL_TYPE_BLOB:
         return _LONG
     return 2 if column.length > 255 else 1
 
 
 def ruled_shape(column: ColumnShape, rule: ColumnRule | None, name: str) -> ColumnShape:
-    """A column of a row image as it is behind a rule."""
+    """Return the shape of a column after a rule."""
     if rule is None:
         return replace(column, name=name)
     if rule.kind == "mask" and not is_text(column):
-        # A default or comment may tell what is hidden.
+        # A default or comment could reveal what is hidden.
         return replace(column, name=name, nullable=True, definition=None)
     plain = ColumnShape(
         name,
@@ -190,7 +198,7 @@ def ruled_shape(column: ColumnShape, rule: ColumnRule | None, name: str) -> Colu
 
 
 def ruled_model(column: ColumnModel, rule: ColumnRule | None, name: str) -> ColumnModel:
-    """A column's definition as it is behind a rule."""
+    """Return a column's definition after a rule."""
     if rule is None:
         return replace(column, name=name)
     if rule.kind == "mask" and not is_text(column):

@@ -59,7 +59,7 @@ _OUTBOX: Final[Mapping[str, str]] = {
     "payload": "payload",
     "topic": "outbox.event.{route}",
 }
-"""What an outbox has where nothing else is said: Debezium's names."""
+"""Defaults of an outbox: Debezium's names."""
 _MAX_NAME: Final = 64
 """Characters of a name of a database or table."""
 _MAX_SHARD: Final = 255
@@ -70,21 +70,21 @@ _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class TableTransform:
-    """A transform that was checked.
+    """A checked transform.
 
     Attributes:
-        number: of the declaration, from 1, for messages.
-        tables: which tables it is of.
-        rules: what becomes of columns, by pattern.
+        number: number of the declaration, from 1, for messages.
+        tables: the tables that it applies to.
+        rules: rules for columns, by pattern.
         keep: patterns of columns that stay; None: all that have no rule.
         rename: new names of columns by their old ones, in lower case.
-        where: which rows are given; None: all.
-        route: template of the table's new name; None: it keeps its own.
+        where: condition of the rows that are delivered; None: all rows.
+        route: template of the table's new name; None: the name stays.
         names_tables: whether its tables are named, and not described by patterns.
-        shard: name and template of the column that tells merged tables apart.
+        shard: name and template of the column that distinguishes merged tables.
         soft_delete: name of the column that marks deleted rows.
-        outbox: what rows are as messages.
-        summary: its tables and what it does, for people; no values.
+        outbox: columns of the messages that rows become.
+        summary: its tables and effects, for people; no values.
     """
 
     number: int
@@ -102,22 +102,22 @@ class TableTransform:
 
     @property
     def hides(self) -> bool:
-        """Whether there is something that nobody may see."""
+        """Whether the transform hides columns."""
         return self.keep is not None
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The transform's name for messages."""
         return f"transform {self.number}"
 
 
 def matches_column(pattern: str, column: str) -> bool:
-    """Whether a column's name is of a pattern."""
+    """Return whether a column's name matches a pattern."""
     return fnmatchcase(column.lower(), pattern.lower())
 
 
 def read_transforms(tables: Sequence[Mapping[str, Any]]) -> tuple[TableTransform, ...]:
-    """Transforms as they are declared.
+    """Read transforms from their declarations.
 
     Raises:
         ConfigError: one is wrong; says which, and what.
@@ -189,7 +189,7 @@ class _Reader:
         try:
             compiled = re.compile(pattern)
             compiled.sub(replacement, "")
-            re.compile(f"{pattern}|").sub(replacement, "")  # references to groups
+            re.compile(f"{pattern}|").sub(replacement, "")  # checks references to groups
         except (re.error, TypeError, IndexError) as error:
             raise self._wrong("replace", f"{column}: {error}") from None
         return replace_rule(compiled, replacement)
@@ -299,16 +299,16 @@ class _Reader:
 
 
 def routed(route: tuple[str, str], database: str, table: str) -> tuple[str, str]:
-    """The name that a template means for a table."""
+    """Return the name that a route's template means for a table."""
     return filled(route[0], database, table), filled(route[1], database, table)
 
 
 def filled(template: str, database: str, table: str) -> str:
-    """A template with a table's names in it."""
+    """Fill a table's names into a template."""
     names = {"database": database, "table": table}
     return _PLACEHOLDER.sub(lambda match: names[match[1]], template)
 
 
 def shard_length(template: str) -> int:
-    """Characters that values of a template can have."""
+    """Return how many characters values of a template can have."""
     return len(_PLACEHOLDER.sub("", template)) + _MAX_NAME * len(_PLACEHOLDER.findall(template))

@@ -1,4 +1,4 @@
-"""Several tables of the source that become one: their names, and statements that are about one of them only."""
+"""Several tables of the source merged into one: their names, and statements about only one of them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,32 @@ from replica_client.schema.schema_change import SchemaChange
 
 TableName = tuple[str, str]
 OF_ALL_SHARDS: Final = frozenset(("create_table", "alter_table", "not_understood"))
-"""Kinds of statements that are done to one table after the other until all look alike again."""
+"""Kinds of statements that are run on one table after the other until all look alike again."""
 
 
 @dataclass
 class _Target:
-    """What becomes one table: the shard column's name and length, and tables by its values; "" where it has none."""
+    """A merged table: name and length of its shard column, and its tables by shard value.
+
+    The shard value is "" without a shard column.
+    """
 
     column: tuple[str, int] | None
     tables: dict[str, TableName] = field(default_factory=dict)
 
 
 class TargetNames:
-    """Sees to it that tables get one name only where a column tells them apart."""
+    """Check that tables get one name only if a column distinguishes them."""
 
     def __init__(self) -> None:
         self._targets: dict[TableName, _Target] = {}
 
     def take(self, name: TableName, plan: TablePlan | None) -> None:
-        """A table was met.
+        """Register a table.
 
         Raises:
-            ConfigError: it and another would be one, and nothing would tell their rows apart.
+            ConfigError: the table would be merged with another, and nothing would distinguish their
+                rows.
         """
         target = name if plan is None else plan.target
         shard = None if plan is None else plan.shard
@@ -59,18 +63,20 @@ class TargetNames:
 
 @dataclass(frozen=True)
 class ShardStatement:
-    """A statement about one of the tables that became one: what it does to its rows no statement about the one says.
+    """A statement about one of several merged tables.
+
+    No statement about the merged table has the same effect.
 
     Attributes:
-        change: as the source has it.
-        target: the one table.
+        change: the change at the source.
+        target: the merged table.
     """
 
     change: SchemaChange
     target: TableName
 
     def loss(self, transaction: Transaction, record_losses: Collection[str]) -> Loss:
-        """As a loss, where these are recorded.
+        """Return the statement as a loss, if such losses are recorded.
 
         Raises:
             DataLossError: they are not.
@@ -95,12 +101,12 @@ class ShardStatement:
 def shard_statements(
     change: SchemaChange, plan: TablePlan | None, after: TablePlan | None
 ) -> Iterator[SchemaChange | ShardStatement]:
-    """What a statement about a table that is, or becomes, one of several is to those behind it.
+    """Yield what a statement about one of several merged tables means after the merge.
 
     Args:
         change: DROP, TRUNCATE or RENAME.
-        plan: of its table.
-        after: of the table that it becomes.
+        plan: plan of its table.
+        after: plan of the table that it becomes.
     """
     targets = {one.target for one in (plan, after) if one is not None and one.shard is not None}
     new = None if change.after is None else (change.after.database, change.after.name)
@@ -117,7 +123,7 @@ def shard_statements(
                 statement=f"DROP TABLE `{gone[1]}`",
             )
         elif new is not None and (after is None or after.shard is None):
-            # Its rows come with it.
+            # The rows of the renamed table come with it.
             targets.add(new if after is None else after.target)
     for target in sorted(targets):
         yield ShardStatement(change, target)

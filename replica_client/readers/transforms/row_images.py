@@ -1,4 +1,4 @@
-"""The rows of an event behind the transforms of its table: row images again, so that all that reads them can."""
+"""The rows of an event after its table's transforms, again as row images, so that all readers work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from replica_client.rows.image_splice import DROP, KEEP, ImageSplicer
 
 _Encoder = Callable[[Any], bytes | None]
 _MAX_COLUMNS: Final = 250
-"""Columns of a table whose number has one byte in a rows event."""
+"""Number of columns up to which a rows event stores it in one byte."""
 _CODES: Final[dict[tuple[bool, RowsKind], EventType]] = {
     (False, "insert"): EventType.WRITE_ROWS_EVENT_V1,
     (False, "update"): EventType.UPDATE_ROWS_EVENT_V1,
@@ -33,7 +33,7 @@ _CODES: Final[dict[tuple[bool, RowsKind], EventType]] = {
 
 
 class TransformedImages:
-    """Makes the events of one row decoder anew.
+    """Transformer of the events of one row decoder.
 
     It does not keep that decoder: a table that changes every few seconds would fill the memory.
 
@@ -94,11 +94,11 @@ class TransformedImages:
             self._constants = [encode(None) for encode in encoders]
 
     def of(self, rows: RowsOfEvent) -> Iterator[RowsOfEvent]:
-        """The event as one or several; their rows keep their indexes.
+        """Yield the transformed event as one or several; their rows keep their indexes.
 
         Raises:
             BinlogDecodeError: a row cannot be decoded.
-            DataLossError: an image does not hold what is needed.
+            DataLossError: an image lacks values that are needed.
         """
         event = rows.event
         body = event.body
@@ -155,7 +155,7 @@ class TransformedImages:
             yield last
 
     def quickly(self, rows: RowsOfEvent) -> Sequence[RowsOfEvent] | None:
-        """What :meth:`of` gives of an event that is not decoded, without decoding it; None where that cannot be."""
+        """Return what :meth:`of` yields, without decoding the event; None if that is impossible."""
         images = rows.undecoded_images
         if images is None or not self._is_narrow:
             return None
@@ -180,7 +180,7 @@ class TransformedImages:
         return (rows.with_images(shape, decoder, splicer.bitmap(old), bitmap, made),)
 
     def _spliced(self, images: bytes, kind: str, old: bytes, new: bytes | None) -> bytes:
-        """All images with new values, row by row."""
+        """Return all images with new values, row by row."""
         out, at, image = bytearray(), 0, self._splicer.image
         for before, after in self._reader.iter_rows(kind, old, new, images):
             if before is not None:
@@ -196,7 +196,7 @@ class TransformedImages:
         ]
 
     def _kind(self, kind: RowsKind, old: Any, new: Any) -> str:
-        """What the change is to the rows that meet the conditions; ``""``: nothing."""
+        """Return what a change is to the rows that meet the conditions; ``""``: nothing."""
         had = old is not None and self._plan.gives(old)
         if kind == "update":
             has = self._plan.gives(new)
@@ -209,7 +209,7 @@ class TransformedImages:
 
 
 class _EventMaker:
-    """Puts images together to events: rows that follow each other and are of one kind."""
+    """Builder of events from images of consecutive rows of one kind."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _EventMaker:
         self._before, self._after = splicer.bitmap(before), splicer.bitmap(after)
         self._old = before, after
         kind = rows.event.body.kind
-        # An image of which no column is left tells nothing.
+        # An image without any column left is worthless.
         self.has_columns = splicer.keeps_any(after if kind == "update" else before)
         if self.has_columns and not splicer.keeps_any(before):
             raise DataLossError(
@@ -237,7 +237,7 @@ class _EventMaker:
         self.ready: RowsOfEvent | None = None
 
     def take(self, index: int, kind: str, begun: int, middle: int) -> None:
-        """A row's images are in :attr:`out` from ``begun`` on, the one after it from ``middle`` on."""
+        """Take a row's images, which begin at ``begun`` and ``middle`` in :attr:`out`."""
         out = self.out
         if kind != self._kind:
             images = out[begun:]
@@ -263,7 +263,7 @@ class _EventMaker:
             del out[middle:]
 
     def whole(self, images: bytes, before: bytes, after: bytes, values: list[Any]) -> RowsOfEvent:
-        """The event with the same new values in all of its rows."""
+        """Return the event with the same new values in all of its rows."""
         kind = self._rows.event.body.kind
         made = self._splicer.images(
             images,
@@ -274,7 +274,7 @@ class _EventMaker:
         return self._event(kind, made, self._rows.first_row)
 
     def end(self) -> RowsOfEvent | None:
-        """The event of what was taken."""
+        """Return the event of the images taken so far; None without any."""
         return self._event(self._kind, bytes(self.out), self._first) if self._kind else None
 
     def _event(self, kind: Any, images: bytes, first_row: int) -> RowsOfEvent:
@@ -306,7 +306,7 @@ class _EventMaker:
         )
 
     def _passed_over(self, kind: str, count: int) -> bytes:
-        """Images of rows that are not given, so that the others keep their indexes."""
+        """Return images for rows that are not delivered, so that the others keep their indexes."""
         before, after = map(self._splicer.nulls, self._old)
         one = (b"" if kind == "insert" else before) + (b"" if kind == "delete" else after)
         return one * count

@@ -1,4 +1,4 @@
-"""What all transforms of a table together make of it: its columns, its rows, its name."""
+"""The combined effect of all transforms of a table: its columns, its rows, its name."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What becomes of a table.
+    """The transforms of a table, combined.
 
     Attributes:
-        database: of the source.
-        table: its name there.
-        transforms: those that are of it; at least one.
-        target: its database and name behind them.
-        shard: the column before the others; None where it is not merged with other tables.
-        marker: the column behind the others; None where deletes stay deletes.
-        outbox: what its rows are as messages; None where it is no outbox.
+        database: database at the source.
+        table: name at the source.
+        transforms: the table's transforms; at least one.
+        target: database and name after the transforms.
+        shard: the column before the others; None if the table is not merged with others.
+        marker: the column after the others; None if deletes stay deletes.
+        outbox: columns of the messages that its rows become; None if it is no outbox.
     """
 
     database: str
@@ -60,7 +60,7 @@ class TablePlan:
     def of(
         cls, transforms: Iterable[TableTransform], database: str, table: str
     ) -> TablePlan | None:
-        """The plan of a table; None where no transform is of it.
+        """Create the plan of a table; None if no transform applies.
 
         Raises:
             ConfigError: two transforms route it, mark its deleted rows, or make an outbox of it.
@@ -96,12 +96,12 @@ class TablePlan:
 
     @property
     def hides(self) -> bool:
-        """Whether something of the table may not be seen."""
+        """Whether columns of the table are hidden."""
         return any(one.hides for one in self.transforms)
 
     @property
     def changes_columns(self) -> bool:
-        """Whether columns of the source are missing, or called otherwise."""
+        """Whether columns of the source are missing or renamed."""
         return self.hides or any(one.rename for one in self.transforms)
 
     @property
@@ -110,13 +110,13 @@ class TablePlan:
         return {one.name for one in (self.shard, self.marker) if one is not None}
 
     def hiding(self) -> tuple[int, ...]:
-        """The numbers of the transforms that hide something."""
+        """Return the numbers of the transforms that hide columns."""
         return tuple(one.number for one in self.transforms if one.hides)
 
     def columns(
         self, columns: Sequence[ColumnShape] | Sequence[ColumnModel], key: Iterable[str]
     ) -> list[tuple[ColumnRule | None, str]]:
-        """What becomes of each column, and its name.
+        """Return the rule and the new name of each column.
 
         Raises:
             ConfigError: the transforms do not fit the table.
@@ -137,13 +137,13 @@ class TablePlan:
         return found
 
     def _check_outbox(self, names: set[str]) -> None:
-        """Refuse an outbox that lacks a column, or of which it is not seen."""
+        """Raise if an outbox lacks a column, or a column of it is hidden."""
         for column in () if self.outbox is None else self.outbox.columns():
             if column.lower() not in names:
                 raise self._wrong(f"outbox: there is no column {column}, or it is hidden")
 
     def _check_rules(self, columns: Iterable[str]) -> None:
-        """Refuse a rule of a column that is not there, where the column meant may be seen under another name."""
+        """Raise if a rule's column does not exist: the meant column could show under another name."""
         names = {name.lower() for name in columns}
         for one in self.transforms:
             if not one.names_tables or "*" not in (one.keep or ()):
@@ -153,9 +153,10 @@ class TablePlan:
                     raise self._wrong(f"{rule.kind}: there is no column {pattern}")
 
     def _check_conditions(self) -> None:
-        """Refuse a condition on a column that a named table did not have up to its rows: none would meet it.
+        """Raise if a condition's column never existed in a named table: no row would match.
 
-        Rows of after the column was dropped do not match. A pattern may be of tables without the column.
+        Rows from after the column was dropped do not match. A pattern may include tables without
+        the column.
         """
         for one in self.transforms:
             if one.where is None or not one.names_tables:
@@ -166,11 +167,11 @@ class TablePlan:
                     raise self._wrong(f"where: there is no column {column!r}; {near}")
 
     def withheld(self, columns: Iterable[str]) -> list[str]:
-        """Which columns nobody has decided about."""
+        """Return the columns that no transform mentions, in a table where others are hidden."""
         return [name for name in columns if self._rule(name)[1]]
 
     def _rule(self, column: str) -> tuple[ColumnRule | None, bool]:
-        """The rule of a column, and whether it is withheld as nobody has decided about it."""
+        """Return a column's rule, and whether it is withheld because no transform mentions it."""
         rules = [
             (one, rule)
             for one in self.transforms
@@ -211,7 +212,7 @@ class TablePlan:
         return rule, new[0] if new else column.name
 
     def shape(self, shape: TableShape) -> tuple[TableShape, list[ColumnRule | None]]:
-        """The shape of row images behind the transforms, and each old column's rule.
+        """Return the shape of row images after the transforms, and the rule of each old column.
 
         Raises:
             ConfigError: the transforms do not fit the table, or its columns' names are not known.
@@ -236,7 +237,7 @@ class TablePlan:
         return made, [rule for rule, _ in found]
 
     def marked(self, shape: TableShape) -> TableShape:
-        """A shape behind the transforms with what sinks are to know of it."""
+        """Return a shape after the transforms, with the facts that sinks need."""
         return replace(
             shape,
             merged=self.shard is not None,
@@ -245,7 +246,7 @@ class TablePlan:
         )
 
     def model(self, model: TableModel) -> TableModel:
-        """The definition behind the transforms.
+        """Return the definition after the transforms.
 
         Raises:
             ConfigError: the transforms do not fit the table.
@@ -279,11 +280,11 @@ class TablePlan:
         )
 
     def shows_key(self, model: TableModel) -> bool:
-        """Whether values of the primary key may be seen."""
+        """Return whether values of the primary key are unchanged."""
         return all(self._rule(name)[0] is None for name, _ in model.primary_key)
 
     def gives(self, row: Row) -> bool:
-        """Whether a row meets all conditions."""
+        """Return whether a row meets all conditions."""
         return all(
             one.where is None or row_matches(one.where, row, self.database, self.table)
             for one in self.transforms
@@ -291,11 +292,11 @@ class TablePlan:
 
     @property
     def filters(self) -> bool:
-        """Whether rows are chosen."""
+        """Whether conditions choose rows."""
         return any(one.where is not None for one in self.transforms)
 
     def asked_columns(self) -> set[str]:
-        """The columns that conditions look at."""
+        """Return the columns that conditions use."""
         return {
             name
             for one in self.transforms
@@ -304,11 +305,11 @@ class TablePlan:
         }
 
     def rows(self, model: TableModel, rows: Iterable[Row]) -> list[Row]:
-        """Rows of a copy behind the transforms.
+        """Return rows of a copy after the transforms.
 
         Args:
             model: the source's table.
-            rows: values of its columns that are not hidden by the server, in order.
+            rows: values of its columns that the server does not hide, in order.
         """
         columns = [column for column in model.columns if not column.hidden]
         found = self.columns(columns, (name for name, _ in model.primary_key))
@@ -340,7 +341,7 @@ class TablePlan:
 
 
 def _one_later(column: ColumnShape) -> ColumnShape:
-    """A column behind a first one of the primary key."""
+    """Return a column moved one place back in the primary key, after a new first column."""
     at = column.primary_key_index
     return column if at is None else replace(column, primary_key_index=at + 1)
 

@@ -26,18 +26,18 @@ from replica_client.schema.model import TableModel
 
 _LOG = logging.getLogger("replica_client")
 WITHHELD: Final = "/* the statement is withheld: a transform hides columns */"
-"""Stands for the text of a statement that may tell what is hidden."""
+"""Replacement for a statement's text that may show what is hidden."""
 _MAX_PLANS: Final = 100_000
 
 
 class Transformer:
-    """Does what transforms say to everything that a stream gives.
+    """Application of transforms to everything that a stream delivers.
 
-    Nothing is passed on that a transform might have wanted to hide and could not: what does not fit is an error, which
-    names columns but no values.
+    Nothing passes that a transform might have wanted to hide and could not: a misfit is an error,
+    which names columns but no values.
 
     Args:
-        transforms: that were read.
+        transforms: the transforms that were read.
     """
 
     def __init__(self, transforms: Sequence[TableTransform]) -> None:
@@ -49,26 +49,26 @@ class Transformer:
 
     @classmethod
     def of(cls, tables: Sequence[Mapping[str, Any]]) -> Transformer | None:
-        """The one of declarations; None where there are none.
+        """Create a transformer from declarations; None without any.
 
         Raises:
-            ConfigError: one is wrong.
+            ConfigError: a declaration is wrong.
         """
         return cls(read_transforms(tables)) if tables else None
 
     @property
     def hides(self) -> bool:
-        """Whether something may not be seen."""
+        """Whether columns are hidden."""
         return any(one.hides for one in self._transforms)
 
     @property
     def merges(self) -> bool:
-        """Whether several tables may become one."""
+        """Whether several tables may be merged."""
         return any(one.shard is not None for one in self._transforms)
 
     @property
     def renames(self) -> bool:
-        """Whether a table may have another name afterwards."""
+        """Whether a table may be renamed."""
         return any(one.route is not None or one.shard is not None for one in self._transforms)
 
     @property
@@ -82,10 +82,10 @@ class Transformer:
         return any(one.outbox is not None for one in self._transforms)
 
     def plan(self, database: str, table: str) -> TablePlan | None:
-        """What becomes of a table; None: it stays as it is.
+        """Return a table's plan; None if the table stays as it is.
 
         Raises:
-            ConfigError: two transforms, or two tables, get in each other's way.
+            ConfigError: two transforms, or two tables, conflict.
         """
         name = (database, table)
         try:
@@ -100,16 +100,16 @@ class Transformer:
         return plan
 
     def indexes(self, database: str, table: str) -> list[int]:
-        """Return which transforms are of a table, by their place in the configuration."""
+        """Return the transforms of a table, as indexes in the configuration."""
         return [at for at, one in enumerate(self._transforms) if one.tables.wants(database, table)]
 
     def target(self, database: str, table: str) -> tuple[str, str]:
-        """The name of a table behind the transforms."""
+        """Return the name of a table after the transforms."""
         plan = self.plan(database, table)
         return (database, table) if plan is None else plan.target
 
     def model(self, model: TableModel) -> TableModel:
-        """A definition behind the transforms.
+        """Return a definition after the transforms.
 
         Raises:
             ConfigError: the transforms do not fit the table.
@@ -123,16 +123,16 @@ class Transformer:
     def transaction(
         self, transaction: Transaction, record_losses: Collection[str] = ()
     ) -> Transaction:
-        """A transaction, or a part of one, behind the transforms.
+        """Return a transaction, or a part of one, after the transforms.
 
         Args:
-            transaction: as the source has it.
-            record_losses: kinds of losses that do not stop the stream: ``statement`` for what was done to one of the
-                tables that became one.
+            transaction: the source's transaction.
+            record_losses: kinds of losses that do not stop the stream: ``statement`` for statements
+                on one of several merged tables.
 
         Raises:
             ConfigError: the transforms do not fit a table.
-            DataLossError: a row image does not hold what is needed.
+            DataLossError: a row image lacks values that are needed.
             BinlogDecodeError: a row cannot be decoded.
         """
         changed: dict[str, Any] = {}
@@ -161,7 +161,7 @@ class Transformer:
         return transaction.__replace__(**changed) if changed else transaction
 
     def _rows(self, given: tuple[RowsOfEvent, ...]) -> tuple[RowsOfEvent, ...]:
-        """Events behind the transforms; the same object where no transform is of any."""
+        """Return events after the transforms; the same object if no transform applies to any."""
         found: list[RowsOfEvent] = []
         is_changed = False
         for rows in given:
@@ -232,7 +232,7 @@ class Transformer:
             if (after.database, after.name) == (database, table) and before == after:
                 return  # both names are routed to one
         elif change.kind == "alter_table" and before is not None and before == after:
-            return  # of what is seen nothing changed
+            return  # nothing visible changed
         hidden = any(one is not None and one.changes_columns for one in (plan, after_plan))
         yield replace(
             change,
@@ -247,7 +247,7 @@ class Transformer:
     def _check_renamed(
         self, change: SchemaChange, plan: TablePlan | None, after: TablePlan | None
     ) -> None:
-        """Refuse a new name under which what was hidden would be seen."""
+        """Raise if a table's new name would show columns that were hidden."""
         if plan is None or not plan.hides or plan is after or change.after is None:
             return
         if after is None or not set(plan.hiding()) <= set(after.hiding()):
@@ -258,7 +258,7 @@ class Transformer:
             )
 
     def _loss(self, loss: Loss) -> Loss:
-        """Under the table's new name; its reason was withheld where it was recorded."""
+        """Return a loss under the table's new name; its reason was withheld when it was recorded."""
         if not loss.table:
             return loss
         database, table = self.target(loss.database, loss.table)
