@@ -46,8 +46,8 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
         name: name of the service, which identifies the writer to a destination; the file's name by
             default.
         state: directory of positions and dead letters; one daemon at a time may use it.
-        listen: address and port of the status page, ``""`` for none.
-        log_level: of our messages.
+        listen: address and port of the status page; ``""`` disables it.
+        log_level: level of log messages.
         log_format: lines of text, or one JSON object per line.
         stop_timeout: seconds to finish pending work after SIGTERM.
         sample_seconds: interval between two points of the lag's plot.
@@ -77,7 +77,7 @@ class StoreTable(Struct, frozen=True, forbid_unknown_fields=True):
         type: a file for each sink, one SQLite database, or a table in a MySQL or MariaDB.
         path: ``file``: a directory; ``sqlite``: the database; in the state directory by default.
         url: ``mysql``: the server and database; ``mysql://user@host/database``.
-        password: ``mysql``: instead of one in the URL.
+        password: ``mysql``: password of the account, instead of one in the URL.
         table: ``sqlite`` and ``mysql``: name of the table.
     """
 
@@ -98,18 +98,19 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         name: any name; positions are kept under it.
-        url: of the source, or of several hosts of which one is the source.
-        password: instead of one in the URL; read again at each login.
+        url: URL of the source, or of several hosts of which one is the source.
+        password: password of the account, instead of one in the URL; read again at each login.
         tables: patterns of wanted tables, all by default.
-        exclude: patterns of unwanted ones.
+        exclude: patterns of unwanted tables.
         columns: wanted columns, for all tables or by table pattern.
         start: where the first run begins: earliest, latest, FILE:OFFSET, a GTID set, a time.
-        server_id: of the first sink's connection; each further sink takes the next number. Random when left out.
+        server_id: server id of the first sink's connection; each further sink takes the next number.
+            Random by default.
         heartbeat: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
-        tls_fingerprint: of the server's certificate; TLS with it, or no connection.
-        compression: of the protocol.
+        tls_fingerprint: fingerprint of the server's certificate, which must match; requires TLS.
+        compression: compression of the protocol, zlib or zstd; none by default.
         semi_sync: the source waits for our acknowledgement, sent after the sink's commit.
         part_size: bytes above which a transaction is written to the sink in parts.
         on_statement: the treatment of a change logged as a statement.
@@ -120,15 +121,16 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         record_losses: kinds of losses that are counted with the position instead of stopping the
             source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
             or all.
-        transforms: what is done to rows, definitions and statements before any sink sees them;
+        transforms: changes to rows, definitions and statements before any sink gets them;
             ``[[source.transform]]``, see :mod:`replica_client.readers.transforms.declaration`.
         poll: seconds between two checks of where the source's binlog ends.
-        signals: a table ``DATABASE.TABLE`` of the source whose rows ask for snapshots, see
-            :mod:`replica_client.daemon.signals`. Whoever may insert there has tables copied again that the
-            sinks get anyway.
-        signal_raw_filters: filters of signals are SQL. Whoever may insert into the table of signals can then read
-            whatever the replication account may read, and occupy the source for 20 seconds with each signal.
-        sinks: where its changes go; ``[[source.sink]]``.
+        signals: a table ``DATABASE.TABLE`` of the source whose rows request snapshots, see
+            :mod:`replica_client.daemon.signals`. Anyone who may insert there can have tables copied
+            again that the sinks get anyway.
+        signal_raw_filters: filters of signals are SQL. Anyone who may insert into the table of
+            signals can then read everything that the replication account may read, and occupy the
+            source for 20 seconds with each signal.
+        sinks: the sinks of its changes; ``[[source.sink]]``.
     """
 
     name: Name
@@ -168,23 +170,23 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         name: any name; the position is kept under it.
         type: type of the sink.
         tables: patterns of wanted tables, instead of the source's.
-        exclude: patterns of unwanted ones, instead of the source's.
+        exclude: patterns of unwanted tables, instead of the source's.
         columns: wanted columns, instead of the source's.
-        snapshot: begin with a copy of the tables as they are: mirrors before the stream, sinks of events (all
-            others but parquet) among its changes; a table that is new, or that a mirror cannot follow, is
-            copied later on.
+        snapshot: begin with a copy of the existing tables: mirrors copy before the stream, sinks of
+            events (all others except parquet) while it runs. A table that is new, or that a mirror
+            cannot follow, is copied later.
         snapshot_rows: approximate rows copied at once.
-        snapshot_locking: ``brief`` lets a copied state begin under FLUSH TABLES WITH READ LOCK, for
-            MySQL sources without GTIDs, and tables without a primary key that change without rest.
-        batch_rows: rows that are committed at once at most.
-        batch_bytes: bytes of events that are committed at once at most.
-        batch_seconds: how long a change waits until it is committed, while no other limit is reached; longer
-            where commits themselves take long. None: as commits cost: twice as long as one takes, or twenty
-            times where the source is ahead, and 0.5 s at most.
-        on_poison: what a change does that can never be written: stop (its table is set aside), or go to the dead
-            letters.
+        snapshot_locking: ``brief`` takes FLUSH TABLES WITH READ LOCK while a copy begins, for MySQL
+            sources without GTIDs, and for tables without a primary key that change all the time.
+        batch_rows: maximum rows of a commit.
+        batch_bytes: maximum bytes of events of a commit.
+        batch_seconds: how long a change waits for its commit if no other limit is reached; longer if
+            commits are slow. None: adapted to the duration of commits: one duration between two
+            commits if the sink has caught up, 20 if it has not, and at most 0.5 s.
+        on_poison: the treatment of a change that can never be written: ``stop`` sets its table
+            aside, ``dead-letter`` writes it to the dead letters.
         dead_letters: file of the dead letters; in the state directory by default.
-        accept_set_aside: patterns of tables that may be set aside: the service is ready without them.
+        accept_set_aside: patterns of tables without which the service is ready, when set aside.
         retry_seconds: the longest wait between two attempts.
         commit_timeout: seconds in which a commit must be done; then the sink is opened again.
     """

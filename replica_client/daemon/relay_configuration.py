@@ -20,19 +20,19 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[relay]``.
 
     Attributes:
-        directory: of the files; one relay at a time may use it.
+        directory: directory of the files; one relay at a time may use it.
         listen: address and port for replicas.
-        status: address and port of the status page, ``""`` for none.
-        keep_size: bytes that all files may have together, ``""`` for any.
+        status: address and port of the status page; ``""`` disables it.
+        keep_size: maximum bytes of all files together; ``""`` keeps all.
         keep_days: how long a file is kept after its last write; 0: for ever.
         client_days: how long a disconnected client keeps the files that it has not read.
         archive: URL of an object store where finished files are kept and served from, ``""`` for none.
         semi_sync: request acknowledgements from clients that support them.
-        connections: logged in at once; when reached, the account with the most loses its newest
-            one.
-        user_connections: open at once for one account; 0: any number.
-        write_timeout: seconds that a client may take nothing.
-        log_level: of our messages.
+        connections: maximum connections that are logged in; when it is reached, the account with
+            the most loses its newest one.
+        user_connections: maximum connections of one account; 0: any number.
+        write_timeout: seconds after which a client that reads nothing is disconnected.
+        log_level: level of log messages.
         log_format: lines of text, or one JSON object per line.
     """
 
@@ -56,7 +56,7 @@ class TlsTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         certificate: file of the certificate and its chain (PEM).
-        key: file of its private key (PEM); in ``certificate`` when left out.
+        key: file of the private key (PEM); by default it is in ``certificate``.
         required: refuse clients without TLS.
     """
 
@@ -69,14 +69,14 @@ class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[source]``: the server to follow.
 
     Attributes:
-        url: of the source, or of several hosts of which one is the source.
-        password: instead of one in the URL; read again at each login.
-        server_id: ours; random when left out.
+        url: URL of the source, or of several hosts of which one is the source.
+        password: password of the account, instead of one in the URL; read again at each login.
+        server_id: the relay's server id; random by default.
         heartbeat: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
         tls: disabled, preferred, required, verify-ca or verify-identity.
-        tls_fingerprint: of the server's certificate; TLS with it, or no connection.
-        compression: of the protocol.
+        tls_fingerprint: fingerprint of the server's certificate, which must match; requires TLS.
+        compression: compression of the protocol, zlib or zstd; none by default.
         semi_sync: the source waits for our acknowledgement, sent when events are on disk.
     """
 
@@ -98,12 +98,12 @@ class AccountTable(Struct, frozen=True, forbid_unknown_fields=True):
     """``[[account]]``: an account that may log in.
 
     Attributes:
-        user: its name.
+        user: name of the account.
         password: in clear text, or a reference; only its hash is kept in memory.
-        hash: instead of a password: ``*…`` of mysql_native_password, or the hexadecimal form
+        hash: stored hash, instead of a password: ``*…`` of mysql_native_password, or the hexadecimal form
             (``SELECT HEX(authentication_string) FROM mysql.user``) of ``$A$005$…`` of caching_sha2_password.
-        plugin: how it logs in.
-        admin: it may ``PURGE BINARY LOGS``, and see and end the connections of other accounts.
+        plugin: authentication plugin of the account.
+        admin: whether it may ``PURGE BINARY LOGS``, and see and end the connections of other accounts.
     """
 
     user: Annotated[str, Meta(min_length=1, max_length=80)]
