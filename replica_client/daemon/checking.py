@@ -173,7 +173,7 @@ async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
 
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """Return the faults found by connecting to sources, sinks and the store."""
-    # What is not needed to run is not imported to run.
+    # Imported only for the check, to keep the start of the service quick.
     from replica_client.doctor.diagnosis import diagnose
     from replica_client.doctor.finding import Severity
 

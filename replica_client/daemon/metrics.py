@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LABELS = ("source", "sink")
 
-# Name, help, whether it only grows, and how to find it.
+# Name, help, whether it is a counter, and the function that reads it.
 _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
     (
         "lag_seconds",

@@ -416,7 +416,7 @@ class Observation:
             and not self.queued
             and self.stream
         ):
-            # Events in the network existed at the latest when the look began.
+            # Events on their way were already in the source's binlog at that look.
             looks = (self._waits_for, self.end)
             seen = next((one for one in looks if one is not None and not self._has(one)), None)
             if seen is not None:

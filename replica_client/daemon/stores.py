@@ -148,7 +148,13 @@ class KnownStart:
             self._store.check_lease()
 
     def hold(self) -> None:
-        """Keep other processes from the store; see :class:`~replica_client.position.stores.base.HeldStore`."""
+        """Keep other processes from the store.
+
+        See :class:`~replica_client.position.stores.base.HeldStore`.
+
+        Raises:
+            StandbyError: another process holds the store.
+        """
         if isinstance(self._store, HeldStore):
             try:
                 self._store.hold()

@@ -68,7 +68,7 @@ class Telemetry:
             }
         )
         self._session = _bounded_session()
-        # Values are taken on the loop, where they change, and sent from a thread: the reader has no clock of its own.
+        # Values are taken on the loop, where they change, and sent from a thread, so the reader has no timer.
         reader = PeriodicExportingMetricReader(
             OTLPMetricExporter(
                 endpoint=f"{base}/v1/metrics", timeout=_TIMEOUT, session=self._session
@@ -85,7 +85,7 @@ class Telemetry:
         self._traces.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._traces.get_tracer(_NAME, __version__)
         self._families: dict[str, Metric] = {}
-        # One export at a time: the end cancels the task that waits for one, and older values must not arrive last.
+        # One export at a time: closing cancels a waiting export, and older values must not arrive last.
         self._exporting = threading.Lock()
 
     async def run(self) -> None:

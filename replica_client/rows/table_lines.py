@@ -89,7 +89,7 @@ class TableLines(RowLines):  # type: ignore[misc]
             f"  {kind.ljust(self._widths[2])}  {table}  ".encode("utf-8", "backslashreplace")
             for kind in _KINDS
         ]
-        # A line without a row would end with the spaces before it.
+        # Without columns a line would end in spaces: the general function writes it.
         return PlainHead(shape, len(rows.decoder.column_names) > 0, texts)
 
     @cython.cfunc

@@ -24,7 +24,7 @@ class GtidUntil:
     def __init__(self, until: MariadbGtidSet, have: MariadbGtidSet, *, before: bool) -> None:
         self.until = until
         self._before = before
-        # With `before`, a domain whose last GTID comes next needs no more groups.
+        # With ``before``, a domain whose last GTID comes next needs no more groups.
         missing = int(before)
         self._left = {
             gtid.domain_id: gtid
