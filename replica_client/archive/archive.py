@@ -1,4 +1,4 @@
-"""An archive of binlog files: what happened to a row, a column, a table."""
+"""An archive of binlog files: the history of a row, a column or a table."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class FoundChange:
     Attributes:
         change: the row before and after the change, and the position of its event.
         transaction: the transaction of the change.
-        statement: the text of its statement, where the binlog has it (``binlog_rows_query_log_events``,
-            ``binlog_annotate_row_events``).
+        statement: the text of its statement, where the binlog has it
+            (``binlog_rows_query_log_events``, ``binlog_annotate_row_events``).
 
     Examples:
         >>> found = next(iter(rc.open_archive("shop-bin.*").find("shop.orders", key=1)))
@@ -94,7 +94,8 @@ class Found:
     Made by :meth:`Archive.find`.
 
     Attributes:
-        losses: changes that the last iteration could not check, because the binlog has them as statements.
+        losses: changes that the last iteration could not check, because the binlog has them as
+            statements.
 
     Examples:
         >>> rc.open_archive("shop-bin.*").find("shop.orders", column="state", after="paid").count()
@@ -198,8 +199,8 @@ class Archive:
 
         Args:
             tables: ``database.table``, or patterns; None: all.
-            key: the primary key of one row: its value, a sequence of the values of its columns, or a mapping by
-                name. Text comparison is exact; collations are ignored.
+            key: the primary key of one row: its value, a sequence of the values of its columns, or
+                a mapping by name. Text comparison is exact; collations are ignored.
             column: the column that changed.
             before: the value before the change; needs ``column``.
             after: the value after the change; needs ``column``.
@@ -257,20 +258,24 @@ class Archive:
 
         Args:
             table: its name at the moment, ``database.table``.
-            at: a position between two transactions; one GTID: after its transaction; a GTID set: when exactly
-                these transactions of the archive were committed; a time: before the first transaction that was
-                committed then or later; ``latest``: the end of the archive.
-            live: URL of the server that wrote the binlog; the archive must reach up to its current position.
-            copy: rows of an earlier moment: an object with ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL
-                of a server into which a dump was loaded.
+            at: a position between two transactions; one GTID: after its transaction; a GTID set:
+                when exactly these transactions of the archive were committed; a time: before the
+                first transaction that was committed then or later; ``latest``: the end of the
+                archive.
+            live: URL of the server that wrote the binlog; the archive must reach up to its current
+                position.
+            copy: rows of an earlier moment: an object with ``__arrow_c_stream__``, a Parquet or
+                Arrow file, or the URL of a server into which a dump was loaded.
             copy_at: the position of the copy; files that ``as-of`` wrote contain it.
-            lock: for ``live``: begin to read under FLUSH TABLES WITH READ LOCK, which is released at once.
-            without: names of columns to leave out, as they are called at the moment: for example generated
-                columns, which MariaDB 11.8.9 does not log.
+            lock: for ``live``: begin to read under FLUSH TABLES WITH READ LOCK, which is released
+                at once.
+            without: names of columns to leave out, as they are called at the moment: for example
+                generated columns, which MariaDB 11.8.9 does not log.
             threads: number of threads that decode.
 
         Raises:
-            ConfigError: the moment is not in the archive, a column is wrong, or pyarrow is not installed.
+            ConfigError: the moment is not in the archive, a column is wrong, or pyarrow is not
+                installed.
             DataLossError: a change between cannot be followed; the message says where.
             BinlogDecodeError: a file is damaged.
         """
@@ -307,8 +312,8 @@ class Archive:
 
         Args:
             questions: the questions.
-            assembly: how transactions are assembled; None: a change that cannot be delivered becomes a loss of
-                its transaction.
+            assembly: how transactions are assembled; None: a change that cannot be delivered
+                becomes a loss of its transaction.
 
         Raises:
             BinlogDecodeError: a file is damaged.
@@ -431,10 +436,10 @@ def open_archive(
     and again when the file has changed or the index is damaged.
 
     Args:
-        source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one in an object
-            store, or a list of them.
-        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`. Indexes of encrypted
-            files are not kept.
+        source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one
+            in an object store, or a list of them.
+        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+            Indexes of encrypted files are not kept.
         options: how values are decoded.
         schema: the definitions of the tables at the start.
         lower_case_table_names: the setting of the server that wrote the files; None: not known.

@@ -80,7 +80,8 @@ class BinlogTable:
         """The Arrow schema of the stream.
 
         Raises:
-            SchemaMismatchError: an ALTER changed a column's type to one that no common type can hold.
+            SchemaMismatchError: an ALTER changed a column's type to one that no common type can
+                hold.
             BinlogDecodeError: a file is damaged.
         """
         import pyarrow as pa

@@ -46,7 +46,7 @@ class Contents:
 
 
 class SeenSchemas:
-    """Collects the schemas of tables in the order in which they are seen.
+    """A collector of the schemas of tables, in the order in which they are seen.
 
     Args:
         schemas: filled with the schemas of the tables' batches, the newest last.
@@ -84,7 +84,8 @@ def look_at(
         files: in order; none is a stream.
         assembly: which tables.
         decode: how events are decoded.
-        history: the definitions of the tables at the start; updated with the statements of the files.
+        history: the definitions of the tables at the start; updated with the statements of the
+            files.
         begin: a position between transactions; events before it only update the schema history.
         end: no transaction that begins there or later counts.
         threads: number of threads that decode the pieces later.

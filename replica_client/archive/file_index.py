@@ -61,11 +61,12 @@ class FileIndex:
         created: time in its format description; 0 unless the source was restarted.
         is_relay_log: whether a replica wrote it.
         first: time of the first event.
-        cuts: ends of transactions, ascending, each with the time at which the first transaction of its range began.
-        events: position and bytes of events that describe the file and of statements that may change
-            tables.
-        commits: position of such a statement and the commit time that its GTID event states, in microseconds since
-            1970.
+        cuts: ends of transactions, ascending, each with the time at which the first transaction of
+            its range began.
+        events: position and bytes of events that describe the file and of statements that may
+            change tables.
+        commits: position of such a statement and the commit time that its GTID event states, in
+            microseconds since 1970.
         next_file: the file that the ROTATE event at its end names; ``""`` without one.
     """
 

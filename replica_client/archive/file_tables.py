@@ -25,7 +25,7 @@ from replica_client.schema.history import SchemaHistory
 
 
 class FileTables:
-    """Reads tables of binlog files.
+    """A reader of tables in binlog files.
 
     Args:
         files: in order.

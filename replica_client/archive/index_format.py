@@ -15,14 +15,16 @@
     4       …      records, one for each block with rows of the table, of varints:
                    distance from the number of the block before (from -1 for the first), flags, bits,
                    words, and with the flag ZONE the smallest zone number and its distance from the largest
-            …      the records' filters: Bloom filters of so many words of 64 bits
+            …      the records' filters: Bloom filters, each of its record's number of 64-bit words
 
-A key's zone number is the little-endian number that the bytes of its first column are, if those are of a fixed
-size of at most 8, else the first 8 of them, big-endian. Bit n of a filter is bit n % 8 of its byte n / 8. The number of
-a key is mixed to 64 bits; its high half is the start and its low half, made odd, the step: the bits are those of
-start, start + step, … (modulo 2^32), each times the filter's bits, divided by 2^32.
+A key's zone number is the number of the bytes of its first column: little-endian if the column has a
+fixed size of at most 8 bytes, else its first 8 bytes, big-endian. Bit n of a filter is bit n % 8 of
+its byte n / 8. The number of a key is mixed to 64 bits; its high half is the start and its low half,
+made odd, the step: the bits are those of start, start + step, … (modulo 2^32), each times the
+filter's bits, divided by 2^32.
 
-A record without words answers by its zone alone. With ``ALWAYS`` the block has rows whose key is not known.
+A record without words has no filter, only its zone. With ``ALWAYS`` the block has rows whose key is
+not known.
 """
 
 from __future__ import annotations
@@ -95,19 +97,19 @@ class IndexedTable:
     """A table in an index.
 
     Attributes:
-        database: of the table.
-        name: its name.
+        database: the table's database.
+        name: the table's name.
         content: body of a table map of it, without the table id.
-        key: indexes of the columns that its keys are made of.
-        key_names: their names.
+        key: indexes of the key's columns.
+        key_names: names of the key's columns.
         zone_size: bytes of a key that is one column of fixed size; 0 for others.
         lead_size: bytes of the key's first column, if it has a fixed size; 0 for others.
-        unfiltered: why there are no filters; ``""`` where there are.
-        blocks: numbers of the blocks with rows of it.
+        unfiltered: the reason why there are no filters; ``""`` where there are.
+        blocks: numbers of the blocks with rows of the table.
         low: the smallest zone number of its keys.
-        high: the largest.
-        offset: of its section in the index; 0 for none.
-        size: of its section.
+        high: the largest zone number of its keys.
+        offset: offset of its section in the index; 0 for none.
+        size: size of its section.
         checksum: CRC-32 of its section.
     """
 
@@ -129,13 +131,13 @@ class IndexedTable:
 
 @dataclass(slots=True)
 class IndexedBlock:
-    """A block of whole transactions.
+    """A block of complete transactions.
 
     Attributes:
         start: position of its first byte in the file.
-        end: behind its last byte.
+        end: position after its last byte.
         first_time: the first commit time, in microseconds since 1970; 0 for none.
-        last_time: the last one.
+        last_time: the last commit time.
         must_read: whether it may have rows, or losses, that no table of the index accounts for.
         gtids: runs of GTIDs: (UUID in hex or ``domain-server``, first number, last number).
     """
@@ -149,14 +151,14 @@ class IndexedBlock:
 
 
 class HourCount(NamedTuple):
-    """Rows of a table in an hour.
+    """The rows of a table in an hour.
 
     Attributes:
         table: number of the table in the index.
-        hour: since 1970, of the time of the rows events.
-        inserted: rows.
-        updated: rows.
-        deleted: rows.
+        hour: hours since 1970, from the time of the rows events.
+        inserted: rows inserted.
+        updated: rows updated.
+        deleted: rows deleted.
         size: bytes of the rows events.
     """
 
@@ -173,8 +175,8 @@ class NotableTransaction(NamedTuple):
 
     Attributes:
         start: position of its first event.
-        end: behind its last event.
-        rows: that it changed.
+        end: position after its last event.
+        rows: number of changed rows.
         first_time: the first second in its headers, since 1970.
         last_time: its commit time, in microseconds since 1970.
     """

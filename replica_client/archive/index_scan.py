@@ -1,4 +1,4 @@
-"""Builds the sidecar index of a binlog file: one scan of its headers, and one walk over its rows."""
+"""The builder of a file's sidecar index: one scan of its headers, and one walk over its rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NO_FLOOR: Final = 1 << 62
 _MAX_BITS: Final = 12.0
 """Maximum bits of a filter for each key."""
 _BITS_SHARE: Final = math.log(2)
-"""Bits that a key sets, as a share of the filter's bits for each key: the optimum of a Bloom filter."""
+"""Bits that a key sets, as a share of the filter's bits for each key: a Bloom filter's optimum."""
 _SHARE: Final = 0.0048
 """Maximum size of a block's filters, as a share of the block's bytes."""
 _KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
@@ -97,7 +97,7 @@ def make_sidecar(file: ListedFile, options: DecodeOptions, history: SchemaHistor
 
 
 class BlockWalk:
-    """Walks over the blocks of a file, and decodes the events that the key scan does not read.
+    """A walk over the blocks of a file; decodes the events that the key scan does not read.
 
     Args:
         file: the file as listed.
@@ -347,7 +347,7 @@ class _Indexing(BlockWalk):
         return found[0]
 
     def _defined(self, content: bytes, table_map: TableMapEvent) -> KeyTable:
-        """Return the table of a table map, with its definition in the schema history at this point."""
+        """Return the table of a table map, with its current definition in the schema history."""
         shape = self._schema.shape(table_map, self._decoder.format)
         key = shape.primary_key
         known = self._tables.get((content, key))
@@ -396,7 +396,7 @@ class _Indexing(BlockWalk):
 
 
 class KeyConfirmation(BlockWalk):
-    """Checks whether a block whose filter matches a key really has the key.
+    """A check whether a block whose filter matches a key really has the key.
 
     Args:
         file: the file as listed.
@@ -439,7 +439,7 @@ class KeyConfirmation(BlockWalk):
         if table_map is None:
             raise BinlogDecodeError("a table map that cannot be read", file=self._file.name)
         if len(numbers) != 1:
-            # Two definitions have the same table map; only the schema history could tell them apart.
+            # Two definitions have the same table map; only the schema history could decide.
             self._doubt = True
         shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
         readers = [column_op(column, self._options) for column in shape.columns]
@@ -473,7 +473,7 @@ class KeyConfirmation(BlockWalk):
 
 
 def _only_creates(word: bytes, query: bytes) -> bool:
-    """Return whether a statement is a CREATE that cannot insert rows: it names no source of rows."""
+    """Return whether a statement is a CREATE that inserts no rows: it names no source of rows."""
     return word == b"CREATE" and not _ROWS_FROM.search(query)
 
 

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """The key scan: collects the index facts of a block of transactions in one walk over its bytes.
 
-The walk counts rows and bytes by table, notes times and GTIDs, and takes a number of 64 bits from the key of
-each row image. No value is decoded.
+The walk counts rows and bytes by table, notes times and GTIDs, and takes a number of 64 bits from
+the key of each row image. No value is decoded.
 
 This module runs compiled or as plain Python; both produce the same numbers.
 """
@@ -121,7 +121,7 @@ class ScanOwner(Protocol):
         ...
 
     def other(self, code: int, event: bytes, position: int) -> None:
-        """Handle an event that is not part of ordinary transactions, which the scan does not read."""
+        """Handle an event that the scan does not read: all but those of ordinary transactions."""
         ...
 
     def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
@@ -149,8 +149,8 @@ class KeyTable:
     Attributes:
         unfiltered: the reason why its keys are not taken; ``""`` where they are.
         lacks_key: whether a row image left out a column of the key.
-        zone_size: bytes of a key that is one column of fixed size of at most 8 bytes, whose number is its value;
-            0 for others.
+        zone_size: bytes of a key that is one column of fixed size of at most 8 bytes, whose number
+            is its value; 0 for others.
         lead_size: bytes of the key's first column, if that is such a column.
         count: number of 64-bit keys in :attr:`keys`.
         low: the smallest number of the key's first column, see :func:`zone_number`.
@@ -188,8 +188,8 @@ class KeyTable:
         lead = readers[key[0]] if self.key_count else None
         self.lead_size = lead.size if lead is not None and not lead.prefix and lead.size <= 8 else 0
         self.zone_size = self.lead_size if self.key_count == 1 else 0
-        # Numbers of the key's columns, of the image before and of the one after; then of both the first column's
-        # number for the zone.
+        # Numbers of the key's columns in the image before and in the one after; then the zone number
+        # of the first column in both.
         self._hashes = bytearray(8 * (2 * 32 + 2))
         self._capacity = 1024
         self.keys = bytearray(8 * 1024)
@@ -226,7 +226,7 @@ class KeyTable:
 @cython.final
 @cython.cclass
 class KeyScan:
-    """Walks over the events of a file.
+    """A walk over the events of a file.
 
     Args:
         owner: returns tables, and handles the events that the scan does not read.
@@ -234,11 +234,14 @@ class KeyScan:
 
     Attributes:
         touched: tables with rows since :meth:`flush`.
-        gtid_runs: runs since then: (16 bytes of a UUID, or (domain, server), first number, last number).
-        hours: counts since then: (table number, hour since 1970, rows inserted, updated, deleted, bytes).
+        gtid_runs: runs since then: (16 bytes of a UUID, or (domain, server), first number, last
+            number).
+        hours: counts since then: (table number, hour since 1970, rows inserted, updated, deleted,
+            bytes).
         first_time: the first commit time since then in microseconds since 1970, 0 for none.
         last_time: the last commit time.
-        commit_us: the commit time that the GTID event of the current transaction states; -1 where it states none.
+        commit_us: the commit time that the GTID event of the current transaction states; -1 where
+            it states none.
         floor_size: a transaction of more bytes is notable.
         floor_rows: a transaction of more rows is notable.
         floor_seconds: a longer transaction is notable.
@@ -268,7 +271,7 @@ class KeyScan:
         self.forget_ids()
 
     def forget_ids(self) -> None:
-        """Drop the cache of table ids, so that the owner is asked for the tables again."""
+        """Drop the cache of table ids, so that the scan asks the owner for the tables again."""
         self._by_id = {}
         self._last = None
         self._last_number = -1
@@ -326,7 +329,8 @@ class KeyScan:
         Args:
             data: events.
             base: position of the first byte.
-            inside: position after the event that contains these, which have no checksums; -1: events of the file.
+            inside: position after the event that contains these, which have no checksums; -1:
+                events of the file.
 
         Returns:
             bytes of the events that were complete.
@@ -470,7 +474,7 @@ class KeyScan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _committed(self, stamp: cython.longlong) -> cython.bint:
-        """Note the commit time of a transaction: the stated one, or the second of its last event."""
+        """Note the commit time of a transaction: the stated one, or that of its last event."""
         time: cython.longlong = self.commit_us
         self.commit_us = -1
         if time < 0:
@@ -486,7 +490,7 @@ class KeyScan:
     def _map(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
-        """Handle a table map; ask the owner for its table unless the cache has the id and content."""
+        """Handle a table map; ask the owner for its table unless the cache has this map."""
         if end - at < TABLE_MAP_POST_HEADER_SIZE:
             return True
         number: cython.longlong = load_le(raw, at, TABLE_ID_SIZE)
@@ -518,7 +522,7 @@ class KeyScan:
         stamp: cython.longlong,
         size: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Count the rows of an event and take their keys; return False if the owner must read it."""
+        """Count the rows of an event and take their keys; False if the owner must read it."""
         forms: bytes = ROWS_FORMS
         form_table: cython.p_const_uchar = forms
         form: cython.int = form_table[code]
@@ -622,7 +626,7 @@ class KeyScan:
             while at < end:
                 at = self._row(table, raw, at, end, bits, before, after, kind, partial)
                 if at < 0:
-                    # The index does not report the fault: such a block is always read, and the reader does.
+                    # The reader reports the fault: it always reads such a block.
                     table.lacks_key = True
                     break
                 rows += 1
@@ -846,7 +850,8 @@ def key_number(values: Sequence[bytes], is_zone: bool) -> int:
     """Return the number of a key.
 
     Args:
-        values: values of the columns in the key's order, in the form of row images without a length prefix.
+        values: values of the columns in the key's order, in the form of row images without a length
+            prefix.
         is_zone: whether the key is one column of fixed size: :attr:`KeyTable.zone_size`.
     """
     if is_zone:

@@ -167,7 +167,7 @@ def _temporal(column: ColumnShape, op: int, digits: int, text: str) -> bytes:
 
 
 def _is_form_of(column: ColumnShape, reader: ColumnReader, value: Value, data: bytes) -> bool:
-    """Return whether the decoder returns the wanted value for a form; if not, filters are not used."""
+    """Return whether the decoder returns the wanted value for a form; else no filter is used."""
     length = len(data).to_bytes(reader.prefix, "little") if reader.prefix else b""
     if not reader.prefix and len(data) != reader.size:
         return False

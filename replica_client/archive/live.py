@@ -28,7 +28,7 @@ from replica_client.schema.history import SchemaHistory
 
 
 class LiveTables:
-    """Reads tables of a live source's binlog, up to its end at the first access.
+    """A reader of tables of a live source, up to the end of its binlog at the first access.
 
     Args:
         url: URL of the source.

@@ -26,7 +26,8 @@ def net_positions(
     """Return the position of the image that counts for each key, and its images' total weight.
 
     Args:
-        keys: ``count`` 64-bit numbers, the same for images of one key: a buffer with an ``address``, such as PyArrow's.
+        keys: ``count`` 64-bit numbers, the same for images of one key: a buffer with an
+            ``address``, such as PyArrow's.
         weights: ``count`` 64-bit numbers in such a buffer.
         count: number of images, less than 2 ** 31.
         first: whether the first image of a key counts; False: the last one.

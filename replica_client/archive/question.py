@@ -168,7 +168,7 @@ def key_literals(shape: TableShape, key: Key) -> tuple[tuple[int, ...], tuple[Va
 
 
 class ChangeTest:
-    """Tests whether changes answer a question.
+    """A test whether changes answer a question.
 
     Args:
         question: the question.
@@ -180,7 +180,7 @@ class ChangeTest:
         self._shapes: dict[TableShape, tuple[tuple[int, ...], tuple[Value, ...]]] = {}
         self._screens = Screens(self._wanted)
         self._columns = ConditionColumns(question.columns())
-        # Rows of a table that lacks one of these columns do not match; a condition checks its own columns.
+        # Rows of a table that lacks one of these columns do not match; a condition checks its own.
         self._needed = ConditionColumns(question.columns(conditions=False))
 
     def changes(self, rows: RowsOfEvent) -> Iterator[Change]:
@@ -202,7 +202,7 @@ class ChangeTest:
         return self._screens.changes_by(rows, decoder)
 
     def _wanted(self, shape: TableShape) -> list[Wanted] | None:
-        """Return the conditions on the images of a table's changes, in the order of :meth:`takes`."""
+        """Return the conditions on the images of a table's changes, in the order of ``takes``."""
         question = self._question
         found: list[Wanted] = []
         if self._selection.wants(shape.database, shape.table):
@@ -287,7 +287,7 @@ class ChangeTest:
 
 
 class BlockChoice:
-    """Chooses the blocks of a file that may answer a question.
+    """The choice of a file's blocks that may answer a question.
 
     Args:
         question: the question.

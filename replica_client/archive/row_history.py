@@ -47,9 +47,9 @@ class TableEra:
 def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
     """Return the changes of a row, in the order of the binlog.
 
-    The search begins with all changes of the given key. Where an update gave the row that key, the
-    changes of its old key before that are added; where an update gave it another key, the changes
-    of that key after it.
+    The search begins with all changes of the given key. If an update gave the row that key, the
+    earlier changes of its old key are added; if an update gave it another key, the later changes of
+    that key.
 
     Args:
         archive: the archive.

@@ -54,33 +54,34 @@ def scan_binlog(
     its binlog has when its tables are first read.
 
     Args:
-        source: a path, a glob, a directory (also one of ``replica-client backup``), a list of them in order, a
-            binary file object, bytes, or the URL of a live source.
+        source: a path, a glob, a directory (also one of ``replica-client backup``), a list of them
+            in order, a binary file object, bytes, or the URL of a live source.
         tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all.
         exclude: patterns of unwanted tables.
-        columns: names of the wanted columns, in this order, for all tables or by table pattern; change columns
-            (``_change_type`` …) among them. None: all.
-        since: where to start: a position, a GTID set or a time; None: with the first file, also of a live source.
+        columns: names of the wanted columns, in this order, for all tables or by table pattern;
+            change columns (``_change_type`` …) among them. None: all.
+        since: where to start: a position, a GTID set or a time; None: with the first file, also of
+            a live source.
         until: where to stop: the first transaction that begins there or later is not read.
         where: a condition that one of a change's rows must meet, as ``changes --where`` takes it.
         keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
         options: how values are decoded.
-        schema: what tables look like at the start.
-        full_rows: refuse row images that lack wanted columns.
+        schema: the definitions of the tables at the start.
+        full_rows: raise an error for row images that lack wanted columns.
         record_losses: kinds of losses that do not stop the reading; see
             :class:`~replica_client.readers.assembler.AssemblyOptions`.
-        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
-            as a statement of its transaction; None: ``error``.
-        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
-            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``error`` for a live source,
-            ``positional`` for files.
-        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
-            ``bytes`` gives the bytes; None: ``strict``.
-        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
-            :mod:`datetime`, which have no zero dates; None: ``lossless``.
+        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``,
+            ``deliver`` returns it as a statement of its transaction; None: ``error``.
+        on_unknown_table: a table whose column names nothing proves: ``error`` stops with
+            ``UnknownTableError``, ``positional`` names its columns ``col_1``, ``col_2`` …; None:
+            ``error`` for a live source, ``positional`` for files.
+        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace``
+            puts U+FFFD, ``bytes`` returns the bytes; None: ``strict``.
+        temporals: ``lossless`` returns :class:`~replica_client.DateTime` and its kin, ``python``
+            the types of :mod:`datetime`, which have no zero dates; None: ``lossless``.
         lower_case_table_names: the setting of the server that wrote the files; None: not known.
-        threads: that decode files at the same time; the order of the rows stays.
-        max_rows: rows that a batch has at most.
+        threads: number of threads that decode files; the order of the rows stays.
+        max_rows: maximum number of rows in a batch.
 
     Raises:
         ConfigError: no such file, an option is wrong, or pyarrow is not installed.

@@ -68,7 +68,7 @@ class IndexedFile:
 
 
 class SidecarFiles:
-    """Loads the indexes of files one after the other, in the order of the source's binlog.
+    """The indexes of files, loaded one after the other in the order of the source's binlog.
 
     Args:
         decode: how to decode.

@@ -1,7 +1,8 @@
 """Values as SQL that stores the same value again, on the server that logged them.
 
-The session has ``SET NAMES utf8mb4``, ``time_zone = '+00:00'`` and a ``sql_mode`` without restrictions on dates. Text
-is written with the bytes of the row image and the column's character set, so that no conversion can change it.
+The session has ``SET NAMES utf8mb4``, ``time_zone = '+00:00'`` and a ``sql_mode`` without
+restrictions on dates. Text is written with the bytes of the row image and the column's character
+set, so that no conversion can change it.
 """
 
 from __future__ import annotations

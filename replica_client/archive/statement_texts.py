@@ -20,7 +20,7 @@ _KEPT = 64
 
 
 class StatementTexts:
-    """Finds the statement of a change; the statements of a transaction are read once.
+    """A finder of the statements of changes; reads the statements of a transaction once.
 
     Args:
         files: the files of the archive.

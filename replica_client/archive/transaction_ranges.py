@@ -58,9 +58,7 @@ class TransactionRange(NamedTuple):
 
 
 class TransactionRangeTracker:
-    """Turns events into transaction ranges.
-
-    Rows inside a BEGIN … COMMIT are skipped without decoding.
+    """A tracker that turns events into transaction ranges.
 
     Args:
         tracker: follows the position; with ``payload_ends``.
@@ -118,7 +116,7 @@ class TransactionRangeTracker:
 
 
 class FileTransactionRanges:
-    """Finds the transaction ranges in files that may grow; each event is read once.
+    """A finder of transaction ranges in files that may grow; reads each event once.
 
     Args:
         start: where to start; its file is the first one passed to :meth:`scan`.

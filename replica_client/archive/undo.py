@@ -40,8 +40,8 @@ SESSION: Final = (
 CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = 1, 0, (SELECT 1 UNION SELECT 2))"
 """Follows each change; fails (error 1242) unless the change affected one row: the table differs from then.
 
-``mysql`` stops at an error, and the server rolls back the open transaction. (MySQL 5.6 and MariaDB ignore
-errors in DO.)
+``mysql`` stops at an error, and the server rolls back the open transaction. (MySQL 5.6 and MariaDB
+ignore errors in DO.)
 """
 
 _BEGIN, _CHANGE, _COMMIT, _SAME, _EXPECTED = range(5)
@@ -52,7 +52,8 @@ class WrittenChange(NamedTuple):
 
     Attributes:
         sql: the statement.
-        changes_row: whether it changes a row; a statement that writes the existing values is not checked.
+        changes_row: whether it changes a row; a statement that writes the existing values is not
+            checked.
         expected: the rows that it expects, where that was requested.
     """
 
@@ -148,9 +149,9 @@ def make_statements(
         question: selects the changes.
         direction: ``undo`` reverts them, the last one first; ``redo`` makes them again.
         expects: keep the rows that the statements expect, for :meth:`Reversal.expected`.
-        whole_rows: undo an UPDATE only where all columns of the row are as it left them. Otherwise, in a table
-            with a primary key, its changed columns have to be, and other columns keep later values. ``redo``
-            always checks whole rows.
+        whole_rows: undo an UPDATE only where all columns of the row are as it left them. Otherwise,
+            in a table with a primary key, its changed columns have to be, and other columns keep
+            later values. ``redo`` always checks whole rows.
 
     Raises:
         DataLossError: the SQL would not be exact; the message says why and where.
@@ -183,7 +184,7 @@ def _title(transaction: Transaction) -> str:
 
 
 class _Writer:
-    """Writes changes as SQL, and refuses changes for which the SQL would not be exact."""
+    """A writer of changes as SQL that refuses changes for which the SQL would not be exact."""
 
     def __init__(
         self,

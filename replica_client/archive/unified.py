@@ -17,7 +17,7 @@ integer or decimal, and text                   string: the number's digits
 text, BLOB                                     binary: the text in UTF-8
 =============================================  =========================================
 
-Other types have no common type; reading such a table is an error that says what to do.
+Other types have no common type; reading such a table raises an error with a remedy.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Applies the change log to the current-state tables, step by step, each step once.
-
-Each table's commit carries its step (:mod:`replica_client.lake.log_steps`). When a crash repeats a
-step, a table that has the step skips it. The catalog is saved after the tables: one write says
-which tables exist, their names, and the step up to which all of them are. A statement is applied
-when the tables that it concerns have the changes before it; changes of other tables wait, and are
-written together with later ones.
-"""
+"""The applier of the change log to the current-state tables, step by step, each step once."""
 
 from __future__ import annotations
 
@@ -54,8 +47,8 @@ class Applied:
         files: number of files of state tables that were written or removed.
         kept: number of files of those tables that no change concerned.
         tables: the tables that were written.
-        last_commit: when the last change was committed on the source, in seconds since 1970; None when
-            the stream had no changes.
+        last_commit: when the last change was committed on the source, in seconds since 1970; None
+            when the stream had no changes.
     """
 
     versions: int = 0
@@ -77,7 +70,8 @@ class Applier:
         runner: rewrites files.
         can_copy: whether snapshots are possible; if not, tables that need one are left out.
         history: tables whose versions are kept; None: none.
-        soft_deletes: tables in which deleted rows stay, from their next copy or CREATE TABLE on; None: none.
+        soft_deletes: tables in which deleted rows stay, from their next copy or CREATE TABLE on;
+            None: none.
         merge: returns the policy for merging changes of a table.
         threads: tables that are written at the same time.
     """
@@ -188,7 +182,7 @@ class Applier:
             self.catalog.save()
 
     def recover(self) -> None:
-        """Reload the saved state, because a failed run has changed what is in memory only."""
+        """Reload the saved state after a failed run, which has changed the state in memory only."""
         if self._failed:
             self.catalog.reload()
             self._waiting = WaitingChanges()
@@ -279,7 +273,7 @@ class Applier:
         taken = self._waiting.take(wanted)
         rows: list[tuple[TableEntry, TableChanges]] = []
         files: list[tuple[TableEntry, TableChanges]] = []
-        # Making entries may exclude tables whose names differ in letter case only, so all are made first.
+        # A new entry may exclude tables whose names differ in letter case only: make all first.
         entries = [(self._statements.entry(table), changes) for table, changes in taken.items()]
         for entry, changes in entries:
             if entry is None or entry.status != "current":
@@ -379,7 +373,8 @@ class Applier:
 
         Args:
             state: the table.
-            parts: rows of the envelope, or change files, each with its step, in the order of the binlog.
+            parts: rows of the envelope, or change files, each with its step, in the order of the
+                binlog.
             step: step of the last commit.
             since: of change files, only changes of this ``_commit_version`` or a later one.
         """

@@ -1,16 +1,17 @@
-"""Typed change files: the changes of one table in its own columns, as the task that decoded them wrote them.
+"""Typed change files: the changes of one table in its own columns, written by the decoding task.
 
-A file has the rows of one table and shape between two statements of the binlog: an insert and a delete are one
-row, an update two (``update_preimage``, ``update_postimage``), as in Delta's Change Data Feed. In addition to the
-columns that all files of the change log have (:data:`COMMON`), it has
+A file has the rows of one table and shape between two statements of the binlog: an insert and a
+delete are one row, an update two (``update_preimage``, ``update_postimage``), as in Delta's Change
+Data Feed. In addition to the columns that all files of the change log have (:data:`COMMON`), it has
 
 * ``$NAME``: each column of the table;
-* ``_arrival``: the row's number in the order of the binlog; rows are sorted by the primary key, and rows of one
-  key by it;
+* ``_arrival``: the row's number in the order of the binlog; rows are sorted by the primary key, and
+  rows of one key by this number;
 * ``_absent``, ``_lossless``: as of :mod:`replica_client.rows.batches`;
 * ``_row_digest``: for tables without a primary key, a digest that equal rows share.
 
-The facts that the driver needs without reading a file (:class:`ChangeFile`) are in the statistics of its commit.
+The facts that the driver needs without reading a file (:class:`ChangeFile`) are in the statistics
+of its commit.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class ChangeFile:
         part: number of its range.
         section: number of groups of statements before it in that range.
         piece: its number in the section.
-        database: database of its table; ``""`` for a file of the envelope, with statements and other rare rows.
+        database: database of its table; ``""`` for a file of the envelope, with statements and
+            other rare rows.
         table: its table's name.
         first: least ``_commit_version``.
         last: greatest ``_commit_version``.
@@ -144,12 +146,12 @@ class ChangeFile:
 
 
 class ChangeFileBuilder(BatchBuilder):
-    """Collects the changes of one table and shape for change files."""
+    """A builder of change files, for changes of one table and shape."""
 
     has_user_names: ClassVar[bool] = False  # a change file has "$" before them
 
     def finish(self) -> pa.RecordBatch:
-        """Return the changes as a batch of :class:`BatchBuilder`, with shape and key in its schema."""
+        """Return the changes as a batch of :class:`BatchBuilder`, its schema with shape and key."""
         batch = completed(super().finish(), self.shape)
         shape = self.shape
         key = [shape.columns[at].name for at in shape.primary_key]
@@ -216,7 +218,7 @@ def shape_in(schema: pa.Schema) -> TableShape:
 
 
 class ChangeFileWriter:
-    """Writes the changes that a task decodes into change files.
+    """A writer of change files, for the changes that a task decodes.
 
     Args:
         directory: directory of the change log.

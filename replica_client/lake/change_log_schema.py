@@ -1,4 +1,4 @@
-"""The columns of a change log, which are the envelope of Spark's data source, and statements in it."""
+"""The columns of a change log, which are those of Spark's data source, and its statements."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@
 
     [lake]
     current = true                     # keep current-state tables; false: the change log only
-    chunk_rows = 200000                # of a copy's chunk
+    chunk_rows = 200000                # rows of a copy's chunk
     locking = "never"                  # or "brief": a copy begins under a global read lock
-    distribute_above = "4m"            # of files to merge: executors do it instead of the driver
-    retain = "7 days"                  # of the change log, where all tables have taken it; default: all of it
+    distribute_above = "4m"            # bytes to merge above which executors do it, not the driver
+    retain = "7 days"                  # how long applied changes stay in the change log; default: forever
     history = ["shop.orders"]          # versions of rows (SCD 2) of these tables; true: of all; default: none
     soft_deletes = false               # true, or tables: deleted rows stay, with _deleted = true
-    merge = "always"                   # changes into current tables; or "10 minutes", "256m" of changes, "adaptive"
+    merge = "always"                   # when changes are merged; or "10 minutes", "256m", "adaptive"
     report = "report.html"             # written at the end of a run, in the output directory; or s3://…
 
     [lake.tables."shop.orders"]

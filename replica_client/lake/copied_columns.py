@@ -1,6 +1,7 @@
 """Columns of a text result set in the types of state tables.
 
-Arrow casts most columns. Values that Arrow cannot cast exactly are converted one by one, each distinct value once.
+Arrow casts most columns. Values that Arrow cannot cast exactly are converted one by one, each
+distinct value once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.snapshot.column_selects import sent_as_bytes
 
 Value = Callable[[int, bytes], Any]
-"""Converts the bytes that the server sent to the value of a column, given by its number."""
+"""Converts the server's bytes to the value of a column, which is given by its number."""
 
 _PLAIN_TEXTS: Final = TEXT_KINDS - {"enum", "set"}
 _TEXTS: Final = _PLAIN_TEXTS | {"time", "uuid", "inet4", "inet6", "json"}

@@ -93,8 +93,8 @@ class ChunkManifest:
         statistics: Delta's statistics of the file.
         rows: number of rows.
         low: see :class:`~replica_client.snapshot.Window`; as text.
-        high: likewise.
-        named: likewise; ``""`` for a manifest of an older release.
+        high: see there.
+        named: see there; ``""`` for a manifest of an older release.
         data_files: the table's files, as members of :class:`~replica_client.lake.rewrite.NewFile`.
     """
 
@@ -269,7 +269,7 @@ async def _read_rows(
 
 
 class _Rows:
-    """Builds rows of the change log."""
+    """A builder of rows of the change log."""
 
     def __init__(self, task: ChunkTask, window: Window) -> None:
         self._task = task

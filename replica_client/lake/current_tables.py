@@ -25,7 +25,7 @@ class CurrentTables:
         self._tables = {}
 
     def of(self, entry: TableEntry, *, building: bool = False) -> StateTable:
-        """Return the table of an entry; with ``building``, the one that is assembled from a copy."""
+        """Return the table of an entry; with ``building``, the one assembled from a copy."""
         assert entry.model is not None
         files = entry.building if building else entry.files
         found = self._tables.get(files)

@@ -138,7 +138,11 @@ def plan_data_files(
 
 
 def _assign_rows(ranged: Sequence[DataFileWork], new: DataFileWork, firsts: Sequence[Any]) -> None:
-    """Add each row to the file whose range contains it or is before it; a full last file stays."""
+    """Add each row to a file, the one with its range or the range before it.
+
+    Rows before all ranges go to the first file. Rows after the last range go to a new file if the
+    last file is full.
+    """
     least = [work.data_file.least for work in ranged if work.data_file is not None]
     for at, first in enumerate(firsts):
         index = bisect_right(least, first) - 1

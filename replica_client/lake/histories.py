@@ -170,7 +170,8 @@ class Histories:
         """Apply changes of tables to their histories, in commits that carry a step.
 
         Args:
-            tables: entries with rows of the envelope or change files, each with its step, in the order of the binlog.
+            tables: entries with rows of the envelope or change files, each with its step, in the
+                order of the binlog.
             step: step of the last commit.
             runner: merges.
         """

@@ -122,7 +122,8 @@ class HistoryTable(StateTable):
 
         Args:
             shape: the new shape.
-            names: the old column of each new column; None: columns were only added, or none changed.
+            names: the old column of each new column; None: columns were only added, or none
+                changed.
             step: step of the commit.
             runner: rewrites files.
         """

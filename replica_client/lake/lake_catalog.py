@@ -38,7 +38,7 @@ _FORMAT: Final = 2
 
 Status = Literal["current", "copying", "left_out"]
 """``current``: kept up to date with the source; ``copying``: a snapshot is due or running;
-``left_out``: in the change log only, for the reason given."""
+``left_out``: in the change log only; the entry has the reason."""
 
 
 @dataclass(slots=True)
@@ -53,12 +53,15 @@ class TableEntry:
         model: its definition in the lake; None while that is not known.
         copy: id of the snapshot that is due.
         files: id of the directory with its rows; ``""`` for none.
-        building: id of the directory in which the rows of that snapshot are assembled; ``""`` for none.
+        building: id of the directory in which the rows of that snapshot are assembled; ``""`` for
+            none.
         history: id of the directory with the versions of its rows; ``""`` for none.
-        waiting: change files that are not merged into the rows, as JSON (:mod:`replica_client.lake.unmerged`).
+        waiting: change files that are not merged into the rows, as JSON
+            (:mod:`replica_client.lake.unmerged`).
         waiting_since: when the first of them was written, in seconds since 1970.
         soft_deletes: whether deleted rows stay in its rows, marked.
-        ended: ids of histories that ended, because the table was copied again or left out; the oldest first.
+        ended: ids of histories that ended, because the table was copied again or left out; the
+            oldest first.
     """
 
     database: str
@@ -260,7 +263,7 @@ class LakeCatalog:
         return self._directory(entry.files)
 
     def history_homes(self, entry: TableEntry) -> list[Location]:
-        """Return the directories of a table's histories, the oldest first; the last may be current."""
+        """Return the directories of a table's histories, the oldest first; the last may go on."""
         ids = (*entry.ended, entry.history)
         return [self._directory(one) for one in ids if one]
 

@@ -58,7 +58,7 @@ class LakeMoment:
 
 
 class LakePast:
-    """Reads the tables of a lake as they were.
+    """A reader of the tables of a lake as they were.
 
     Args:
         lake: its directory or URL.

@@ -50,7 +50,9 @@ class Statement:
 
 
 class Statements:
-    """Applies statements and losses to the entries and tables of a lake; does not save the catalog.
+    """The effect of statements and losses on a lake's entries and tables.
+
+    The catalog is not saved.
 
     Args:
         catalog: the lake's catalog.
@@ -60,7 +62,8 @@ class Statements:
         runner: rewrites files.
         can_copy: whether snapshots are possible; if not, tables that need one are left out.
         soft_deletes: tables in which deleted rows stay; None: none.
-        merge_waiting: merges the waiting change files of an entry's table, in a commit that has a step.
+        merge_waiting: merges the waiting change files of an entry's table, in a commit that has a
+            step.
     """
 
     def __init__(

@@ -24,13 +24,14 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.reserved_names import taken_names
 
 COPY_KEY: Final = "_row_key"
-"""Key of a row in a table without a primary key: a digest of the row, and the number of the copy."""
+"""Key of a row in a table without a primary key: its digest, and the number of the copy."""
 
 DELETED: Final = "_deleted"
 """Column of a table that keeps deleted rows: whether the row was deleted."""
 
 _DIGEST_SIZE: Final = 16
-# Hidden columns of MariaDB's unique keys on long columns, which row images have (MariaDB 11.8.9: of INSERTs).
+# Hidden columns of MariaDB's unique keys on long columns, which row images have (MariaDB 11.8.9:
+# those of INSERTs).
 _HASHES: Final = tuple(f"DB_ROW_HASH_{number}" for number in range(1, 9))
 
 
@@ -40,7 +41,8 @@ class LakeTable:
 
     Attributes:
         model: the source's definition.
-        soft_deletes: whether deleted rows stay, marked (:data:`DELETED`), where the table has a primary key.
+        soft_deletes: whether deleted rows stay, marked (:data:`DELETED`), where the table has a
+            primary key.
     """
 
     model: TableModel
@@ -167,7 +169,7 @@ class LakeTable:
         return pa.Table.from_arrays([*arrays, *kept, *row_keys, *marks], schema=self.schema)
 
     def key_table(self, keys: Sequence[Any]) -> pa.Table:
-        """Return the key columns of keys of :meth:`keys`, and ``_lossless`` where a date needs it."""
+        """Return the key columns of keys of :meth:`keys`, with ``_lossless`` if a date needs it."""
         if not self.source_key:
             return pa.table({COPY_KEY: pa.array(keys, pa.string())})
         by_name = {column.name: column for column in self.columns}

@@ -151,7 +151,8 @@ class Lake:
             name: ``database.name``, or the pair.
 
         Raises:
-            ConfigError: the lake does not have the table, or it is not current; the message says why.
+            ConfigError: the lake does not have the table, or it is not current; the message says
+                why.
         """
         entry = self._entry(name)
         if entry.status != "current":

@@ -25,9 +25,7 @@ _READERS_HOURS: Final = 24
 
 
 class Retention:
-    """Removes old changes from a pipeline's change log, as its configuration says.
-
-    A run calls it repeatedly.
+    """The retention of a pipeline's change log; a run applies it repeatedly.
 
     Args:
         config: the pipeline's configuration.

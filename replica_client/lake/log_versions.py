@@ -36,7 +36,8 @@ class LoggedFile:
         path: path relative to the change log.
         rows: number of rows.
         last: the greatest ``_commit_version`` in it; ``""`` when not known.
-        details: facts that the task that wrote the file stated; None for a plain file of the envelope.
+        details: facts that the task that wrote the file stated; None for a plain file of the
+            envelope.
     """
 
     path: str
@@ -61,7 +62,7 @@ class LoggedVersion:
 
 
 class ChangeLogVersions:
-    """Reads a change log commit by commit.
+    """A reader of a change log, commit by commit.
 
     Args:
         directory: directory of its Delta table.

@@ -88,7 +88,8 @@ def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[s
         tables: names as ``database.name``; ``*`` and ``?`` stand for parts of names.
 
     Raises:
-        ConfigError: the file is wrong, it copies no tables, no table has such a name, or a pipeline runs on the lake.
+        ConfigError: the file is wrong, it copies no tables, no table has such a name, or a pipeline
+            runs on the lake.
         PositionStoreError: the catalogue cannot be written.
     """
     read = load_config(config)

@@ -56,7 +56,8 @@ class Merge:
     Attributes:
         directory: the table's directory.
         model: the table's definition.
-        data_files: files that may be rewritten: one, none, or all of a table whose keys have no ranges.
+        data_files: files that may be rewritten: one, none, or all of a table whose keys have no
+            ranges.
         log: directory of the change log.
         changes: the change files, in the order of the binlog.
         low: the first key of the range, as JSON has it; None: from the beginning.
@@ -232,7 +233,7 @@ def _concerns(change: ChangeFile, key: str, low: Any, high: Any) -> bool:
 
 
 def net_by_key(work: Merge, shape: LakeTable, *, backward: bool = False) -> Net | None:
-    """Return the newest state of each key, or with ``backward`` the state before the first change."""
+    """Return the newest state of each key; with ``backward``, the state before the first change."""
     is_partial = not backward and any(change.partial for change in work.changes)
     rows = read_changes(work, shape, partial=is_partial)
     if rows is None:

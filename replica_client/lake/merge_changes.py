@@ -128,7 +128,7 @@ def inside(values: pa.ChunkedArray, bounds: Sequence[pa.Scalar | None]) -> pa.Ch
 
 
 def keys_of_changes(shape: LakeTable, rows: pa.Table) -> pa.Table:
-    """Return the primary key of rows in the lake's types, and ``_lossless`` where a date needs it."""
+    """Return the primary key of rows in the lake's types, with ``_lossless`` if a date needs it."""
     models = {column.name: column for column in shape.model.columns}
     columns = {
         name: lake_array(shape, models[name], rows[COLUMN + name], shape.schema.field(name).type)

@@ -26,7 +26,8 @@ class MergePolicy:
     """The condition for merging changes: one of two limits, or 200 change files.
 
     Attributes:
-        size: bytes of change files at which they are merged; None: an eighth of the table's own bytes.
+        size: bytes of change files at which they are merged; None: an eighth of the table's own
+            bytes.
         seconds: seconds after which they are merged; None: no limit.
     """
 

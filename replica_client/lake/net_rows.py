@@ -40,11 +40,12 @@ def net_rows(
 
     Args:
         table: their table.
-        operations: ``insert``, ``update`` or ``delete`` of each, in the order of the binlog; ``snapshot`` is an insert.
+        operations: ``insert``, ``update`` or ``delete`` of each, in the order of the binlog;
+            ``snapshot`` is an insert.
         before: JSON objects.
         after: JSON objects.
-        copies: returns how many equal rows of each digest the state table has; called for tables without a
-            primary key only.
+        copies: returns how many equal rows of each digest the state table has; called for tables
+            without a primary key only.
 
     Raises:
         SchemaMismatchError: a row does not fit the table.

@@ -17,7 +17,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import replace_file
 
 SCHEMA_KEY = "schema"
-"""Member of a stream's offset with the table definitions, where the binlog alone does not give them."""
+"""Member of a stream's offset with table definitions that the binlog alone does not have."""
 
 _FILE = "replica-client.json"
 _SCHEMA = "replica-client-schema.json"

@@ -35,7 +35,7 @@ SPLIT_SIZE = 48 << 20
 _MAX_STATISTIC = 64
 _ROW_GROUP = 128 << 10
 _TELLING_SHARE = 48
-"""Files above this fraction of :data:`SPLIT_SIZE` show how big rows are; smaller ones are mostly footers."""
+"""Files of at least :data:`SPLIT_SIZE` / 48 show how big rows are; smaller ones are mostly footers."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Rewrite:
         ordered: whether bounds of the first of them are written.
         removed: keys of rows to remove.
         added: rows to add.
-        renamed: for a table whose columns changed: the file's name of each column; None: they did not.
+        renamed: for a table whose columns changed: the file's name of each column; None: they did
+            not.
         kind: prefix of the names of the new files.
         deleted: whether all existing rows are marked as deleted.
     """

@@ -54,8 +54,8 @@ onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table 
                        neither the binlog nor a statement in it has
 =====================  ========================================================================
 
-``storage.NAME`` is an option of the object store of a path, such as ``storage.aws_endpoint_url``; what is not given
-comes from the environment of the driver and of the executors.
+``storage.NAME`` is an option of the object store of a path, such as ``storage.aws_endpoint_url``; other options
+come from the environment of the driver and of the executors.
 
 Sizes take k, m and g. Names are matched without regard to case. Defaults: files and batches start
 at ``earliest``, a live stream at ``latest``; batches over files name columns by position where

@@ -379,19 +379,19 @@ class StateTable:
                 taken = isinstance(error, CommitFailedError)
                 if not taken and isinstance(self.directory, Path):
                     raise self._failed("the commit failed", error) from None
-                # If a response is lost and the request is repeated, our own commit causes the conflict.
+                # If a response is lost and the request repeated, our own commit is the conflict.
                 self._delta = None
                 now_there = self._open()
                 there = set() if now_there is None else data_paths(now_there)
                 if added and added[0].path in there:
                     return
                 is_done = step is not None and self.step >= step
-                # The removal was planned for one version; in another version the files may have other rows.
+                # The removal was planned for one version; files of another may have other rows.
                 taken = taken or (now_there is not None and now_there.version() != planned)
                 if taken or is_done:
                     rewrite.remove(self.directory, added)
                 if is_done:
-                    return  # an abandoned driver committed it, or we did in an attempt whose response was lost
+                    return  # an abandoned driver committed it, or we did, unnoticed
                 if taken:
                     raise self._failed("somebody else changed the table", error) from None
                 if now_there is None or attempt == _COMMIT_ATTEMPTS:

@@ -295,6 +295,6 @@ def _since(versions: Sequence[LoggedVersion], low: str) -> list[LoggedVersion]:
 
 
 def _show(entry: TableEntry) -> None:
-    """Publish an assembled table, once the catalog is saved."""
+    """Mark an assembled table as current; the next save of the catalog publishes it."""
     entry.status, entry.reason, entry.copy = "current", "", ""
     entry.files, entry.building = entry.building, ""

@@ -51,7 +51,7 @@ def parts_of(
     log: Location,
     changes: Sequence[ChangeFile],
 ) -> list[DataFile | Merge]:
-    """Return the parts that make up a table's rows: data files, and merges of files with changes."""
+    """Return the parts of a table's rows: data files, and merges of files with changes."""
     if not changes:
         return list(data_files)
     units = plan_merges(directory, table, data_files, log, changes, FULL_DATA_FILE_SIZE)

@@ -18,7 +18,7 @@ from replica_client.lake.partial_documents import lacks_documents
 from replica_client.schema.ddl.steps import TableName
 
 Part = Any
-"""Changes of one table: rows of the envelope, or a :class:`~replica_client.lake.change_files.ChangeFile`."""
+"""Changes of one table: rows of the envelope, or a ``ChangeFile``."""
 
 _FILE_WEIGHT: Final = 8
 """Number of rows in a file that weigh as much as one row in memory."""

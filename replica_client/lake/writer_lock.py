@@ -41,7 +41,7 @@ _LOOK: Final = 1.0
 
 
 class OutputInUseError(ConfigError):
-    """Another pipeline is writing the output."""
+    """Raised when another pipeline writes the output."""
 
 
 @contextmanager
@@ -57,7 +57,8 @@ def locked(
     Raises:
         ConfigError: another pipeline runs.
         SinkError: the directory cannot be created.
-        StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be reached.
+        StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be
+            reached.
     """
     with ExitStack() as stack:
         while True:

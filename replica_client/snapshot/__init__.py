@@ -1,4 +1,4 @@
-"""A consistent first copy of tables, without a lock on the source, that joins the stream without a gap.
+"""A consistent first copy of tables, without a lock on the source, that the stream continues.
 
 ::
 
@@ -43,7 +43,8 @@ async def snapshot(
     Args:
         connection: connection to the source.
         tables: the current definitions of the tables.
-        chunk_rows: approximate number of rows of a chunk; a table whose key cannot be split is one chunk.
+        chunk_rows: approximate number of rows of a chunk; a table whose key cannot be split is one
+            chunk.
         locking: see :data:`Locking`.
         after: database, table and range of the last chunk that is done; reading continues after it.
     """

@@ -40,8 +40,8 @@ class Window:
     Attributes:
         low: every transaction that begins before it is seen.
         high: every transaction that is seen begins before it.
-        named: a position after every statement that gave the table its name and the definition under which it
-            was read; not before ``high``. None where no table is read.
+        named: a position after every statement that gave the table its name and the definition
+            under which it was read; not before ``high``. None where no table is read.
     """
 
     low: Position

@@ -53,11 +53,12 @@ def open_copy(copy: Any, decode: DecodeOptions) -> CopiedRows:
     """Open a copy of a table.
 
     Args:
-        copy: an object with ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a server that has the table.
+        copy: an object with ``__arrow_c_stream__``, a Parquet or Arrow file, or the URL of a server
+            that has the table.
         decode: how values are decoded.
 
     Raises:
-        ConfigError: the copy is none of these, or cannot be read.
+        ConfigError: the copy is of another kind, or cannot be read.
     """
     if isinstance(copy, str) and is_source_url(copy):
         return _ServerRows(copy, decode)

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class LiveRows:
-    """Reads one state of a server's table. A thread runs the connection.
+    """A reader of one state of a server's table; a thread runs the connection.
 
     Args:
         url: URL of the server.

@@ -1,8 +1,9 @@
-"""The columns of a table at a moment, by its definition and by the table maps of the archive.
+"""The columns of a table at a moment, from its definition and the table maps of the archive.
 
-A definition alone does not say everything: a column without a character set of its own has the default of a database
-that was made before the archive begins. The table maps of its rows say it. The index names the blocks that have such
-rows; the nearest to the moment are looked at until rows come, and no row is decoded.
+A definition alone is not always enough: a column without a character set of its own has the default
+of a database that may have been created before the archive begins. The table maps of its rows have
+the character set. The index names the blocks with such rows; blocks near the moment are read first,
+until rows are found, and no row is decoded.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ _ANY_TEXT = representative_id("utf8mb4")
 def shape_at(
     archive: Archive, name: TableName, at: Position, model: TableModel | None
 ) -> TableShape | None:
-    """Return what the rows of a table look like at a moment.
+    """Return the columns of a table's rows at a moment.
 
     Args:
-        archive: where.
-        name: of the table at the moment.
+        archive: the archive.
+        name: the table's name at the moment.
         at: the moment.
-        model: the definition then; None where no statement gives it, so that a table map must say everything
-            (``binlog_row_metadata=FULL``).
+        model: the definition then; None where no statement gives it, so that a table map must have
+            everything (``binlog_row_metadata=FULL``).
 
     Returns:
-        The columns; None where neither a statement nor a table map says them.
+        The columns; None where neither a statement nor a table map has them.
 
     Raises:
-        BinlogDecodeError: a fault in a file.
+        BinlogDecodeError: a file is damaged.
         SchemaError: the definition has a type that has no form in the binlog.
     """
     if model is None:
@@ -80,8 +81,8 @@ def _lacks_charset(column: ColumnShape) -> bool:
 def _completed(column: ColumnShape, logged: ColumnShape | None) -> ColumnShape:
     """Return a column with the character set of its table map.
 
-    A table without rows, or without character sets in its table maps, has no value that could be text of another one:
-    reading rows refuses it.
+    Without rows, or without character sets in the table maps, any character set will do: the table
+    has no text, or reading its rows raises an error.
     """
     if not _lacks_charset(column):
         return column
@@ -93,7 +94,10 @@ def _completed(column: ColumnShape, logged: ColumnShape | None) -> ColumnShape:
 
 
 def _logged(archive: Archive, name: TableName, at: Position) -> TableShape | None:
-    """Return the table by a table map of the time in which its definition is that of the moment; None without one."""
+    """Return the table from a table map of the time in which its definition is that of the moment.
+
+    Return None where there is no such table map.
+    """
     for own, start, stop in _ranges(archive, name, at):
         pattern = exact_pattern(*own)
         choice = BlockChoice(Question((pattern,), since=start, until=stop), archive.files.decode)
@@ -107,7 +111,7 @@ def _logged(archive: Archive, name: TableName, at: Position) -> TableShape | Non
 def _ranges(
     archive: Archive, name: TableName, at: Position
 ) -> Iterator[tuple[TableName, Position, Position]]:
-    """Yield the names of a table, and from where to where it had them, with its definition at a moment."""
+    """Yield the names of a table with their ranges, while it has its definition at a moment."""
     changes = list(archive.files.schema_changes())
     stop = end_of(archive)
     for change in changes:
@@ -134,7 +138,10 @@ def _position_of(change: SchemaChange) -> Position:
 def _nearest(
     archive: Archive, choice: BlockChoice, at: Position
 ) -> Iterator[tuple[IndexedFile, IndexedBlock]]:
-    """Yield the blocks that may have rows of the table: those before the moment, backward, then the others."""
+    """Yield the blocks that may have rows of the table, the nearest before the moment first.
+
+    Blocks after the moment come last.
+    """
     before: list[tuple[IndexedFile, IndexedBlock]] = []
     after: list[tuple[IndexedFile, IndexedBlock]] = []
     for file in archive.files:
@@ -154,7 +161,10 @@ def _shape_in(
     start: Position,
     stop: Position,
 ) -> TableShape | None:
-    """Return the last table map's shape of a part of a block; None where it has no rows of the table that are known."""
+    """Return the shape in the last table map of a part of a block.
+
+    Return None where the part has no rows of the table whose shape is known.
+    """
     files = archive.files
     begin = max(Position(file.listed.name, block.start), start)
     end = min(Position(file.listed.name, block.end), stop)

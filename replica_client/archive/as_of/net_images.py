@@ -33,7 +33,7 @@ _MAX_NUMBER: Final = 1 << 62
 
 
 class NetImages:
-    """Takes images in the order of the binlog, and returns the rows that remain.
+    """The net of images that are added in the order of the binlog.
 
     Args:
         schema: the schema of the rows, without the additional columns of images.
@@ -70,7 +70,8 @@ class NetImages:
         """Yield the rows that exist, each with its number of occurrences in :data:`WEIGHT`.
 
         Args:
-            exact: the rows at the start are those of one moment, so that every row must fit its changes.
+            exact: the rows at the start are those of one moment, so that every row must fit its
+                changes.
 
         Raises:
             DataLossError: images contradict each other.

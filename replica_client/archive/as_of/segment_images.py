@@ -1,4 +1,4 @@
-"""Row images of a table between two positions, as Arrow, from the blocks of an archive that have its rows."""
+"""Row images of a table between two positions, as Arrow, from the blocks with its rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FALSE: Final = pa.array([False])
 
 
 class ImageReading:
-    """Reads the row images of a table.
+    """A reader of the row images of a table.
 
     Args:
         archive: the archive.
@@ -137,7 +137,8 @@ class ImageReading:
             {name: name for name in schema.names} if segment.columns is None else segment.columns
         )
         if key and updates:
-            # The image before an update precedes the image after it. If the key is unchanged, one of the two is enough.
+            # The image before an update precedes the image after it. If the key is unchanged, one
+            # of the two is enough.
             first = pc.and_(is_before, _same_key(batch, [columns[name] for name in key]))
             second = pa.concat_arrays([_FALSE, first.slice(0, batch.num_rows - 1)])
             weight = pc.if_else(pc.or_(first, second), 0, weight)

@@ -1,4 +1,4 @@
-"""The rows of a table as JSON lines: an object for each row, with values as in ``changes --json``."""
+"""The rows of a table as JSON lines: an object for each, with values as in ``changes --json``."""
 
 from __future__ import annotations
 

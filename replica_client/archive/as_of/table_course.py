@@ -24,7 +24,8 @@ class Segment:
         start: the first position, between two transactions.
         stop: the end, between two transactions.
         name: the table's name in the range.
-        columns: names in the range by those of the wanted definition, where columns exist; None: the same.
+        columns: names in the range by those of the wanted definition, where columns exist; None:
+            the same.
     """
 
     start: Position

@@ -21,7 +21,8 @@ def write_state(state: TableState, target: str, form: FileForm) -> int:
 
     Args:
         state: the rows.
-        target: path of the file, which must not exist; ``-`` writes an Arrow stream to standard output.
+        target: path of the file, which must not exist; ``-`` writes an Arrow stream to standard
+            output.
         form: the format of the file.
 
     Returns:

@@ -1,1 +1,1 @@
-"""The verification that a lake equals its source: checksums of ranges first, then rows that differ."""
+"""Verification that a lake equals its source: checksums of ranges, then rows of those that differ."""

@@ -63,7 +63,7 @@ def file_rows(task: FileTask) -> list[RowTexts]:
 
 def _rows(task: FileTask) -> Iterator[dict[str, Any]]:
     if task.unit is not None:
-        # The lake's own code merges waiting changes; their values are then read like those of files.
+        # The lake's own code merges waiting changes; the values are then read like those of files.
         for rows in rows_of(task.path, LakeTable(task.grouping.table), task.unit):
             yield from rows.to_pylist()
         return

@@ -52,8 +52,8 @@ class Grouping:
 
     Attributes:
         table: the table's definition.
-        size: width of the ranges of an integer key; 0: groups are made by a checksum of the key, or of
-            the whole row where there is none.
+        size: width of the ranges of an integer key; 0: groups are made by a checksum of the key, or
+            of the whole row where there is none.
     """
 
     table: TableModel

@@ -1,11 +1,13 @@
-"""Texts of values, made by the server in SQL and here from Parquet, kind by kind: a checker's own rules.
+"""Texts of values, made by the server in SQL and here from Parquet: the verifier's own rules.
 
-The writer of the lake may not judge itself. So nothing here, nor in the modules of this package that compare, uses the
-code that decodes, converts or writes values of the lake. One side of a comparison is text that the server made; the
-other is made here from the values that PyArrow reads from a data file. ``tests/unit/test_structure.py`` checks this.
+The writer of the lake may not judge itself. So nothing here, nor in the modules of this package
+that compare, uses the code that decodes, converts or writes values of the lake. One side of a
+comparison is text that the server made; the other is made here from the values that PyArrow reads
+from a data file. ``tests/unit/test_structure.py`` checks this.
 
-Checksums of these texts are compared first. A server may format FLOAT or DOUBLE in another way; the rows of a group
-that differs are then compared by :func:`comparable_text`. Zeros of both signs differ.
+Checksums of these texts are compared first. A server may format FLOAT or DOUBLE in another way; the
+rows of a group that differs are then compared by :func:`comparable_text`. Zeros of both signs
+differ.
 """
 
 from __future__ import annotations

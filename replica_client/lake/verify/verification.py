@@ -1,7 +1,8 @@
-"""``replica-client verify``: proves that the lake's current tables equal the source at a position.
+"""The verification that the lake's current tables equal the source at a position.
 
-The lake is at a position; the source is read later. Rows that the binlog changed in between are left
-out of the comparison, by their keys; all other rows must be equal.
+It runs as ``replica-client verify``. The lake is at a position; the source is read later. Rows that
+the binlog changed in between are left out of the comparison, by their keys; all other rows must be
+equal.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Difference:
     Attributes:
         key: the row's key; the row itself in a table without a primary key.
         source: the texts of the source's values, by column; None when the row does not exist there.
-        lake: the texts of the lake's values, likewise.
+        lake: the texts of the lake's values, by column; None when the row does not exist there.
     """
 
     key: str
@@ -80,7 +81,8 @@ class TableReport:
 
     Attributes:
         table: ``database.name``.
-        outcome: ``undecided``: later changes leave nothing to compare; ``left_out``: the table is not kept current.
+        outcome: ``undecided``: later changes leave nothing to compare; ``left_out``: the table is
+            not kept current.
         rows: number of rows of the source.
         groups: number of groups that were compared by checksums.
         narrowed: number of groups whose rows were compared.
@@ -127,7 +129,8 @@ class _Changes:
     Args:
         options: options of the source.
         start: the lake's position.
-        history: the definitions of the tables there; None: those that the binlog and the source prove.
+        history: the definitions of the tables there; None: those that the binlog and the source
+            prove.
     """
 
     def __init__(
@@ -184,12 +187,13 @@ class _Changes:
         try:
             found.update(table.keys(texts))
         except SchemaMismatchError:
-            # The image lacks the key: an INSERT may omit a key with a default, or another definition has another key.
+            # The image lacks the key: an INSERT may omit a key with a default, or the definition
+            # has another key.
             self.reshaped.add(name)
 
 
 class Verification:
-    """Compares one lake with its source.
+    """A comparison of one lake with its source.
 
     Args:
         config: the pipeline's configuration.
@@ -382,7 +386,7 @@ class Verification:
 
 
 def _images(change: Change) -> Iterator[dict[str, Any]]:
-    """Yield the rows before and after a change; columns that the image after lacks are as before."""
+    """Yield the rows before and after a change, completed where the image after lacks columns."""
     before = {} if change.before is None else change.before.as_dict()
     if before:
         yield before
