@@ -55,8 +55,6 @@ class Sink(Protocol):
 
     No method blocks the event loop. Rows are decoded when they are iterated.
 
-    No method blocks the event loop. Rows are decoded when they are iterated.
-
     Attributes:
         guarantee: how often each change is delivered.
         holds_position: whether :meth:`commit` saves the checkpoint together with the data, and

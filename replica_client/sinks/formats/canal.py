@@ -67,8 +67,6 @@ class CanalFormat:
 
     A message with a key holds one row, as rows of other keys may belong to another partition.
 
-    A message with a key is of one row: rows of other keys may belong to another partition.
-
     Args:
         keys: the choice of message keys; None: messages have no key.
     """

@@ -109,7 +109,7 @@ class OutboxFormat(OutboxMessages):
     """Lines of outbox rows, with another format for all other changes.
 
     Args:
-        others: of what is in no outbox.
+        others: format of changes outside of outbox tables.
     """
 
     def __init__(self, others: LineFormat) -> None:

@@ -168,7 +168,7 @@ class AvroMessages:
         connect = json.loads(schema) if schema else {"type": _STRING, "optional": False}
         schema_of_avro = avro_schema(connect)
         if isinstance(schema_of_avro, str):
-            schema_of_avro = {"type": schema_of_avro}  # the serializer wants an object
+            schema_of_avro = {"type": schema_of_avro}  # the serializer needs an object
         text = json.dumps(schema_of_avro, ensure_ascii=False)
         client, registers = self._connected(), self._options.register
         subject, described = f"{topic}-{field}", Schema(text, "AVRO")

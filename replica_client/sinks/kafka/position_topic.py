@@ -81,8 +81,6 @@ def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool
 
     A writer calls this after ``init_transactions``, when no transaction of its own is open.
 
-    A writer calls it after ``init_transactions``: no transaction of its own is open then.
-
     Args:
         options: options of the sink.
         state: keys of the growing parts of the state.

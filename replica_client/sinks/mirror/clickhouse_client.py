@@ -20,7 +20,7 @@ from replica_client.sinks.mirror.clickhouse_types import quoted, value_decoder
 UNKNOWN_TABLE: Final = 60
 _CODE: Final = re.compile(r"Code: (\d+)")
 _NAME: Final = re.compile(r"\(([A-Z][A-Z0-9_]+)\)")
-# Time-outs, too many queries, the network, memory, disk, parts, an insert whose end is not known, cancelled, locks.
+# Time-outs, too many queries, the network, memory, disk, parts, an insert with unknown outcome, cancelled, locks.
 _MAY_PASS: Final = frozenset(
     (159, 160, 202, 209, 210, 236, 241, 242, 243, 252, 279, 319, 394, 425, 439, 473, 745)
 )

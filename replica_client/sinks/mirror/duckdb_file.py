@@ -1,8 +1,6 @@
 """A DuckDB file that can be opened only for the time of a write.
 
 DuckDB lets only one process write a file, and no other process can open the file meanwhile.
-
-DuckDB lets one process have a file open for writing, and no other one have it open at all meanwhile.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class TableStore:
         """Check that the database has no other owner, before anything is written there.
 
         Raises:
-            ForeignOwnerError: it is another one's.
+            ForeignOwnerError: another owner has it.
         """
         if not self._database.is_made:
             return
@@ -366,7 +366,7 @@ class TableStore:
         """Check that a table has no other owner, even one that appeared after the opening.
 
         Raises:
-            ForeignOwnerError: it is another one's.
+            ForeignOwnerError: another owner has it.
         """
         if self._claim is None or name in self.tables or name in self.copies:
             return
