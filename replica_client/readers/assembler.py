@@ -89,25 +89,27 @@ class AssemblyOptions:
 
     Attributes:
         selection: wanted tables and columns.
-        part_size: bytes of rows events after which a transaction is delivered in parts. Rows that the
-            source may take back (all but those of MySQL with GTIDs, and any behind a savepoint) wait for
-            the transaction's end, beyond 16 MiB in a temporary file.
-        on_statement: what a row change of a wanted table does that was logged as text (statement
-            format): ``error`` stops the stream with ``DataLossError``, ``deliver`` gives it as a
+        part_size: bytes of rows events after which a transaction is delivered in parts. Rows that
+            the source may take back (all but those of MySQL with GTIDs, and any after a savepoint)
+            wait for the transaction's end, beyond 16 MiB in a temporary file.
+        on_statement: handling of a row change of a wanted table that was logged as text (statement
+            format): ``error`` stops the stream with ``DataLossError``, ``deliver`` delivers it as a
             statement of its transaction.
-        on_unknown_table: what a table does whose column names neither the binlog nor the schema
-            history tells: ``error`` stops with ``UnknownTableError``, ``positional`` names its columns
-            ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live source,
-            ``positional`` for files. A column whose type the binlog hides (MariaDB's UUID, INET4, INET6 and
-            VECTOR) is refused by name where no definition is known; ``positional`` takes its bytes.
-        on_schema_mismatch: what a table map does that contradicts the schema history: ``error`` stops
-            with ``SchemaMismatchError``, ``positional`` as above.
+        on_unknown_table: handling of a table whose column names are in neither the binlog nor the
+            schema history: ``error`` stops with ``UnknownTableError``, ``positional`` names its
+            columns ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live
+            source, ``positional`` for files. A column whose type the binlog hides (MariaDB's UUID,
+            INET4, INET6 and VECTOR) is refused by name if no definition is known; ``positional``
+            delivers its bytes.
+        on_schema_mismatch: handling of a table map that contradicts the schema history: ``error``
+            stops with ``SchemaMismatchError``, ``positional`` as above.
         full_rows: refuse row images that lack wanted columns (``binlog_row_image`` is not FULL) with
             ``DataLossError``, instead of delivering them with :data:`~replica_client.ABSENT`.
         record_losses: kinds of losses (see :data:`~replica_client.position.losses.LossKind`), or
             ``all``, that do not stop the stream with their error but become a
             :class:`~replica_client.position.losses.Loss` of their transaction, counted with the position.
-        withholds_texts: what errors say, which may be a statement or a value, stands in no record and in no log.
+        withholds_texts: whether texts of errors, which may contain a statement or a value, are kept
+            out of records and the log.
 
     Examples:
         >>> options = rc.AssemblyOptions(rc.Selection(["shop.orders"]), record_losses=["statement"])
@@ -151,14 +153,14 @@ class TransactionAssembler:
     stream with an error.
 
     Args:
-        options: what is wanted.
+        options: wanted tables, and the handling of losses and unknown tables.
         decode: how values are decoded.
-        resume: where delivery goes on; the rows of its transaction that are done are passed over.
-        history: the schema history at the start; it is moved on.
-        prepared: the XA transactions that are pending at the start; it is moved on.
+        resume: where delivery continues; the rows of its transaction that are done are skipped.
+        history: the schema history at the start; it is updated.
+        prepared: the XA transactions that are pending at the start; it is updated.
 
     Attributes:
-        schema: the schema history at work.
+        schema: tracker of the current schema history.
         prepared: the XA transactions that are pending.
     """
 

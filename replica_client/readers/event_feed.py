@@ -33,8 +33,8 @@ class EventFeed:
 
     Args:
         options: how to decode.
-        start: where the first event is; None when the source will tell.
-        mode: a stream's events, or those of files.
+        start: position of the first event; None when the source will say.
+        mode: whether the events come from a stream or from files.
     """
 
     def __init__(

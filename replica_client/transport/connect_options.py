@@ -41,9 +41,9 @@ class TlsOptions:
         cert: file of our own certificate (PEM), for accounts that require one.
         key: file of its private key (PEM); None: it is in ``cert``.
         key_password: of the private key.
-        fingerprint: ``sha256:`` and 64 hexadecimal digits, which colons may divide: SHA-256 of the
-            server's certificate (DER), whoever signed it. Several with commas: one of them. The
-            connection is then made with TLS or not at all.
+        fingerprint: ``sha256:`` and 64 hexadecimal digits, optionally with colons: SHA-256 of the
+            server's certificate (DER), whoever signed it. With several, separated by commas, one
+            must match. The connection is then made with TLS or not at all.
     """
 
     mode: TlsMode = TlsMode.PREFERRED
@@ -114,11 +114,11 @@ class ConnectOptions:
         max_answer_size: bytes of memory that the list of all tables and columns may take, about.
         allow_public_key_retrieval: without TLS, trust the RSA key that the server sends for
             caching_sha2_password and sha256_password.
-        unverified_password: who gets the password itself inside TLS when nothing proves the
-            server's certificate: ``never``, ``caching_sha2`` or ``any``.
+        unverified_password: which servers get the password itself inside TLS when nothing proves
+            the server's certificate: ``never``, ``caching_sha2`` or ``any``.
         server_public_key: file of the server's RSA key (PEM), or None.
         compression: ``""`` none, ``zlib`` or ``zstd``: the protocol's own compression.
-        program_name: what the server's connection attributes show.
+        program_name: program name in the server's connection attributes.
     """
 
     host: str = "127.0.0.1"

@@ -101,7 +101,7 @@ class SourceConnection:
             TlsError: TLS could not be negotiated.
             AccessDeniedError: wrong user or password.
             ServerError: the server refused for another reason.
-            ProtocolError: it does not speak the protocol, or wants what we refuse.
+            ProtocolError: it does not speak the protocol, or requires what we refuse.
         """
         key = _read_key(options.server_public_key)
         try:
@@ -247,7 +247,7 @@ class SourceConnection:
         """Parse GTIDs that the source reported into a set of its flavor.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: the text is no GTID set.
         """
         try:
             plain = str(text or "").replace("\n", "")
@@ -339,7 +339,7 @@ class SourceConnection:
         """Return the GTIDs whose transactions are no longer in the source's files, as text.
 
         MySQL's ``gtid_purged``; on MariaDB the GTID position at the start of the oldest file. Empty
-        where there are no GTIDs.
+        if there are no GTIDs.
         """
         if server_statements.has_server_uuid(self.server):
             rows = await self.query("SELECT @@global.gtid_purged", columns=1)
@@ -369,7 +369,7 @@ class SourceConnection:
         """Register as a replica and start a dump; uses up the connection, also on failure.
 
         Args:
-            request: where it starts.
+            request: where the dump starts.
             server_id: ours, unique among the source's replicas; None: a random one. The source ends an
                 older dump with the same server id or the same UUID.
             replica_uuid: ours; None: a new one.

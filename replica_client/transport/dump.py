@@ -52,7 +52,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
         queue_size: bytes of events that may wait for the consumer.
 
     Attributes:
-        events: those that wait.
+        events: the events that wait.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ _NOBODY = asyncio.BufferedProtocol()
 class DumpStream:
     """A running dump: whole events as received, in order.
 
-    An asynchronous context manager; leaving it ends the connection. Iterating gives one event at a time
+    An asynchronous context manager; leaving it ends the connection. Iterating yields one event at a time
     and raises as :meth:`more`. One task at a time may read.
 
     Attributes:

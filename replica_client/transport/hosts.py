@@ -33,7 +33,7 @@ def parse_hosts(
     """Return the hosts of a URL, of several URLs, or of options, in order.
 
     Raises:
-        ConfigError: a URL is none, or there is no host.
+        ConfigError: a URL is invalid, or there is no host.
     """
     if isinstance(source, ConnectOptions):
         return [source]

@@ -23,7 +23,7 @@ def _tell(text: str) -> None:
 
 
 def forget() -> None:
-    """Forget the notices given so far, so that each is given again."""
+    """Forget the notices logged so far, so that each is logged again."""
     _reported.clear()
 
 
@@ -32,7 +32,7 @@ def tell_exposed(options: ConnectOptions, plugin: str, tls: str, fingerprint: st
 
     Args:
         options: of the connection.
-        plugin: that asked for it.
+        plugin: the plugin that asked for the password.
         tls: version in use; empty: it went under an RSA key that the server sent.
         fingerprint: of the server's certificate.
     """

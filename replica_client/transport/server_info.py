@@ -41,7 +41,7 @@ class ServerInfo:
         tls: TLS version in use, e.g. ``TLSv1.3``; empty without TLS.
         auth_plugin: plugin that we logged in with.
         lower_case_table_names: 0 where names of tables and databases that differ in letter case are of two
-            tables, else 1 or 2; None when it does not tell.
+            tables, else 1 or 2; None when unknown.
         verified_by: what proved that the certificate is the server's; empty when nothing did.
         fingerprint: of its certificate, as ``tls_fingerprint`` takes it; empty without TLS.
         comment: its ``version_comment``.

@@ -20,8 +20,8 @@ async def open_dump(
     Args:
         options: of the source.
         request: where the dump begins.
-        server_id: of this dump; None: a random one. It must not be the one of a dump that goes on, which
-            the source would end.
+        server_id: server id of this dump; None: a random one. It must differ from that of a running
+            dump, which the source would end.
         heartbeat_period: seconds without an event after which the source sends a heartbeat.
 
     Raises:

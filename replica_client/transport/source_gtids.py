@@ -15,7 +15,7 @@ async def executed_gtids(connection: SourceConnection) -> GtidSet | MariadbGtidS
     :func:`owned_gtids` has it.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses the query.
         MalformedPacketError: the answer is no GTID set.
     """
     name = "gtid_binlog_pos" if connection.server.is_mariadb else "gtid_executed"
@@ -27,7 +27,7 @@ async def owned_gtids(connection: SourceConnection) -> GtidSet:
     """Return the GTIDs that sessions of a MySQL source are committing or applying now.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses the query.
         MalformedPacketError: the answer has another form.
     """
     rows = await connection.query("SELECT @@global.gtid_owned", columns=1, rows=1)
@@ -47,10 +47,11 @@ async def gtids_in_binlog(
 
     Args:
         connection: to the source.
-        wanted: what a replica has; ``gtid_owned`` is asked for only when the source lacks some of it.
+        wanted: GTIDs that a replica has; ``gtid_owned`` is queried only if the source lacks some of
+            them.
 
     Raises:
-        ServerError: the source does not tell.
+        ServerError: the source refuses the query.
         MalformedPacketError: an answer is no GTID set.
     """
     if connection.server.is_mariadb:

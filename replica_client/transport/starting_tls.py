@@ -18,11 +18,11 @@ async def start_tls(
     Args:
         reader: of the stream.
         writer: of the stream.
-        context: certificates, and what is accepted.
+        context: certificates, and the requirements for the peer.
         server_hostname: the server's name, on the client's side.
 
     Raises:
-        ssl.SSLError: the peer does not do what the context wants.
+        ssl.SSLError: the peer does not meet the context's requirements.
         ConnectionResetError: the peer left.
     """
     plain = writer.transport

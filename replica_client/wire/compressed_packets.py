@@ -42,7 +42,7 @@ class FrameDecoder:
     """Decoder from frames, split anywhere, to the packet stream inside.
 
     Args:
-        algorithm: what the connection uses.
+        algorithm: the connection's algorithm.
         sequence: number that the first frame must have; None: any.
 
     Attributes:

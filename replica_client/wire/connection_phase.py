@@ -49,8 +49,7 @@ class LoginSession:
     Args:
         greeting: the server's first packet.
         user: account name.
-        credentials: for the plugins; ``secure`` must tell the truth at the time of
-            :meth:`response`.
+        credentials: for the plugins; ``secure`` must be right at the time of :meth:`response`.
         database: default database, or empty.
         attributes: connection attributes that the server may show.
         extra: further capabilities, e.g. compression; taken when the server has them.
@@ -134,7 +133,7 @@ class LoginSession:
         Raises:
             ServerError: the server refused.
             TlsError: the server's proof of its certificate is wrong.
-            ProtocolError: it sent what has no place here, or wants what we do not give.
+            ProtocolError: it sent an unexpected packet, or requires what we refuse.
         """
         self._rounds += 1
         header = payload[0] if payload else -1

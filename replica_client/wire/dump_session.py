@@ -20,7 +20,7 @@ class DumpSession:
     """The receiver of the answer to COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
 
     Bytes are written, split anywhere, into the memory of :meth:`room`; :meth:`received` cuts them, and
-    complete events (common header to checksum) stand in :attr:`events`. Once the stream has ended,
+    complete events (common header to checksum) are in :attr:`events`. Once the stream has ended,
     :attr:`ended` is true; :attr:`error` then says why, or is None after an EOF packet (a dump that does
     not block reached the end of the last file).
 

@@ -51,7 +51,7 @@ _SIZE_OFFSET = cython.declare(cython.Py_ssize_t, 9)
 class PacketFramer:
     """A cutter of a byte stream, split anywhere, into payloads.
 
-    In event mode (``events=True``, what a dump uses) a payload that starts with 0x00 is an event
+    In event mode (``events=True``, for dumps) a payload that starts with 0x00 is an event
     and is delivered without that byte; the first payload that starts otherwise (EOF, ERR) ends the
     stream and is kept in :attr:`last`.
 
@@ -60,7 +60,7 @@ class PacketFramer:
         sequence: number that the first packet must have; -1: any, and not checked.
         events: event mode.
         semi_sync: event mode with the two-byte semi-synchronous header after the status byte; the
-            first packet tells whether the source really sends it.
+            first packet shows whether the source really sends it.
 
     Attributes:
         sequence: number that the next packet must have.
@@ -114,7 +114,7 @@ class PacketFramer:
             PacketTooLargeError: a payload is larger than ``max_packet_size``.
             MalformedPacketError: event mode: a payload is too short to be an event.
 
-        A fault behind payloads of the same buffer is not raised but kept in :attr:`fault`, so that
+        A fault after payloads of the same buffer is not raised but kept in :attr:`fault`, so that
         nothing before it is lost.
         """
         if self.fault is not None:

@@ -312,12 +312,12 @@ class FastPath:
         feed: the decoder and the tracker.
         assembler: resolves tables.
         consumers: take the rows.
-        in_file: whether events stand in a file, or come as a stream.
+        in_file: whether events are in a file, or come as a stream.
 
     Attributes:
         took: whether transactions were taken since :meth:`hand_over`.
         incomplete: whether :meth:`take` stopped because a transaction's end is not there yet.
-        checks: whether checksums of events are looked at, by the format at the last :meth:`take`.
+        checks: whether checksums of events are verified, by the format at the last :meth:`take`.
     """
 
     def __init__(

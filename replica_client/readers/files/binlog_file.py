@@ -66,8 +66,8 @@ class BinlogFileReader:
     Made by :func:`open_binlog`.
 
     Attributes:
-        history: what tables look like, as far as the last iterator read.
-        losses: counts of what the last iterator could not deliver (``record_losses``).
+        history: definitions of the tables, as far as the last iterator read.
+        losses: counts of changes that the last iterator could not deliver (``record_losses``).
         prepared: XA transactions that are pending where the last iterator is.
 
     Examples:
@@ -315,8 +315,8 @@ class BinlogFileReader:
 
         Args:
             max_rows: rows that a batch has at most.
-            max_seconds: a batch is given after this time at the latest, when there is work; with several
-                threads when a piece of the file was decoded.
+            max_seconds: a batch is yielded after this time at the latest, while events are
+                processed; with several threads after the decoding of a piece of the file.
             notices: as in :meth:`changes`; all rows before a notice come in batches before it.
 
         Raises:
@@ -454,7 +454,7 @@ class BinlogFileReader:
 
         Raises:
             ConfigError: the files do not have them.
-            BinlogDecodeError: a fault in what was read to find them.
+            BinlogDecodeError: a fault in the events that were read to find them.
         """
         begin, stop = self._range()
         if begin.passed is not None:
@@ -474,7 +474,7 @@ class BinlogFileReader:
             micros: the time, in microseconds since 1970.
 
         Raises:
-            BinlogDecodeError: a fault in what was read to find it.
+            BinlogDecodeError: a fault in the events that were read to find it.
         """
         self._files = spooled(self._files)
         return first_at(self._scan(SchemaHistory(), None), micros)
@@ -567,29 +567,31 @@ def open_binlog(
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
             ``full_rows`` and ``record_losses``.
-        schema: what tables look like at the start; statements in the files move a copy of it on.
+        schema: definitions of the tables at the start; statements in the files update a copy.
         full_rows: refuse row images that lack wanted columns.
         record_losses: kinds of losses that are counted instead of stopping the reading
             (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
-        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
-            as a statement of its transaction; None: ``error``.
-        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
-            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``positional``.
-        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
-            ``bytes`` gives the bytes; None: ``strict``.
-        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
-            :mod:`datetime`, which have no zero dates; None: ``lossless``.
-        losses: what was lost before the start; a copy of it counts on.
-        lower_case_table_names: the setting of the server that wrote the files, which they do not tell. None:
-            what ``schema`` knows of it, else a statement on ``Orders`` leaves ``orders`` unproven, so that its
-            columns get names by position.
-        prepared: XA transactions that were prepared before the start and had not ended, as saved with its
-            position; a copy of it goes on. Others are looked for in the files before the start.
-        memory_map: read the pages of files where the operating system keeps them, which saves a copy.
-            A file must not become shorter while it is read: the operating system ends the process then.
-        threads: that decode the rows of ``batches()`` at the same time, pieces of about 8 MB of a file each; the
-            order stays. One reads where a time is the stop, or losses are recorded.
+        on_statement: handling of a row change that was logged as text: ``error`` stops with
+            ``DataLossError``, ``deliver`` delivers it as a statement of its transaction; None:
+            ``error``.
+        on_unknown_table: handling of a table whose column names are not proven: ``error`` stops
+            with ``UnknownTableError``, ``positional`` names its columns ``col_1``, ``col_2`` …;
+            None: ``positional``.
+        invalid_text: handling of bytes that are not text of their character set: ``strict`` stops,
+            ``replace`` inserts U+FFFD, ``bytes`` returns the bytes; None: ``strict``.
+        temporals: ``lossless`` returns :class:`~replica_client.DateTime` and its kin, ``python``
+            the types of :mod:`datetime`, which have no zero dates; None: ``lossless``.
+        losses: losses before the start; counting continues in a copy.
+        lower_case_table_names: the setting of the server that wrote the files, which they do not
+            contain. None: the setting in ``schema``; without one, a statement on ``Orders`` leaves
+            ``orders`` unproven, so that its columns get names by position.
+        prepared: XA transactions that were prepared before the start and had not ended, as saved
+            with its position; a copy is updated. Others are searched in the files before the start.
+        memory_map: read the operating system's pages of files in place, which saves a copy. A file
+            must not be truncated while it is read: the operating system would end the process.
+        threads: number of threads that decode the rows of ``batches()`` in parallel, in pieces of
+            about 8 MB of a file; the order stays. Only one thread reads if losses are recorded.
 
     Raises:
         ConfigError: no such file, or an option is wrong.

@@ -102,7 +102,7 @@ class BinlogFile:
 
         Raises:
             ConfigError: the file cannot be opened.
-            StorageError: likewise, in an object store.
+            StorageError: an object store refuses, or cannot be reached.
         """
         if self.stream is not None:
             return self.stream
@@ -187,9 +187,9 @@ def found_files(where: Location) -> list[FileStatus]:
     """Return the binlog files of a path or URL by number; see :func:`binlog_files`.
 
     Raises:
-        ConfigError: nothing is there.
-        OSError: it cannot be looked at.
-        StorageError: likewise, in an object store.
+        ConfigError: nothing is found.
+        OSError: the files cannot be listed.
+        StorageError: an object store refuses, or cannot be reached.
     """
     one = file_or_none(where)
     if one is not None:
@@ -359,9 +359,9 @@ class EventSource:
         anything wrong, so that :meth:`cut_event` reports it.
 
         Args:
-            max_event_size: bytes that one may have.
-            checks: look at the checksums that they have, as far as that is quicker now than later.
-            checks_all: at those of all events.
+            max_event_size: bytes that an event may have.
+            checks: verify the checksums of the events, as far as that is quicker now than later.
+            checks_all: verify the checksums of all events.
         """
         self.position += self.events.split(max_event_size, _FORMATS, checks, self._turn)
         if checks_all:
@@ -436,7 +436,7 @@ def open_events(
         file: its name, for errors.
         options: how events are decoded.
         events: an empty queue whose memory is used again; None: one of its own.
-        turn: as of :class:`EventSource`.
+        turn: as in :class:`EventSource`.
 
     Raises:
         BinlogDecodeError: not a binlog, or encrypted and no key of ``options`` fits.

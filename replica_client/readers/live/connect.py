@@ -71,12 +71,13 @@ def connect(
         url: ``mysql://user:password@host:port/`` or ``mariadb://…``, or the options themselves; several
             hosts (``mysql://user:password@host1,host2:3307/``), or a list, are a source and replicas that
             may take its place.
-        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all but those of the
-            server's own databases ``mysql`` and ``sys``, which have to be named (``mysql.*``).
+        tables: patterns ``database.table`` (``*``, ``?``) of the wanted tables; None takes all
+            except those of the server's own databases ``mysql`` and ``sys``, which must be named
+            (``mysql.*``).
         exclude: patterns of unwanted tables.
         columns: names of the wanted columns, for all tables or by table pattern.
-        start: a position, a GTID set, ``"earliest"``, ``"latest"`` (the default) or a time; a position
-            in ``position_store`` comes first.
+        start: a position, a GTID set, ``"earliest"``, ``"latest"`` (the default) or a time; a
+            position in ``position_store`` has precedence.
         stop_at_end: end at the end of the source's binlog instead of waiting.
         server_id: ours, unique among the source's replicas; None: a random one.
         heartbeat_period: seconds of silence after which the source sends a heartbeat.
@@ -85,31 +86,34 @@ def connect(
             :class:`~replica_client.transport.connect_options.TlsOptions`; None: as the URL says.
         compression: of the protocol, ``zlib`` or ``zstd``.
         semi_sync: ask for semi-synchronous replication.
-        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file. The
-            start is saved before anything is delivered: a later run goes on there.
-        save_interval: seconds that an acknowledged position may wait to be saved; positions that are
-            acknowledged meanwhile are saved together. 0: no longer than the save before takes.
-        reconnect: how often and when to connect again; None: without end, each try logged as a warning.
+        position_store: where :meth:`SourceStream.acknowledge` saves positions; a path is a file.
+            The start is saved before anything is delivered: a later run continues there.
+        save_interval: seconds that an acknowledged position may wait to be saved; positions that
+            are acknowledged meanwhile are saved together. 0: save at once, or when the previous
+            save ends.
+        reconnect: when and how often to reconnect; None: without end, each try logged as a warning.
         attempts: tries before giving up, of the first connection and after each loss; None: as ``reconnect`` says.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
             ``full_rows`` and ``record_losses``.
-        schema: what tables look like at the start; None: the one saved in ``position_store``, else what
-            the source and its binlog prove.
+        schema: definitions of the tables at the start; None: those saved in ``position_store``,
+            else what the source and its binlog prove.
         full_rows: refuse row images that lack wanted columns.
         record_losses: kinds of losses that are counted with the position instead of stopping the
             stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
-        on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``, ``deliver`` gives it
-            as a statement of its transaction; None: ``error``.
-        on_unknown_table: a table whose column names nothing proves: ``error`` stops with ``UnknownTableError``,
-            ``positional`` names its columns ``col_1``, ``col_2`` …; None: ``error``.
-        invalid_text: bytes that are not text of their character set: ``strict`` stops, ``replace`` puts U+FFFD,
-            ``bytes`` gives the bytes; None: ``strict``.
-        temporals: ``lossless`` gives :class:`~replica_client.DateTime` and its kin, ``python`` the types of
-            :mod:`datetime`, which have no zero dates; None: ``lossless``.
-        transform: what is done to rows, definitions and statements before they are given: columns hidden, rows
-            chosen, tables renamed; each a mapping with the keys of ``[[source.transform]]``.
+        on_statement: handling of a row change that was logged as text: ``error`` stops with
+            ``DataLossError``, ``deliver`` delivers it as a statement of its transaction; None:
+            ``error``.
+        on_unknown_table: handling of a table whose column names are not proven: ``error`` stops
+            with ``UnknownTableError``, ``positional`` names its columns ``col_1``, ``col_2`` …;
+            None: ``error``.
+        invalid_text: handling of bytes that are not text of their character set: ``strict`` stops,
+            ``replace`` inserts U+FFFD, ``bytes`` returns the bytes; None: ``strict``.
+        temporals: ``lossless`` returns :class:`~replica_client.DateTime` and its kin, ``python``
+            the types of :mod:`datetime`, which have no zero dates; None: ``lossless``.
+        transform: transforms of rows, definitions and statements before delivery: columns hidden,
+            rows chosen, tables renamed; each a mapping with the keys of ``[[source.transform]]``.
 
     Raises:
         ConfigError: an option is wrong.

@@ -29,7 +29,7 @@ _LOG = logging.getLogger("replica_client")
 START_TIME_KEY: Final = "start_time_us"
 _START_SECOND_KEY: Final = "start_time"
 """Key of the start time, in seconds, in positions that an earlier release saved."""
-"""Name of a checkpoint's state: nothing was acknowledged yet, and what is before this time is not wanted."""
+"""Key of the start time in a checkpoint's state, until a position is acknowledged."""
 
 
 class StreamProgress:

@@ -1,30 +1,30 @@
-"""A transform as it is declared: a table of the configuration, or a mapping in Python.
+"""Declarations of transforms: a table of the configuration, or a mapping in Python.
 
 ================  ======================================================================================
 key               meaning
 ================  ======================================================================================
 ``tables``        patterns ``database.table`` of the source's tables, in any letter case
-``keep``          columns that stay as they are; needed where others are hidden
+``keep``          columns that stay unchanged; needed if others are hidden
 ``drop``          columns that are left out
-``mask``          ``{ column = "text" }``: texts become this one, values of other types NULL
+``mask``          ``{ column = "text" }``: texts become this text, values of other types NULL
 ``truncate``      ``{ column = n }``: the first n characters stay
 ``hash``          columns that become HMAC-SHA-256 of their value, by ``key``
 ``tokenise``      columns whose letters and digits become others, by ``key``; the form stays
 ``replace``       ``{ column = ["regular expression", "replacement"] }``
 ``key``           of ``hash`` and ``tokenise``: at least 16 bytes
 ``rename``        ``{ column = "new name" }``
-``where``         rows that are given; a condition as ``changes --where`` takes it
+``where``         condition of the rows that are delivered, as for ``changes --where``
 ``route``         the new name, ``database.table``; ``{database}`` and ``{table}`` are the source's
-``shard``         ``{ column = "text" }``: a column before the others, and first of the primary key, that tells
-                  tables apart which ``route`` makes one of; ``{database}`` and ``{table}`` as above
-``soft_delete``   a column behind the others, 0; a delete becomes an update that makes it 1
-``outbox``        ``true``, or which columns say where rows go: ``id``, ``key``, ``route``, ``payload``, ``topic``,
+``shard``         ``{ column = "text" }``: a column before the others, and first of the primary key, that
+                  distinguishes tables which ``route`` merges; ``{database}`` and ``{table}`` as above
+``soft_delete``   a column after the others, 0; a delete becomes an update that sets it to 1
+``outbox``        ``true``, or the columns that direct the messages: ``id``, ``key``, ``route``, ``payload``, ``topic``,
                   ``headers``; see :class:`~replica_client.schema.outbox_columns.OutboxColumns`
 ================  ======================================================================================
 
-Columns are told by patterns (``*``, ``?``) in any letter case. **A column that neither ``keep`` nor a rule
-names is withheld**, so that one which an ALTER adds shows nothing until somebody decides; ``keep = ["*"]`` lets all
-others through.
+Columns are selected by patterns (``*``, ``?``) in any letter case. **A column that neither ``keep``
+nor a rule names is withheld**: a column that an ALTER adds stays hidden until somebody decides.
+``keep = ["*"]`` delivers all others.
 """
 
 from __future__ import annotations

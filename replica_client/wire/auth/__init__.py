@@ -35,7 +35,7 @@ def client_plugin(name: str, credentials: Credentials) -> ClientPlugin:
     """Create the client side of an authentication plugin.
 
     Raises:
-        UnexpectedPacketError: we do not have it; the message names it and those we have.
+        UnexpectedPacketError: the plugin is not supported; the message names it and those that are.
     """
     try:
         kind = CLIENT_PLUGINS[name]

@@ -29,7 +29,7 @@ def certificate_proof(password_hash: bytes, scramble: bytes, fingerprint: bytes)
     """Build the text of the OK packet that proves a certificate.
 
     Args:
-        password_hash: what the server keeps.
+        password_hash: the password as the server stores it.
         scramble: of the greeting, also when a plugin has random bytes of its own.
         fingerprint: SHA-256 of the server's certificate (DER), 32 bytes.
     """

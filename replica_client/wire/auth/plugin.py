@@ -67,8 +67,8 @@ class ClientPlugin:
         """Return the first answer to the server's random bytes.
 
         Raises:
-            ProtocolError: the server's data cannot be this plugin's, or answering would give the
-                password away.
+            ProtocolError: the server's data does not fit the plugin, or answering would reveal the
+                password.
         """
         raise NotImplementedError
 

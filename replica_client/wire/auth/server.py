@@ -35,7 +35,7 @@ class ServerLogin:
 
     Attributes:
         plugin: the account's plugin.
-        password: what is known of the account's.
+        password: the account's password, as far as known.
         scramble: random bytes that were sent to the client.
         secure: the connection is TLS or a Unix socket.
         unix_socket: it is a Unix socket.
