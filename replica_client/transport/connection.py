@@ -57,7 +57,7 @@ DEFAULT_HEARTBEAT_PERIOD = 10.0
 HEARTBEATS_PER_DEADLINE = 3
 DEFAULT_NET_WRITE_TIMEOUT = 3600
 MAX_ANSWER_SIZE = 64 << 20
-"""Bytes of memory that the answer to a statement may take, about, which lists no columns of all tables."""
+"""Bytes of memory, roughly, for an answer that does not list all tables or columns."""
 _UNKNOWN_CHARACTER_SET = 1115
 
 

@@ -54,7 +54,7 @@ _EOF = bytes([EOF_HEADER])
 
 
 class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
-    """An aiomysql connection that logs in with :class:`~replica_client.wire.connection_phase.LoginSession`.
+    """An aiomysql connection that logs in by our ``LoginSession``.
 
     Args:
         options: where and as whom.

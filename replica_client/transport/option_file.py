@@ -68,7 +68,7 @@ def read_option_file(path: str, groups: Sequence[str] = DEFAULT_GROUPS) -> dict[
     """Read the options of an option file; ``~`` means the home directory.
 
     Raises:
-        ConfigError: it cannot be read, or others than its owner may write it.
+        ConfigError: it cannot be read, or everybody may write it.
     """
     file = Path(path).expanduser()
     try:

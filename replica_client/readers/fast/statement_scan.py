@@ -62,7 +62,7 @@ NO_LIMIT = 1 << 62
 @cython.final
 @cython.cclass
 class StatementScan:
-    """Scan that skips events.
+    """Scan that skips events which change no table.
 
     Attributes:
         size: bytes of the events that were skipped last.

@@ -591,7 +591,8 @@ def open_binlog(
         memory_map: read the operating system's pages of files in place, which saves a copy. A file
             must not be truncated while it is read: the operating system would end the process.
         threads: number of threads that decode the rows of ``batches()`` in parallel, in pieces of
-            about 8 MB of a file; the order stays. Only one thread reads if losses are recorded.
+            about 8 MB of a file; the order stays. Only one thread reads if losses are recorded, or
+            if the start is a GTID set of which the files lack transactions before it.
 
     Raises:
         ConfigError: no such file, or an option is wrong.

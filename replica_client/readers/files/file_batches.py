@@ -192,7 +192,7 @@ class FileSteps:
 
 
 class FileBatches(FileSteps):
-    """Reader of files into batches, for :class:`~replica_client.readers.files.binlog_file.BinlogFileReader`.
+    """Reader of files into record batches, for ``BinlogFileReader.batches()``.
 
     Args:
         feed: the decoder and the tracker.

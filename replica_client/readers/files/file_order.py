@@ -35,7 +35,7 @@ _BACK: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """What a binlog file says about its place in the order.
+    """Facts in a binlog file about its place in the order.
 
     Attributes:
         name: the file's name.

@@ -29,7 +29,7 @@ class _Target:
 
 
 class TargetNames:
-    """Check that tables get one name only if a column distinguishes them."""
+    """Registry of table names, which tables may share only if a column distinguishes them."""
 
     def __init__(self) -> None:
         self._targets: dict[TableName, _Target] = {}

@@ -73,7 +73,7 @@ class Transformer:
 
     @property
     def summaries(self) -> tuple[str, ...]:
-        """What each transform does to which tables, without the values of its keys."""
+        """The tables and the effect of each transform, in words, without the values of its keys."""
         return tuple(one.summary for one in self._transforms)
 
     @property
