@@ -36,7 +36,8 @@ class Event(NamedTuple):
     """A change with its id, ready to be sent.
 
     Attributes:
-        id: unique id: the transaction (GTID, or file and offset), ``:``, and the event's number in it.
+        id: unique id: the transaction (GTID, or file and offset), ``:``, and the event's number in
+            it.
         message: the change in the sink's format, with its table and key.
     """
 

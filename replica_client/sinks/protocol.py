@@ -12,21 +12,21 @@ A transaction with schema changes is alone between two commits: ``commit`` is ca
 it is written, if anything was written since the last commit, and right after it. A sink whose store
 ends its own transaction at DDL can thus repeat the DDL alone.
 
-``commit`` may be called with nothing written before it: the first call says where delivery begins, and the
-position of an idle source moves on to its next files.
+``commit`` may be called with nothing written before it: the first call says where delivery begins,
+and the position of an idle source moves on to its next files.
 
-After a crash at any point the next ``open`` repairs unfinished work: transactions written since the last
-``commit`` that returned are either removed, or the sink recognizes and skips them when they are written
-again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.
+After a crash at any point the next ``open`` repairs unfinished work: transactions written since the
+last ``commit`` that returned are either removed, or the sink recognizes and skips them when they
+are written again. A sink that cannot do that says so by its :attr:`Sink.guarantee`.
 
 After any error of ``write`` or ``commit`` the sink is closed. Then it, or a new one with the same
-options, is opened again, and everything after the checkpoint is written again. An error may be raised
-later than the transaction that caused it: :class:`~replica_client.errors.PoisonChangeError` and
-:class:`~replica_client.errors.BinlogDecodeError` name the file and position of the rows event, so that
-the change can be left out the next time.
+options, is opened again, and everything after the checkpoint is written again. An error may be
+raised later than the transaction that caused it: :class:`~replica_client.errors.PoisonChangeError`
+and :class:`~replica_client.errors.BinlogDecodeError` name the file and position of the rows event,
+so that the change can be left out the next time.
 
-Sinks of other packages are found by the entry point group ``replica_client.sinks``: a callable that takes the
-sink's table of the configuration and returns a sink.
+Sinks of other packages are found by the entry point group ``replica_client.sinks``: a callable that
+takes the sink's table of the configuration and returns a sink.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Sink(Protocol):
         """Prepare the sink, and repair what a crash left behind.
 
         Returns:
-            The checkpoint of the last commit; None before the first commit, or if the sink holds none.
+            The checkpoint of the last commit; None before the first commit, or if the sink holds
+            none.
 
         Raises:
             SinkError: the sink cannot be used; the message says why and what to do.
@@ -82,7 +83,8 @@ class Sink(Protocol):
         :meth:`commit`.
 
         Raises:
-            SinkError: the transaction cannot be written now; ``retriable`` says whether a later attempt may succeed.
+            SinkError: the transaction cannot be written now; ``retriable`` says whether a later
+                attempt may succeed.
             PoisonChangeError: one change can never be written; the error names it.
         """
         ...

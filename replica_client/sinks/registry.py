@@ -52,8 +52,9 @@ def make_sink(kind: str, table: Mapping[str, object]) -> Sink:
     """Build a sink, not yet opened.
 
     Args:
-        kind: name of the sink: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``, ``duckdb``, ``clickhouse``,
-            ``parquet``, ``redis``, ``kafka``, ``http``, ``nats``, or an entry point's.
+        kind: name of the sink: ``file``, ``stdout``, ``sqlite``, ``mysql``, ``postgres``,
+            ``duckdb``, ``clickhouse``, ``parquet``, ``redis``, ``kafka``, ``http``, ``nats``, or an
+            entry point's.
         table: options of the sink, with secrets resolved.
 
     Raises:

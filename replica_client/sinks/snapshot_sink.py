@@ -1,14 +1,15 @@
 """Event sinks that take rows of a snapshot between the changes of the stream.
 
-The reader of the snapshot (:mod:`replica_client.daemon.running_snapshot`) does, between two transactions::
+The reader of the snapshot (:mod:`replica_client.daemon.running_snapshot`) does, between two
+transactions::
 
     await sink.commit(checkpoint)            # if anything was written
     if sink.takes_snapshot:
         await sink.write_snapshot(rows)      # a chunk of a table, in one call or several
         await sink.commit(checkpoint)        # commits the chunk and the progress
 
-A chunk that was not committed is read again, and may then have other rows: a sink that recognizes repeated output
-by its content must write a chunk in one transaction.
+A chunk that was not committed is read again, and may then have other rows: a sink that recognizes
+repeated output by its content must write a chunk in one transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class SnapshotRows:
         shape: shape of the table.
         columns: columns of the row values, in order.
         rows: the values.
-        numbers: numbers of the rows among all rows read from the table, from 0; some may be missing.
+        numbers: numbers of the rows among all rows read from the table, from 0; some may be
+            missing.
         low: position before which all commits are in the rows.
         high: position after which no commit is in the rows.
         timestamp: time of reading, in seconds since 1970.
@@ -41,9 +43,10 @@ class SnapshotRows:
         first: whether this is the first table.
         last: whether no table with rows follows.
         before: number of rows read from the table before these.
-        request: name of the snapshot request for the table; empty for the initial snapshot of the sink.
-        blocking: whether rows of the request are marked like those of an initial snapshot; ``first`` and
-            ``last`` then refer to the request.
+        request: name of the snapshot request for the table; empty for the initial snapshot of the
+            sink.
+        blocking: whether rows of the request are marked like those of an initial snapshot;
+            ``first`` and ``last`` then refer to the request.
         source: the source's table, if several are merged into this one; else empty.
     """
 

@@ -33,7 +33,8 @@ def os_errors(what: str) -> Iterator[None]:
         what: what is being written, for the message.
 
     Raises:
-        SinkError: retriable if the state of the machine may change, such as a full or read-only disk.
+        SinkError: retriable if the state of the machine may change, such as a full or read-only
+            disk.
     """
     try:
         yield

@@ -38,8 +38,8 @@ class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     Attributes:
         max_rows: maximum rows of a message.
-        max_bytes: maximum bytes of a message, unless a single change is larger. Kafka brokers accept
-            1 MB by default.
+        max_bytes: maximum bytes of a message, unless a single change is larger. Kafka brokers
+            accept 1 MB by default.
         compression: codec of the buffers in a stream; readers need it, too.
     """
 

@@ -16,8 +16,9 @@ name, version, doc,         ``connect.name``, ``connect.version``, ``connect.doc
 parameters, default         ``connect.default``
 ==========================  ==========================================================================================
 
-Characters that Avro does not allow in names become ``_``, as with Debezium's ``schema.name.adjustment.mode=avro`` and
-``field.name.adjustment.mode=avro``; if two columns would get the same name, a digest is appended to the changed names.
+Characters that Avro does not allow in names become ``_``, as with Debezium's
+``schema.name.adjustment.mode=avro`` and ``field.name.adjustment.mode=avro``; if two columns would
+get the same name, a digest is appended to the changed names.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Canal's flat JSON (FlatMessage): a message per rows event, all values as text.
 
-Facts: the fields of ``FlatMessage`` and the event types of ``CanalEntry`` in Canal's public protocol,
-"Canal-JSON" in the documentation of TiCDC and of Flink (its ``canal-json`` format), which show
-examples. Differences, and their reasons:
+Facts: the fields of ``FlatMessage`` and the event types of ``CanalEntry`` in Canal's public
+protocol, "Canal-JSON" in the documentation of TiCDC and of Flink (its ``canal-json`` format), which
+show examples. Differences, and their reasons:
 
 - ``id``, Canal's batch number, is 0: the binlog position orders messages.
-- ``old`` of a row holds that row's changed columns (Canal: also those that changed in an earlier row
-  of the same event).
+- ``old`` of a row holds that row's changed columns (Canal: also those that changed in an earlier
+  row of the same event).
 - TIMESTAMP values are in UTC (Canal: in the time zone of its Java).
 
 Canal has no snapshots: snapshot rows are messages of the type INSERT.

@@ -13,8 +13,8 @@ attribute           is
 ``data``            the output of the format ``data``
 ==================  ==========================================================================================
 
-Structured events are JSON with all attributes. Binary events have only the data as value and the attributes as
-headers ``ce_…``: for sinks with headers.
+Structured events are JSON with all attributes. Binary events have only the data as value and the
+attributes as headers ``ce_…``: for sinks with headers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Debezium's envelope as JSON, one change event value per line.
 
 Facts: Debezium's documentation of its MySQL connector, "Data change events", "Data type mappings",
-"Transaction metadata" and "Schema change topic", the connector's options of the same names, and the output
-of the engine (``scripts/prove_debezium`` compares with it). The documentation ("From Debezium") lists
-the differences and their reasons.
+"Transaction metadata" and "Schema change topic", the connector's options of the same names, and the
+output of the engine (``scripts/prove_debezium`` compares with it). The documentation ("From
+Debezium") lists the differences and their reasons.
 """
 
 from __future__ import annotations

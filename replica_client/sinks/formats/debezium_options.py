@@ -24,17 +24,20 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         connector: ``source.connector``.
         decimal_handling_mode: ``precise``: base64 of the unscaled number, big-endian, in two's
             complement; ``string``; ``double``.
-        binary_handling_mode: ``bytes`` and ``base64`` (the same in JSON), ``base64-url-safe``, ``hex``.
-        time_precision_mode: ``adaptive_time_microseconds``, ``connect``, ``isostring``, ``microseconds`` or
-            ``nanoseconds``.
-        bigint_unsigned_handling_mode: ``number``: the value; ``long``: as Debezium writes it, negative from 2^63 on;
-            ``precise``: as a decimal. Not given: ``number``, and ``precise`` with schemas, whose numbers end at 2^63.
+        binary_handling_mode: ``bytes`` and ``base64`` (the same in JSON), ``base64-url-safe``,
+            ``hex``.
+        time_precision_mode: ``adaptive_time_microseconds``, ``connect``, ``isostring``,
+            ``microseconds`` or ``nanoseconds``.
+        bigint_unsigned_handling_mode: ``number``: the value; ``long``: as Debezium writes it,
+            negative from 2^63 on; ``precise``: as a decimal. Not given: ``number``, and ``precise``
+            with schemas, whose numbers end at 2^63.
         provide_transaction_metadata: fill ``transaction``, and write BEGIN and END messages.
         include_schema_changes: write schema changes.
         include_schema_comments: write the comments of columns in schema changes.
         schemas_enable: write each message as ``{"schema": …, "payload": …}``.
-        skipped_operations: the operations to leave out, of ``c``, ``u``, ``d`` and ``t`` (TRUNCATE), separated by
-            commas, or ``none``. Debezium leaves out ``t`` by default: a consumer then keeps rows that are gone.
+        skipped_operations: the operations to leave out, of ``c``, ``u``, ``d`` and ``t``
+            (TRUNCATE), separated by commas, or ``none``. Debezium leaves out ``t`` by default: a
+            consumer then keeps rows that are gone.
         replace_null_with_default: write the default of a column where it is NULL, as Debezium does.
     """
 

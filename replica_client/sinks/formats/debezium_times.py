@@ -11,8 +11,8 @@ mode                            DATE                TIME                  DATETI
 ``nanoseconds``                 days                nanoseconds           nanoseconds
 ==============================  ==================  ====================  ==============================
 
-Days and times are since 1970-01-01 00:00, as if a DATETIME were in UTC; a TIMESTAMP is text in every mode. Zero dates
-and invalid dates are null if the column can be NULL, else 1970-01-01.
+Days and times are since 1970-01-01 00:00, as if a DATETIME were in UTC; a TIMESTAMP is text in
+every mode. Zero dates and invalid dates are null if the column can be NULL, else 1970-01-01.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def make_message_format(
     """Build a format of messages by its name.
 
     Args:
-        name: a name for :func:`make_format`, ``arrow``, or ``avro``: Debezium's format with schemas as
-            attributes of messages.
+        name: a name for :func:`make_format`, ``arrow``, or ``avro``: Debezium's format with schemas
+            as attributes of messages.
         options: of that format.
         keys: of messages; None: they have none.
 

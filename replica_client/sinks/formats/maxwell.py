@@ -1,7 +1,7 @@
 """Maxwell's JSON.
 
-Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names of
-"Configuration" there. Differences, and their reasons:
+Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names
+of "Configuration" there. Differences, and their reasons:
 
 - TIME values are whole (Maxwell shows them modulo 24 hours); TIMESTAMP values are in UTC.
 - DDL is delivered unless ``output_ddl`` is false (Maxwell: only when it is true): a consumer that
@@ -9,8 +9,8 @@ Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), a
   ``table-truncate``.
 - ``xid`` is left out where the transaction has none (other storage engines than InnoDB, XA).
 
-Every row has its transaction's ``xid``, which stands at the transaction's end in the binlog: rows of a
-large transaction, which arrives in parts, wait for the ``xid`` in a temporary file.
+Every row has its transaction's ``xid``, which stands at the transaction's end in the binlog: rows
+of a large transaction, which arrives in parts, wait for the ``xid`` in a temporary file.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Message(NamedTuple):
         rows: the rows event of the row, if known.
         row_index: index of the row in its event.
         topic: explicit destination; ``""``: the table decides.
-        schemas: Connect schemas of keys and of the value, as JSON, if the format keeps them apart from
-            the texts.
+        schemas: Connect schemas of keys and of the value, as JSON, if the format keeps them apart
+            from the texts.
         binary: the value, if the format writes no lines.
     """
 
@@ -199,7 +199,8 @@ class KeyChoice:
     """The choice of the key columns of each table.
 
     Args:
-        columns: names of columns by pattern of the table (``shop.orders``, ``*.orders``), instead of the primary key.
+        columns: names of columns by pattern of the table (``shop.orders``, ``*.orders``), instead
+            of the primary key.
     """
 
     def __init__(self, columns: Mapping[str, Sequence[str]] | None = None) -> None:

@@ -8,13 +8,14 @@ A row change::
 ``json_null`` follows where a JSON column holds the document ``null``: which columns of which image
 (:mod:`replica_client.rows.json_nulls`).
 
-A row of a snapshot has the kind ``snapshot`` and no ``before``. The row contains every change before its
-position, and replaces any row with its key. ``row_index`` is its number in the table's snapshot.
+A row of a snapshot has the kind ``snapshot`` and no ``before``. The row contains every change
+before its position, and replaces any row with its key. ``row_index`` is its number in the table's
+snapshot.
 
-A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in place of
-``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is recorded instead
-of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and ``reason``. Values are those of
-:mod:`replica_client.rows.json_values`.
+A schema change has ``kind`` such as ``alter_table`` or ``truncate_table`` and ``statement`` in
+place of ``before`` and ``after``; a rename also ``new_database`` and ``new_table``. A loss that is
+recorded instead of stopping the stream has ``kind`` ``loss``, and ``loss``, ``count`` and
+``reason``. Values are those of :mod:`replica_client.rows.json_values`.
 """
 
 from __future__ import annotations

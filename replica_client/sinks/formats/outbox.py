@@ -1,8 +1,8 @@
 """Rows of outbox tables as messages; everything else in another format.
 
-An inserted row is a message: its payload is the value, and other columns hold its destination, key, id and further
-headers (:class:`~replica_client.schema.outbox_columns.OutboxColumns`). Deletes are ignored. Updates are refused, as
-they have no meaning in an outbox.
+An inserted row is a message: its payload is the value, and other columns hold its destination, key,
+id and further headers (:class:`~replica_client.schema.outbox_columns.OutboxColumns`). Deletes are
+ignored. Updates are refused, as they have no meaning in an outbox.
 
 Sinks with destinations, keys and headers use them. In a line they are members next to the payload::
 

@@ -1,9 +1,9 @@
 """JSON Lines in files of a directory.
 
-``NAME-000001.jsonl``, ``NAME-000002.jsonl`` …: the sink writes the last file; earlier files are closed
-and never touched again. ``NAME.checkpoint.json`` has the number of the last file, the number of its
-committed bytes, and the position after them. When the sink is opened again, bytes after the committed
-ones are cut off, and their changes are delivered again.
+``NAME-000001.jsonl``, ``NAME-000002.jsonl`` …: the sink writes the last file; earlier files are
+closed and never touched again. ``NAME.checkpoint.json`` has the number of the last file, the number
+of its committed bytes, and the position after them. When the sink is opened again, bytes after the
+committed ones are cut off, and their changes are delivered again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Messages as Avro in Confluent's wire format: a zero byte, the schema's id in four bytes, the value.
 
-Schemas are those of Debezium's connector with Confluent's AvroConverter. Subjects are ``TOPIC-key`` and
-``TOPIC-value``; a table that was altered registers a new version, which the registry checks for compatibility.
-A message without a schema (of an outbox) is an Avro string, as Debezium's outbox router writes it.
+Schemas are those of Debezium's connector with Confluent's AvroConverter. Subjects are ``TOPIC-key``
+and ``TOPIC-value``; a table that was altered registers a new version, which the registry checks for
+compatibility. A message without a schema (of an outbox) is an Avro string, as Debezium's outbox
+router writes it.
 """
 
 from __future__ import annotations

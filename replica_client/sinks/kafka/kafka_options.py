@@ -36,36 +36,45 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     Attributes:
         bootstrap_servers: ``kafka1:9092,kafka2:9092``.
         topic_prefix: first part of topic names, Debezium's ``topic.prefix``.
-        topic: topic of row changes and TRUNCATE; ``{prefix}``, ``{database}`` and ``{table}`` are replaced.
+        topic: topic of row changes and TRUNCATE; ``{prefix}``, ``{database}`` and ``{table}`` are
+            replaced.
         schema_topic: topic of schema changes, with the same placeholders; ``""`` for none.
-        transaction_topic: topic of the beginnings and ends of transactions that the format ``debezium`` writes with
-            ``provide_transaction_metadata``.
-        position_topic: compacted topic with one partition, used by this sink alone: position and state.
-        transactional_id: id used by this sink alone; the last process that uses it fences the others.
-        guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers with
-            ``isolation.level=read_committed``; ``at-least-once``: without transactions, if brokers or rights do not
-            allow them; a position store keeps the position.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents``, ``avro`` or ``arrow``.
+        transaction_topic: topic of the beginnings and ends of transactions that the format
+            ``debezium`` writes with ``provide_transaction_metadata``.
+        position_topic: compacted topic with one partition, used by this sink alone: position and
+            state.
+        transactional_id: id used by this sink alone; the last process that uses it fences the
+            others.
+        guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers
+            with ``isolation.level=read_committed``; ``at-least-once``: without transactions, if
+            brokers or rights do not allow them; a position store keeps the position.
+        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents``, ``avro`` or
+            ``arrow``.
         format_options: options of the format; ``avro`` has those of ``debezium``.
         registry: the schema registry of the format ``avro``: ``url``, and if needed ``username``,
-            ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` uses only registered schemas.
-        key_columns: columns that are the key of messages, by pattern of the table; the primary key by default.
-        tombstones_on_delete: after a key is gone, send a message without a value, for compaction. By default only
-            for the formats ``native``, ``debezium`` and ``avro``, also as the data of ``cloudevents``.
+            ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` uses only
+            registered schemas.
+        key_columns: columns that are the key of messages, by pattern of the table; the primary key
+            by default.
+        tombstones_on_delete: after a key is gone, send a message without a value, for compaction.
+            By default only for the formats ``native``, ``debezium`` and ``avro``, also as the data
+            of ``cloudevents``.
         headers: whether each message has headers with its transaction and its number in it.
         create_topics: create missing topics.
         partitions: number of partitions of a new topic; -1: the broker's default.
         replication_factor: replication factor of a new topic; -1: the broker's default.
         topic_config: configuration of new topics, such as ``{ "retention.ms" = "-1" }``.
         compression: codec of message batches; readers need it, too.
-        max_message_bytes: maximum bytes of a message; a larger message is an error. The brokers' default is 1 MB.
-        transaction_messages: maximum messages of a Kafka transaction; a larger commit takes several, and readers
-            can see the first ones before the last; 0: no limit.
-        transaction_timeout: seconds after which the broker aborts an open transaction; a large source transaction
-            must be written within this time.
+        max_message_bytes: maximum bytes of a message; a larger message is an error. The brokers'
+            default is 1 MB.
+        transaction_messages: maximum messages of a Kafka transaction; a larger commit takes
+            several, and readers can see the first ones before the last; 0: no limit.
+        transaction_timeout: seconds after which the broker aborts an open transaction; a large
+            source transaction must be written within this time.
         timeout: seconds without an answer after which a broker counts as unavailable.
         security_protocol: protocol of the connections.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI`` or ``OAUTHBEARER``.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``GSSAPI`` or
+            ``OAUTHBEARER``.
         username: user for SASL.
         password: password for SASL; may be ``file:…``.
         tls_ca: file with the certificates of trusted authorities.

@@ -1,16 +1,17 @@
 """Row changes as messages of Kafka topics: exactly once for readers of committed messages.
 
-All messages between two commits, and the position after them, are one Kafka transaction: a reader with
-``isolation.level=read_committed`` sees all messages of a source transaction or none. With ``batch_rows = 1`` each
-source transaction is a Kafka transaction of its own; otherwise several may share one.
+All messages between two commits, and the position after them, are one Kafka transaction: a reader
+with ``isolation.level=read_committed`` sees all messages of a source transaction or none. With
+``batch_rows = 1`` each source transaction is a Kafka transaction of its own; otherwise several may
+share one.
 
-Opening the sink fences every earlier producer with the same transactional id and aborts its open transaction. The
-position topic then shows whether a commit whose answer was lost took place. This process keeps nothing that a crash
-could lose.
+Opening the sink fences every earlier producer with the same transactional id and aborts its open
+transaction. The position topic then shows whether a commit whose answer was lost took place. This
+process keeps nothing that a crash could lose.
 
 A commit of more than ``transaction_messages`` takes several Kafka transactions; see
-:mod:`~replica_client.sinks.kafka.position_topic`. The headers of its messages hold the source transaction
-and the message's number in it.
+:mod:`~replica_client.sinks.kafka.position_topic`. The headers of its messages hold the source
+transaction and the message's number in it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class KafkaSink:
         self._writer: TopicWriter | None = None
         self._state = GrowingKeys()
         self._position: Position | None = None
-        # Messages after the saved position: those in the topics already, and those seen here so far.
+        # Messages after the saved position: those in the topics already, and those seen here so
+        # far.
         self._ahead = self._seen = 0
         self._last = ""
         self._order = 0

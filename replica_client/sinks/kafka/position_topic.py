@@ -12,11 +12,11 @@ key             value
 ``state-1`` …   texts of the growing parts of the state
 ==============  ==============================================================
 
-``ahead`` is the number of messages after the position that the topics already have, and ``last`` is the digest of the
-last one. They are set if a commit of several Kafka transactions was interrupted.
+``ahead`` is the number of messages after the position that the topics already have, and ``last`` is
+the digest of the last one. They are set if a commit of several Kafka transactions was interrupted.
 
-The holder of the lease writes its heartbeats as offsets of the consumer group ``TRANSACTIONAL_ID.position``, so that
-the topic does not grow. Each heartbeat is a random number.
+The holder of the lease writes its heartbeats as offsets of the consumer group
+``TRANSACTIONAL_ID.position``, so that the topic does not grow. Each heartbeat is a random number.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ def read_position(options: KafkaOptions, state: GrowingKeys, *, may_be_new: bool
     Args:
         options: options of the sink.
         state: keys of the growing parts of the state.
-        may_be_new: whether a missing topic counts as empty. A writer, which has created its topic, gets an
-            error instead: it must not start over because a broker does not know the topic yet.
+        may_be_new: whether a missing topic counts as empty. A writer, which has created its topic,
+            gets an error instead: it must not start over because a broker does not know the topic
+            yet.
 
     Raises:
         SinkError: a broker is unavailable, or the topic holds no position of this release.
@@ -171,8 +172,9 @@ def _records(
             before it are read.
     """
     records: dict[str, str] = {}
-    # For a reader of committed records the topic ends where the first open transaction begins. Records committed
-    # after that would be missed, and an old position would be taken for the last one.
+    # For a reader of committed records the topic ends where the first open transaction begins.
+    # Records committed after that would be missed, and an old position would be taken for the last
+    # one.
     with _consumer(options, "read_uncommitted") as consumer:
         partition = TopicPartition(topic, 0)
         try:

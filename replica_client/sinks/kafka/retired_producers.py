@@ -1,7 +1,8 @@
 """Producers whose transaction could not be aborted at once.
 
-Freeing a producer while a request for its transaction is in flight ends the whole process (an assertion of librdkafka
-2.16). Such a producer is kept in a thread until its brokers answer, or say that another producer fenced it.
+Freeing a producer while a request for its transaction is in flight ends the whole process (an
+assertion of librdkafka 2.16). Such a producer is kept in a thread until its brokers answer, or say
+that another producer fenced it.
 """
 
 from __future__ import annotations

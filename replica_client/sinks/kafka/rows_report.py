@@ -39,8 +39,8 @@ class RowsReport:
 
     Attributes:
         rows: the rows event.
-        written: row index, key and size of the value of each written message; size -1 for no value. The
-            writer appends to the list directly, as a method call per message would be slower.
+        written: row index, key and size of the value of each written message; size -1 for no value.
+            The writer appends to the list directly, as a method call per message would be slower.
     """
 
     __slots__ = ("_failed", "rows", "written")

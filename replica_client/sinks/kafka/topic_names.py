@@ -90,7 +90,8 @@ class TopicNames:
         text = _PLACEHOLDER.sub(lambda match: values[match[1]], template)
         used = [values[name] for name in _PLACEHOLDER.findall(template) if name != "prefix"]
         name = _OTHER.sub("_", text)
-        # A name with a point is ambiguous: `a.b` and `c` would have the same topic as `a` and `b.c`.
+        # A name with a point is ambiguous: `a.b` and `c` would have the same topic as `a` and
+        # `b.c`.
         if name != text or len(name) > _MAX or any("." in one for one in used):
             name = _with_digest(name, used)
         return name

@@ -20,7 +20,8 @@ def check_same_columns(model: TableModel, columns: Sequence[ColumnShape]) -> Non
         columns: columns of the rows.
 
     Raises:
-        CopyNeededError: the columns differ; a copy is needed once all tables have the same definition.
+        CopyNeededError: the columns differ; a copy is needed once all tables have the same
+            definition.
     """
     if len(columns) == len(model.columns) and all(map(_same, model.columns, columns)):
         return

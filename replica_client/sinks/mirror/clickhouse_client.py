@@ -20,11 +20,13 @@ from replica_client.sinks.mirror.clickhouse_types import quoted, value_decoder
 UNKNOWN_TABLE: Final = 60
 _CODE: Final = re.compile(r"Code: (\d+)")
 _NAME: Final = re.compile(r"\(([A-Z][A-Z0-9_]+)\)")
-# Time-outs, too many queries, the network, memory, disk, parts, an insert with unknown outcome, cancelled, locks.
+# Time-outs, too many queries, the network, memory, disk, parts, an insert with unknown outcome,
+# cancelled, locks.
 _MAY_PASS: Final = frozenset(
     (159, 160, 202, 209, 210, 236, 241, 242, 243, 252, 279, 319, 394, 425, 439, 473, 745)
 )
-# Inserted rows must be visible when the answer comes, and a NULL where none is allowed must be an error.
+# Inserted rows must be visible when the answer comes, and a NULL where none is allowed must be an
+# error.
 _INSERTING: Final = (
     "async_insert = 0, insert_allow_materialized_columns = 1, optimize_on_insert = 0, "
     "input_format_null_as_default = 0, input_format_allow_errors_num = 0"

@@ -20,11 +20,11 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         user: user of the connection.
         password: password of that user; may be ``file:…``.
         database_prefix: prefix of the mirror's databases, put before the source's database names.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
-            ``error`` stops, which costs a query of the keys of each batch; ``ignore`` goes on, for a mirror
-            that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
-            stops; ``create`` creates the table and assumes that it was empty.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops, which costs a query of the keys of each batch; ``ignore`` goes
+            on, for a mirror that does not start with all rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that ClickHouse cannot store, such as a zero date or
             February 31st: ``error`` stops; ``null`` stores NULL.
         timeout: time limit of an answer, in seconds.

@@ -1,10 +1,12 @@
 """Rows of a mirror in ClickHouse: written to staging tables, and moved into their tables when committed.
 
-ClickHouse has no transactions. Rows are written to a staging table per table, which no reader uses, with a version
-that no committed row has. The commit of a version makes them valid, and then they are moved in one step
-(MOVE PARTITION). Moving or writing rows twice changes nothing, as the row with the highest version wins for each key.
+ClickHouse has no transactions. Rows are written to a staging table per table, which no reader uses,
+with a version that no committed row has. The commit of a version makes them valid, and then they
+are moved in one step (MOVE PARTITION). Moving or writing rows twice changes nothing, as the row
+with the highest version wins for each key.
 
-A table without a primary key has two columns instead: a digest of the row, and its number among equal rows.
+A table without a primary key has two columns instead: a digest of the row, and its number among
+equal rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A mirror in ClickHouse: a database for each database of the source, and one of the mirror's own.
 
-The mirror's state is one table of documents. A commit is one INSERT of documents, in one block, with the next
-version, and therefore atomic. The documents are carried out afterwards, after a crash again if needed: tables are
-dropped and renamed (by UUID, so that repeating it changes nothing), and staged rows are moved.
+The mirror's state is one table of documents. A commit is one INSERT of documents, in one block,
+with the next version, and therefore atomic. The documents are carried out afterwards, after a crash
+again if needed: tables are dropped and renamed (by UUID, so that repeating it changes nothing), and
+staged rows are moved.
 """
 
 from __future__ import annotations

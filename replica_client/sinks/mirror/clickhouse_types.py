@@ -20,8 +20,9 @@ GEOMETRY                        String of the bytes as MySQL stores it: srid, th
 UUID, INET4, INET6              String
 ==============================  ==============================================================
 
-Columns that are not of the primary key are Nullable. ClickHouse stores no zero dates and no invalid dates, and
-its releases differ in the range of years: such a value is an error, or NULL if the options say so.
+Columns that are not of the primary key are Nullable. ClickHouse stores no zero dates and no invalid
+dates, and its releases differ in the range of years: such a value is an error, or NULL if the
+options say so.
 """
 
 from __future__ import annotations

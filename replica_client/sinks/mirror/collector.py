@@ -93,7 +93,8 @@ class Collector:
         strict: see :class:`NetChanges`.
         create: whether a table without CREATE TABLE or snapshot before is assumed to be empty;
             otherwise its rows are an error.
-        copies: initial copies that the stream has not passed, updated by the code that does the steps.
+        copies: initial copies that the stream has not passed, updated by the code that does the
+            steps.
     """
 
     def __init__(
@@ -357,7 +358,8 @@ def of_tables(
 
     Args:
         names: tables that the block is about; empty for all tables.
-        concerns_all: returns whether an error of the database, such as a missing right, would hit every table.
+        concerns_all: returns whether an error of the database, such as a missing right, would hit
+            every table.
     """
     try:
         yield
@@ -393,9 +395,9 @@ def _of_table(name: TableName) -> Iterator[None]:
 def _check_images(rows: RowsOfEvent) -> None:
     """Check that MariaDB's update images show the new value of every column.
 
-    If binlog_row_image is not FULL, MariaDB logs a REPLACE as an UPDATE without the columns that got their defaults,
-    which looks the same as an UPDATE that did not change them. MariaDB 11.8.9 leaves generated columns out of every
-    UPDATE, changed or not.
+    If binlog_row_image is not FULL, MariaDB logs a REPLACE as an UPDATE without the columns that
+    got their defaults, which looks the same as an UPDATE that did not change them. MariaDB 11.8.9
+    leaves generated columns out of every UPDATE, changed or not.
     """
     if rows.type_code not in _MARIADB_UPDATES:
         return

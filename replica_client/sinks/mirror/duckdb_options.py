@@ -19,16 +19,18 @@ class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     Attributes:
         path: path of the file; created if it does not exist.
-        release: whether the file is closed after each commit, so that other processes can read it in
-            between; ``false``: the file stays open, which is faster, and no other process can open it.
+        release: whether the file is closed after each commit, so that other processes can read it
+            in between; ``false``: the file stays open, which is faster, and no other process can
+            open it.
         wait: seconds to wait until another process closes the file; then the sink retries later.
         threads: number of DuckDB's threads.
-        memory_limit: DuckDB's memory limit: a size such as ``1GB``, or a part of the machine's memory such
-            as ``50%``.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
-            stops; ``create`` creates the table and assumes that it was empty.
+        memory_limit: DuckDB's memory limit: a size such as ``1GB``, or a part of the machine's
+            memory such as ``50%``.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
+            rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that DuckDB cannot store, such as a zero date or
             February 31st: ``error`` stops; ``null`` stores NULL.
     """

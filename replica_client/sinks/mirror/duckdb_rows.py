@@ -1,7 +1,8 @@
 """Rows of a mirror in DuckDB, given as Arrow tables and merged by joins.
 
-DuckDB is a hundred times slower with a statement for each row. Tables have no index and no PRIMARY KEY, which would
-double the time per row and grow with the table: this module keeps keys unique instead.
+DuckDB is a hundred times slower with a statement for each row. Tables have no index and no PRIMARY
+KEY, which would double the time per row and grow with the table: this module keeps keys unique
+instead.
 """
 
 from __future__ import annotations

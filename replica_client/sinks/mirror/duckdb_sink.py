@@ -20,7 +20,8 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
 from replica_client.storage.durable import DATA_MODE
 
-# The file, the disk, memory; a database that an error made unusable is right again when it is opened again.
+# The file, the disk, memory; a database that an error made unusable is right again when it is
+# opened again.
 _MAY_PASS: Final = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException)
 # Only the source's tables: a copy would not restore the mirror's own tables.
 _NO_SUCH_TABLE: Final = re.compile(

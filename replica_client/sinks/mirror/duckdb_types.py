@@ -21,7 +21,8 @@ VECTOR                          JSON: an array of numbers
 UUID, INET4, INET6              VARCHAR
 ==============================  ==============================================================
 
-DuckDB stores no zero dates and no invalid dates: such a value is an error, or NULL if the options say so.
+DuckDB stores no zero dates and no invalid dates: such a value is an error, or NULL if the options
+say so.
 """
 
 from __future__ import annotations

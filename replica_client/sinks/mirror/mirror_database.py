@@ -24,8 +24,8 @@ class Alteration:
     Attributes:
         before: definition of the table in the mirror.
         after: definition after the change.
-        sources: for each new column, the column that it comes from.
-        constants: for each added column, its value in existing rows.
+        sources: for each column of ``after``, the column of ``before`` that it comes from.
+        constants: for each column of ``after``, its value in existing rows if it is added; else None.
         replaced: replacements of values, by the column's old name.
     """
 
@@ -57,8 +57,8 @@ class MirrorDatabase(ABC):
         rebuilt: name, as SQL, of a table that is built to replace another one.
         locking: end of a query that locks its rows until the transaction ends.
         shared: whether several owners can write to the database, each its own tables.
-        leases: whether another connection can write heartbeats. Otherwise only one process can open the
-            database, or the last process that opened it writes.
+        leases: whether another connection can write heartbeats. Otherwise only one process can open
+            the database, or the last process that opened it writes.
         alters: whether :meth:`alter` alters tables in place.
         native: whether the database has the source's types and converts values as the source does.
         ddl_commits: whether DDL ends a transaction.
@@ -328,8 +328,8 @@ class MirrorDatabase(ABC):
             key: indexes of its key columns.
             removed: keys of the rows to remove.
             added: rows by key.
-            strict: whether an existing key of an added row raises :attr:`conflict`; otherwise the added row
-                replaces the row with its key.
+            strict: whether an existing key of an added row raises :attr:`conflict`; otherwise the
+                added row replaces the row with its key.
 
         Returns:
             The number of removed rows. If strict and rows were missing, nothing is added.

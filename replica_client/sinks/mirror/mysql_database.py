@@ -3,9 +3,9 @@
 A table has the source's database and name; a prefix of the database is optional. The mirror's own
 tables are in the database ``replica_client``, or the one that the configuration names.
 
-DDL ends a transaction. Each statement that creates or alters a table also sets the table's comment to the
-position of the source's statement, so that a statement applied before a crash is not applied again. Writes to
-the mirror's own tables wait for the commit.
+DDL ends a transaction. Each statement that creates or alters a table also sets the table's comment
+to the position of the source's statement, so that a statement applied before a crash is not applied
+again. Writes to the mirror's own tables wait for the commit.
 """
 
 # Over 500 lines: one session on one server, whose statements share its transaction.
@@ -103,8 +103,8 @@ class MysqlDatabase(MysqlRows):
     def _prepare_session(self) -> tuple[TargetServer, int]:
         self.run(_SESSION)
         for setting in _ASKED:
-            # Some servers lack the setting, and some accounts may not change it: a refused table is then an
-            # error of that table alone.
+            # Some servers lack the setting, and some accounts may not change it: a refused table is
+            # then an error of that table alone.
             with contextlib.suppress(ServerError):
                 self.run(f"SET SESSION {setting} = 0")
         charsets = self.run("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")

@@ -34,10 +34,11 @@ class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         url: URL of the mirror's server: ``mysql://user:password@host:3306/`` or ``mariadb://…``.
         database_prefix: prefix of the mirror's databases, put before the source's database names.
         state_database: database in which the mirror keeps its position.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
-            stops; ``create`` creates the table and assumes that it was empty.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
+            rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         statement_timeout: time limit of a statement in seconds, such as an ALTER of a large table.
     """
 
@@ -98,8 +99,8 @@ class MysqlSink(TableMirrorSink):
         return mysql_encoder(column)
 
     def _lacks_table(self, error: Exception) -> bool:
-        # Somebody dropped the table. Or a kill fell between the renames of one statement, and a copy then removed
-        # the comment that says how many were done, as DDL ends transactions.
+        # Somebody dropped the table. Or a kill fell between the renames of one statement, and a
+        # copy then removed the comment that says how many were done, as DDL ends transactions.
         return isinstance(error, ServerError) and error.errno == _NO_SUCH_TABLE
 
     def _refuses(self, error: Exception) -> bool:

@@ -1,8 +1,8 @@
 """Values and columns in a mirror on MySQL or MariaDB: the source's own types.
 
-Text keeps its character set if the server has it (else utf8mb4). Its collation is binary, without padding if
-possible: keys that differ on the source must differ here.
-UUID, INET4, INET6 (MariaDB) and VECTOR are text or bytes on a server without these types.
+Text keeps its character set if the server has it (else utf8mb4). Its collation is binary, without
+padding if possible: keys that differ on the source must differ here. UUID, INET4, INET6 (MariaDB)
+and VECTOR are text or bytes on a server without these types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Users' objects on mirrored tables in PostgreSQL: saved as SQL before a change, and created again after it.
 
-A mirrored table is altered in place, so that indexes, grants, comments, triggers, options and publications stay. Only
-two cases need more: a view blocks the change of a column's type, and a rename swap
-(``RENAME TABLE t TO old, new TO t``) gives the name that readers use to another table.
+A mirrored table is altered in place, so that indexes, grants, comments, triggers, options and
+publications stay. Only two cases need more: a view blocks the change of a column's type, and a
+rename swap (``RENAME TABLE t TO old, new TO t``) gives the name that readers use to another table.
 """
 
 from __future__ import annotations

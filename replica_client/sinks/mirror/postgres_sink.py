@@ -27,13 +27,15 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Options of the sink ``postgres``.
 
     Attributes:
-        url: URL ``postgresql://user@host:5432/database``, with libpq's parameters (``?sslmode=verify-full``).
+        url: URL ``postgresql://user@host:5432/database``, with libpq's parameters
+            (``?sslmode=verify-full``).
         password: password, instead of one in the URL; may be ``file:…``.
         schema_prefix: prefix of the mirror's schemas, put before the source's database names.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
-            stops; ``create`` creates the table and assumes that it was empty.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
+            rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that PostgreSQL cannot store, such as a zero date,
             February 31st, or text with a character U+0000: ``error`` stops; ``null`` stores NULL.
         lock_timeout: seconds that a statement waits for a lock, such as an ALTER for readers of its

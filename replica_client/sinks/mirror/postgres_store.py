@@ -1,7 +1,7 @@
 """A mirror in PostgreSQL: a schema for each database of the source, a table for each of its tables.
 
-The mirror's own tables are in the schema ``_replica_client``. Names of more than 63 bytes, which PostgreSQL would cut,
-are shortened and get a digest; a column with such a name is refused.
+The mirror's own tables are in the schema ``_replica_client``. Names of more than 63 bytes, which
+PostgreSQL would cut, are shortened and get a digest; a column with such a name is refused.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ class PostgresDatabase(StatementDatabase):
         columns = [f"{_quoted(column.name)} {postgres_type(column)}" for column in model.columns]
         key = [_quoted(name) for name, _ in model.primary_key]
         if key:
-            # An index keeps its name when its table is renamed: the name must not collide with others.
+            # An index keeps its name when its table is renamed: the name must not collide with
+            # others.
             name = f"key_{secrets.token_hex(8)}"
             columns.append(f"CONSTRAINT {name} PRIMARY KEY ({', '.join(key)})")
         return f"CREATE TABLE {table} ({', '.join(columns)})"

@@ -20,8 +20,8 @@ VECTOR                          json: an array of numbers
 UUID, INET4, INET6              text
 ==============================  ==============================================================
 
-PostgreSQL stores no zero dates, no invalid dates, and no text with a character U+0000: such a value is an error, or
-NULL if the options say so.
+PostgreSQL stores no zero dates, no invalid dates, and no text with a character U+0000: such a value
+is an error, or NULL if the options say so.
 """
 
 from __future__ import annotations

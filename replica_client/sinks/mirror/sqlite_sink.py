@@ -32,10 +32,11 @@ class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     Attributes:
         path: path of the file; created if it does not exist.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that exists:
-            ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before: ``error``
-            stops; ``create`` creates the table and assumes that it was empty.
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
+            rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
     """
 
     path: str

@@ -97,8 +97,9 @@ class SqliteDatabase(StatementDatabase):
         self.where = str(path)
         self.names = sqlite_names()
         path.parent.mkdir(parents=True, exist_ok=True)
-        # SQLite gives its other files the mode of this one. An existing file is not opened here: closing it would
-        # release the locks of this process's other connections, and SQLite would remove the log that they write.
+        # SQLite gives its other files the mode of this one. An existing file is not opened here:
+        # closing it would release the locks of this process's other connections, and SQLite would
+        # remove the log that they write.
         if not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, DATA_MODE))
         self._connection = sqlite3.connect(

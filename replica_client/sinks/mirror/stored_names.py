@@ -1,9 +1,9 @@
 """The names under which a mirror stores the source's tables.
 
-Names that differ on the source may be equal to a mirror's server: SQLite ignores the case of ASCII letters,
-MySQL the case of all letters if ``lower_case_table_names`` is not 0. The first such table gets the plain
-name; further tables whose names are equal to the mirror's server get a digest as suffix. A table keeps its
-name; the mirror stores names that are not plain with the definitions.
+Names that differ on the source may be equal to a mirror's server: SQLite ignores the case of ASCII
+letters, MySQL the case of all letters if ``lower_case_table_names`` is not 0. The first such table
+gets the plain name; further tables whose names are equal to the mirror's server get a digest as
+suffix. A table keeps its name; the mirror stores names that are not plain with the definitions.
 """
 
 from __future__ import annotations

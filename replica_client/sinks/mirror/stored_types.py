@@ -18,7 +18,8 @@ class StoredTypes:
 
     Attributes:
         whole: types of integer kinds: signed, unsigned.
-        others: types of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the column.
+        others: types of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the
+            column.
         blob: type of kinds whose values are bytes.
         text: type of all other kinds.
     """

@@ -1,10 +1,11 @@
 """A mirror that keeps tables and their position in one transaction, independent of the SQL dialect.
 
-Three tables are the mirror's own: the state (the position and data that belongs to it), the definitions of the
-mirrored tables as JSON, with ``stored_as`` if a table's name is not the plain one, and initial copies.
+Three tables are the mirror's own: the state (the position and data that belongs to it), the
+definitions of the mirrored tables as JSON, with ``stored_as`` if a table's name is not the plain
+one, and initial copies.
 
-Values have the form of :mod:`~replica_client.sinks.mirror.stored_values`, whatever type the database stores: the
-effect of an ALTER on rows is computed on this form, once for all databases.
+Values have the form of :mod:`~replica_client.sinks.mirror.stored_values`, whatever type the
+database stores: the effect of an ALTER on rows is computed on this form, once for all databases.
 """
 
 # Over 500 lines: tables, copies, owners and the position share one transaction.
@@ -58,7 +59,8 @@ class TableStore:
     def __init__(self, database: MirrorDatabase, claim: Claim | None = None) -> None:
         self._database = database
         self._claim = claim
-        # Name and expected value of a record that each transaction checks: the lease, or a token without an identity.
+        # Name and expected value of a record that each transaction checks: the lease, or a token
+        # without an identity.
         self._key, self._token = "owner", secrets.token_hex(8)
         self._prefix = ""
         self._foreign: dict[TableName, Owner] = {}

@@ -26,8 +26,10 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         credentials: file with a JWT and its seed.
         ca: file with certificates of trusted authorities, for TLS; ``""``: those of the system.
         stream: stream for the messages; created if it does not exist.
-        subject: first part of subjects; ``.DATABASE.TABLE`` follows for rows, ``.schema`` for schema changes.
-        duplicate_window: seconds for which a stream that the sink creates remembers the ids of messages.
+        subject: first part of subjects; ``.DATABASE.TABLE`` follows for rows, ``.schema`` for
+            schema changes.
+        duplicate_window: seconds for which a stream that the sink creates remembers the ids of
+            messages.
         replicas: number of replicas of a stream that the sink creates.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
         format_options: options of the format.

@@ -1,10 +1,11 @@
 """Row changes as messages of a NATS JetStream stream: at least once; once within the stream's duplicate window.
 
-Each message has its event's id as ``Nats-Msg-Id``. The stream drops a message whose id it has seen within its duplicate
-window: messages that are sent again after a crash are in the stream once, if the sink is back within that time.
-Messages of one portion are sent without waiting for each other's acknowledgement. Each names its predecessor in
-``Nats-Expected-Last-Msg-Id``, so that the stream refuses the messages after a lost one, and the order is kept. The
-stream must therefore have no other writer.
+Each message has its event's id as ``Nats-Msg-Id``. The stream drops a message whose id it has seen
+within its duplicate window: messages that are sent again after a crash are in the stream once, if
+the sink is back within that time. Messages of one portion are sent without waiting for each other's
+acknowledgement. Each names its predecessor in ``Nats-Expected-Last-Msg-Id``, so that the stream
+refuses the messages after a lost one, and the order is kept. The stream must therefore have no
+other writer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A journal of committed record batches that are not yet in Parquet files.
 
-A Parquet file cannot be extended after its footer is written, and commits are more frequent than files
-should be. Committed data therefore goes to a journal first, which is valid up to a committed length.
+A Parquet file cannot be extended after its footer is written, and commits are more frequent than
+files should be. Committed data therefore goes to a journal first, which is valid up to a committed
+length.
 
 ======  =====================================================
 size    field
@@ -60,7 +61,8 @@ class Journal:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add a batch. It is valid once the journal is synced and the length committed."""
-        # The size comes first. A batch may be a row of hundreds of megabytes: measure it instead of keeping a copy.
+        # The size comes first. A batch may be a row of hundreds of megabytes: measure it instead of
+        # keeping a copy.
         measured = pa.MockOutputStream()
         _write_stream(measured, batch)
         size = measured.size()

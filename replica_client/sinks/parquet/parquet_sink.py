@@ -1,9 +1,9 @@
 """Row changes as Parquet files by table and time: exactly once.
 
-``DATABASE/TABLE/DAY/TIME-SEGMENT-NUMBER.parquet`` with the columns of ``.batches()``; schema changes in
-``_schema_changes/``. Committed changes wait in a journal in ``_open/`` until they are published; the
-checkpoint ``parquet.checkpoint.json`` has its committed length. A segment is published when it is large or old
-enough, and after a crash when the sink is opened.
+``DATABASE/TABLE/DAY/TIME-SEGMENT-NUMBER.parquet`` with the columns of ``.batches()``; schema
+changes in ``_schema_changes/``. Committed changes wait in a journal in ``_open/`` until they are
+published; the checkpoint ``parquet.checkpoint.json`` has its committed length. A segment is
+published when it is large or old enough, and after a crash when the sink is opened.
 """
 
 from __future__ import annotations

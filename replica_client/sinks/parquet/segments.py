@@ -1,9 +1,9 @@
 """Conversion of a journal to Parquet files.
 
 A segment's files are written under temporary names, synced, and renamed into place; then
-``_segments/NUMBER.json`` lists them. A reader that must see whole segments only reads the files of these
-lists. After a crash while a segment is being published, the same files are published again under the
-same names.
+``_segments/NUMBER.json`` lists them. A reader that must see whole segments only reads the files of
+these lists. After a crash while a segment is being published, the same files are published again
+under the same names.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Row changes as entries of a Redis stream: exactly once.
 
-Each change is an entry ``value: JSON`` of the stream. Entries and the position after them are written
-in one MULTI/EXEC. A commit of more than ``chunk_entries`` entries takes several: each saves the number of
-entries that the stream has after the saved position, and after a crash as many entries are skipped.
-Readers can thus see a prefix of a large commit for a moment, and of a larger transaction. They never see
-a change that was not committed on the source: parts of a transaction wait in a temporary file until the
-transaction is complete.
+Each change is an entry ``value: JSON`` of the stream. Entries and the position after them are
+written in one MULTI/EXEC. A commit of more than ``chunk_entries`` entries takes several: each saves
+the number of entries that the stream has after the saved position, and after a crash as many
+entries are skipped. Readers can thus see a prefix of a large commit for a moment, and of a larger
+transaction. They never see a change that was not committed on the source: parts of a transaction
+wait in a temporary file until the transaction is complete.
 
 The position is the hash ``POSITION_KEY``. It is checked in every MULTI/EXEC: if Redis lost its last
-writes in a crash, the sink goes on after the writes that remain. Redis Cluster is not supported unless
-both keys have the same hash tag.
+writes in a crash, the sink goes on after the writes that remain. Redis Cluster is not supported
+unless both keys have the same hash tag.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         format_options: options of the format.
         maxlen: approximate maximum number of entries in the stream; 0: no limit.
         chunk_entries: maximum entries of one MULTI/EXEC.
-        memory_bytes: bytes of waiting entries that are kept in memory; further entries go to a temporary file.
+        memory_bytes: bytes of waiting entries that are kept in memory; further entries go to a
+            temporary file.
         timeout: seconds without an answer after which the connection counts as dead.
     """
 
@@ -223,7 +224,8 @@ class RedisSink:
     async def _beat(self) -> None:
         """Write heartbeats until the sink is closed."""
         async with _client(self._options) as client:
-            # redis-py turns a cancellation while it connects into a timeout: cancelling alone would not end the loop.
+            # redis-py turns a cancellation while it connects into a timeout: cancelling alone would
+            # not end the loop.
             while not self._closing.is_set():
                 try:
                     await client.set(f"{self._key}:beat", secrets.token_hex(8))
@@ -383,7 +385,8 @@ def _text(value: Any) -> str:
 def _client(options: RedisOptions) -> Redis:
     given: dict[str, Any] = {}
     if urlsplit(options.url).scheme == "rediss":
-        # redis-py before 6 does not check the name in a certificate by default. The URL may override this.
+        # redis-py before 6 does not check the name in a certificate by default. The URL may
+        # override this.
         given["ssl_check_hostname"] = True
     return Redis.from_url(
         options.url,

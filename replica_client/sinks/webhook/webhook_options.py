@@ -24,18 +24,19 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     Attributes:
         url: URL of the receiver, ``https://…`` or ``http://…``; may be ``file:…``.
-        key: key of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any text; may be
-            ``file:…``.
+        key: key of the signature; ``""``: requests are not signed. ``whsec_`` and base64, or any
+            text; may be ``file:…``.
         headers: headers of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
         format_options: options of the format.
         events: maximum events of a request; a larger transaction takes several requests.
-        join: whether a request may have events of several transactions. This is faster for small ones, but
-            portions differ when they are sent again: no ``Idempotency-Key`` is sent.
-        timeout: time limit of a whole request in seconds, from the connection to the end of the answer; then
-            the request is sent again.
+        join: whether a request may have events of several transactions. This is faster for small
+            ones, but portions differ when they are sent again: no ``Idempotency-Key`` is sent.
+        timeout: time limit of a whole request in seconds, from the connection to the end of the
+            answer; then the request is sent again.
         retries: how often a request is sent again before the sink is closed and opened again.
-        longest_wait: maximum seconds of ``Retry-After``; with more the sink is closed and opened again.
+        longest_wait: maximum seconds of ``Retry-After``; with more the sink is closed and opened
+            again.
         ca: file with certificates of trusted authorities; ``""``: those of certifi.
     """
 

@@ -1,16 +1,17 @@
 """Row changes as HTTP requests: at least once; exactly once if the receiver honours the key of each request.
 
-A request is a POST of JSON lines (a JSON array for the format ``cloudevents``): one transaction, or up to ``events``
-events of it. For the format ``arrow`` it is one stream.
-Requests are sent one after the other, in order.
-``Idempotency-Key`` is the id of the first event: a request that is sent again, after a crash or a lost answer, has
-the same key and the same lines. A receiver sees each change once if it stores the key and the effect of the request
-in one transaction, and answers 2xx to a known key.
+A request is a POST of JSON lines (a JSON array for the format ``cloudevents``): one transaction, or
+up to ``events`` events of it. For the format ``arrow`` it is one stream. Requests are sent one
+after the other, in order. ``Idempotency-Key`` is the id of the first event: a request that is sent
+again, after a crash or a lost answer, has the same key and the same lines. A receiver sees each
+change once if it stores the key and the effect of the request in one transaction, and answers 2xx
+to a known key.
 
 Only the status and ``Retry-After`` of an answer matter; at most 16 KiB of its body are read.
 
-2xx accepts the request. After 408, 409, 425, 429, 5xx and a broken connection it is sent again, after ``Retry-After``
-or a growing pause. Everything else, including redirects, stops the sink with an error.
+2xx accepts the request. After 408, 409, 425, 429, 5xx and a broken connection it is sent again,
+after ``Retry-After`` or a growing pause. Everything else, including redirects, stops the sink with
+an error.
 """
 
 from __future__ import annotations
