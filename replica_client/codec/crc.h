@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* CRC-32 with zlib's polynomial: by carry-less multiplication where the processor has it (64 or
-   256 bytes are reduced into the next ones until 16 are left, which stand for all before them),
-   else and for the rest eight bytes at a time by table. */
+/* CRC-32 with zlib's polynomial. Where the processor has carry-less multiplication, 64 or 256 bytes
+   at a time are folded into the next ones, until 16 bytes represent all before them. Otherwise, and
+   for the rest, a table handles eight bytes at a time. */
 static uint32_t rc_crc_table[8][256];
 static int rc_crc_ready = 0;
 static void rc_crc_prepare(void) {
@@ -52,7 +52,7 @@ static uint32_t rc_crc_by_table(uint32_t c, const unsigned char* p, size_t n) {
 #define RC_CRC_WIDE 1
 #define RC_WIDE __attribute__((target("vpclmulqdq,avx512f,avx512vl,avx512bw,pclmul,sse4.1")))
 #endif
-/* What reduces over a distance of so many bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
+/* Factors that fold over a distance in bytes: x^(8 * distance + 32) and x^(8 * distance - 32)
    mod P, bit-reflected and shifted by one. */
 static uint64_t rc_crc_power(int n) {
     uint32_t c = 0x80000000u;
@@ -112,7 +112,7 @@ static inline uint32_t rc_crc_rest(__m128i e, const unsigned char* p, size_t n) 
         n -= 16;
     }
     if (n) {
-        /* The n bytes that are left make the first n of `e` far ones. */
+        /* The first n bytes of `e` are folded over the n bytes that are left. */
         first = _mm_loadu_si128((const __m128i*)(rc_crc_first + n));
         last = _mm_shuffle_epi8(e, _mm_loadu_si128((const __m128i*)(rc_crc_last + n)));
         rest = _mm_loadu_si128((const __m128i*)(p + n - 16));
@@ -218,7 +218,7 @@ static int rc_crc_valid_one(const unsigned char* data, const long long* marks, s
     return n >= 4 && rc_crc32(p, n - 4) == rc_crc_stored(p + n - 4);
 }
 #ifdef RC_CRC_FOLDS
-/* Short events one by one: without a call for each, the processor works at several at once. */
+/* Check short events one by one; without calls, the processor overlaps their checks. */
 __attribute__((target("pclmul,sse4.1")))
 static size_t rc_crc_valid_short(
     const unsigned char* data, const long long* marks, size_t i, size_t last
@@ -261,7 +261,7 @@ static size_t rc_crc_valid_long(
     for (k = k ? k : 1; k < 4; k++) four[k] = four[k - 1];
     return i;
 }
-/* What four short events are checked with, in registers. */
+/* Constants for checking four short events, in registers. */
 typedef struct { __m512i line, near, ends, half, barrett, low, seconds; } rc_crc_wide_t;
 RC_WIDE static inline __attribute__((always_inline)) rc_crc_wide_t rc_crc_wides(void) {
     rc_crc_wide_t w;
@@ -278,7 +278,7 @@ RC_WIDE static inline __attribute__((always_inline)) rc_crc_wide_t rc_crc_wides(
 #define RC_CRC_PARTS(k) rc_crc_parts(data + starts[k], sizes[k], w.line, w.ends)
 #define RC_CRC_HALVES(x, y) _mm512_xor_si512( \
     _mm512_shuffle_i64x2(x, y, 0x44), _mm512_shuffle_i64x2(x, y, 0xEE))
-/* Whether four short events are all right: each one's last reduction is a quarter of one. */
+/* Return whether four short events are right; their last reductions are done in one vector. */
 RC_WIDE static inline __attribute__((always_inline)) int rc_crc_four(
     const unsigned char* data, const size_t* starts, const size_t* sizes, rc_crc_wide_t w
 ) {
@@ -297,7 +297,7 @@ RC_WIDE static inline __attribute__((always_inline)) int rc_crc_four(
         (int)rc_crc_valid[sizes[1]], (int)rc_crc_valid[sizes[0]]));
     return _mm_testz_si128(found, found);
 }
-/* Where one is wrong, it is none before what is returned. */
+/* All events before the returned index are right; the event there may be right, too. */
 RC_WIDE static size_t rc_crc_valid_wide(
     const unsigned char* data, const long long* marks, size_t i, size_t last
 ) {
@@ -326,7 +326,7 @@ RC_WIDE static size_t rc_crc_valid_wide(
     return last;
 }
 #endif
-/* The size of the event at `at` when it is short and stands before `end`; 0 when not. */
+/* Return the size of the event at `at` if it is short and ends by `end`; else 0. */
 static inline size_t rc_crc_next(
     const unsigned char* data, size_t at, size_t end, size_t most, const unsigned char* stops
 ) {
@@ -393,7 +393,7 @@ static size_t rc_crc_cut(
 #endif
     return last;
 }
-/* The first of the marked events whose last four bytes are not the CRC-32 of those before. */
+/* Return the first marked event whose last four bytes are not the CRC-32 of the others. */
 static size_t rc_crc_valid_until(
     const unsigned char* data, const long long* marks, size_t i, size_t last
 ) {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The bytes are named one by one, which compilers make one load of. */
+/* Compilers turn the separate bytes into one load. */
 static inline uint64_t rc_le4(const unsigned char* p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -45,8 +45,7 @@ static inline uint32_t rc_power_of_ten(int digits) {
     return powers[digits];
 }
 
-/* Whether a value is there cannot be foreseen: where it is read from is computed, not branched
-   upon. */
+/* Whether a value is missing is unpredictable: compute the address to read, without a branch. */
 static const unsigned char rc_zeros[16] = {0};
 static inline const unsigned char* rc_there(const unsigned char* data, int64_t at) {
     uintptr_t absent = (uintptr_t)(at >> 63);
@@ -58,7 +57,7 @@ static inline int rc_clear_bit(unsigned char* bits, size_t row, int64_t at) {
     return absent;
 }
 
-/* Up to 128 bytes without a call: by words that may overlap. */
+/* Compare up to 128 bytes without a call, by words that may overlap. */
 static inline uint64_t rc_differ8(const unsigned char* a, const unsigned char* b) {
     uint64_t v, w;
     memcpy(&v, a, 8);
@@ -86,7 +85,7 @@ static inline int rc_same(const unsigned char* a, const unsigned char* b, size_t
     for (; n; n--) if (a[n - 1] != b[n - 1]) return 0;
     return 1;
 }
-/* 16 bytes at a time, so that a short copy takes no call and no loop. */
+/* Copy 16 bytes at a time, so that a short copy needs no call and no loop. */
 static inline void rc_copy_over(unsigned char* to, const unsigned char* from, size_t n) {
     size_t i = 0;
     do { memcpy(to + i, from + i, 16); i += 16; } while (i < n);
@@ -106,7 +105,7 @@ static inline uint64_t rc_fingerprint(const unsigned char* p, size_t n, uint64_t
     return a ^ a >> 32;
 }
 
-/* Decimal digits, two at a time, and what else JSON has instead of a string. */
+/* Pairs of decimal digits, and the literals of JSON. */
 static const char rc_pairs[201] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
     "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
@@ -154,7 +153,7 @@ static inline size_t rc_put_literal(unsigned char* to, int literal) {
     return literal == 2 ? 5 : 4;
 }
 static inline size_t rc_put_escaped(unsigned char* to, unsigned char byte) {
-    /* What is written for 8 to 13; 0: nothing shorter than the code. */
+    /* Short escapes of characters 8 to 13; 0: there is none, write the code. */
     static const char shorter[7] = "btn\0fr";
     to[0] = 0x5C;
     to[1] = byte >= 0x20 ? byte : byte >= 8 && byte <= 13 ? (unsigned char)shorter[byte - 8] : 0;
@@ -165,10 +164,9 @@ static inline size_t rc_put_escaped(unsigned char* to, unsigned char byte) {
     return 6;
 }
 
-/* Text is checked while it is copied: 16 ASCII bytes at a time; from the first block on that has
-   others, all is checked by three tables of what two neighbouring bytes may not be (Keiser and
-   Lemire, "Validating UTF-8 in less than one instruction per byte"), or byte by byte without
-   SSSE3. */
+/* Text is checked while it is copied, 16 ASCII bytes at a time. From the first block with other
+   bytes on, everything is checked by three tables of invalid pairs of bytes (Keiser and Lemire,
+   "Validating UTF-8 in less than one instruction per byte"), or byte by byte without SSSE3. */
 static int rc_utf8_by_byte(const unsigned char* p, size_t n) {
     size_t i = 0;
     while (i < n) {
@@ -193,7 +191,7 @@ static int rc_utf8_by_byte(const unsigned char* p, size_t n) {
 #if defined(__x86_64__) && defined(__GNUC__)
 #define RC_UTF8_TABLES 1
 #include <immintrin.h>
-/* Faults that two bytes can show. Two continuation bytes are none behind a lead of three or four. */
+/* Faults that two bytes can show. Two continuation bytes may follow a lead of three or four. */
 enum {
     RC_SHORT = 1, RC_LONG = 2, RC_OVER3 = 4, RC_LARGE = 8, RC_SURROGATE = 16, RC_OVER2 = 32,
     RC_LARGER = 64, RC_OVER4 = 64, RC_TWO = 128, RC_ANY = RC_SHORT | RC_LONG | RC_TWO
@@ -246,7 +244,7 @@ static int rc_utf8_by_table(const unsigned char* p, size_t n) {
         p += 16;
         n -= 16;
     }
-    /* At least one zero behind the last byte, which shows a character that is cut off. */
+    /* At least one zero after the last byte, which reveals a character that is cut off. */
     memcpy(rest, p, n);
     now = _mm_loadu_si128((const __m128i*)rest);
     faults = _mm_or_si128(faults, rc_utf8_faults(now, before));
@@ -315,8 +313,8 @@ static inline int rc_copy_utf8(unsigned char* to, const unsigned char* from, siz
         return high < 0x80 || rc_utf8(from, n);
     }
 #if defined(__SSE2__)
-    /* Blocks of 64 bytes or four times 16; the last ones begin with bytes that were looked at
-       already, so that none is left. */
+    /* Blocks of 64 bytes or four times 16. The last blocks overlap earlier ones, so that no byte
+       is left. */
 #define RC_COPY_4(p, q, r, s) { \
         __m128i v = _mm_loadu_si128((const __m128i*)(from + (p))); \
         __m128i w = _mm_loadu_si128((const __m128i*)(from + (q))); \
@@ -355,7 +353,7 @@ static inline int rc_copy_utf8(unsigned char* to, const unsigned char* from, siz
     }
 #endif
     if (n == i) return 1;
-    /* The last bytes, with some before them that were looked at already. */
+    /* The last bytes, overlapping bytes that are already checked. */
     if (n - i > 8) {
         memcpy(&a, from + i, 8);
         memcpy(&b, from + n - 8, 8);
@@ -372,8 +370,8 @@ others:
     memcpy(to + i, from + i, n - i);
     return rc_utf8(from + i, n - i);
 }
-/* The same of up to 31 bytes, where 32 can be read and written: how many there are is not branched
-   upon, as it cannot be foreseen. */
+/* Copy and check up to 31 bytes, where 32 can be read and written, without a branch on their
+   number, which is unpredictable. */
 #if defined(__SSE2__)
 #if defined(RC_UTF8_TABLES)
 static const unsigned char rc_counted[64] = {
@@ -406,8 +404,8 @@ static inline int rc_copy_short_utf8(unsigned char* to, const unsigned char* fro
     return rc_copy_utf8(to, from, n);
 }
 #endif
-/* 0: ASCII that JSON has in strings as it is; 1: other characters are among it, or bytes that are
-   none; 2: control characters, quotation marks or backslashes are. */
+/* Return 0 for ASCII that JSON strings contain unescaped; 1 if there are other characters or
+   invalid bytes; 2 if there are control characters, quotation marks or backslashes. */
 static inline int rc_copy_quotable(unsigned char* to, const unsigned char* from, size_t n) {
     size_t i = 0;
     unsigned char high = 0;
@@ -421,7 +419,7 @@ static inline int rc_copy_quotable(unsigned char* to, const unsigned char* from,
 #define RC_QUOTABLE(bad, all) \
     (_mm_movemask_epi8(bad) ? 2 : _mm_movemask_epi8(all) ? 1 : 0)
     if (n >= 16) {
-        /* The last ones, with some before them that are looked at twice. */
+        /* The last bytes, overlapping bytes that are already checked. */
         all = _mm_loadu_si128((const __m128i*)(from + n - 16));
         bad = RC_ESCAPED(all);
         _mm_storeu_si128((__m128i*)(to + n - 16), all);

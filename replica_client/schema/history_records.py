@@ -15,12 +15,13 @@ A record is JSON::
 A record with ``"defaults": true`` has the defaults and comments of columns.
 
 In a long record the versions are compressed, in base64. So that versions are only unpacked when
-needed, the record lists its tables: existing ones, dropped ones (``absent``), those no longer known
-(``forgotten``), and those with many versions (``long``). Earlier releases compressed long records
-as a whole::
+needed, the record lists its tables: existing ones (``tables``), dropped ones (``absent``), those no
+longer known (``forgotten``), and those with many versions (``long``)::
 
     {"record": 2, …, "tables": {"shop": ["orders"]}, "absent": {"shop": ["gone"]}, "forgotten": {"shop": ["old"]},
      "long": {}, "packed": "…"}
+
+Earlier releases compressed long records as a whole.
 """
 
 from __future__ import annotations
