@@ -63,7 +63,7 @@ class EventSink:
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     holds_position = False
     sends_messages = False
-    """Whether the sink uses destination, key and headers of a message; otherwise the value has them."""
+    """Whether the sink sends destination, key and headers of a message apart from its value."""
 
     def __init__(
         self,

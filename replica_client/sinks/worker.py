@@ -44,7 +44,7 @@ class Worker:
 def in_thread(
     worker: Worker, take: Callable[[list[Transaction]], None]
 ) -> Callable[[list[Transaction]], Awaitable[None]]:
-    """Return a handler for :class:`Batches` that runs a blocking function in the worker's thread."""
+    """Return a handler for :class:`Batches` that runs a blocking function in the worker."""
 
     async def handle(transactions: list[Transaction]) -> None:
         await worker.run(take, transactions)

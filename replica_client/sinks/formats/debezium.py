@@ -212,7 +212,7 @@ class DebeziumFormat:
             yield row_message(database, name, key, value, gone, headers, rows, index, schemas)
 
     def _block(self, transaction: Transaction, collection: str) -> str:
-        """Return the ``transaction`` block of the next row; ``null`` if the options leave it out."""
+        """Return the ``transaction`` block of the next row; ``null`` without the option for it."""
         if not self._options.provide_transaction_metadata:
             return "null"
         self._total += 1

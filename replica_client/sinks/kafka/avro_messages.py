@@ -1,4 +1,4 @@
-"""Messages as Avro in Confluent's wire format: a zero byte, the schema's id in four bytes, the value.
+"""Messages as Avro in Confluent's wire format: a zero byte, four bytes of schema id, the value.
 
 Schemas are those of Debezium's connector with Confluent's AvroConverter. Subjects are ``TOPIC-key``
 and ``TOPIC-value``; a table that was altered registers a new version, which the registry checks for

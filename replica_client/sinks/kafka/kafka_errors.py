@@ -53,7 +53,7 @@ UNWRITABLE = frozenset(
         KafkaError.INVALID_RECORD,
     )
 )
-"""Codes of a message that can never be written: too large, or without a key for a compacted topic."""
+"""Codes of a message that can never be written: too large, or keyless in a compacted topic."""
 
 
 class FencedProducerError(SinkError):

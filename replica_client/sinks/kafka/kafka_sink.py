@@ -173,7 +173,7 @@ class KafkaSink:
         self._worker.stop()
 
     def _writers(self) -> Found:
-        """Return the owners and the lease in the position topic; nothing if the topic is missing."""
+        """Return owners and lease from the position topic; nothing if the topic is missing."""
         with kafka_errors(self._options.bootstrap_servers):
             return read_writers(self._options)
 

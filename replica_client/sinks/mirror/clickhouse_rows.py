@@ -1,4 +1,4 @@
-"""Rows of a mirror in ClickHouse: written to staging tables, and moved into their tables when committed.
+"""Rows of a mirror in ClickHouse: written to staging tables, and moved when committed.
 
 ClickHouse has no transactions. Rows are written to a staging table per table, which no reader uses,
 with a version that no committed row has. The commit of a version makes them valid, and then they

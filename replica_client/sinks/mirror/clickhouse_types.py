@@ -122,7 +122,7 @@ def shown(column: ColumnModel, name: str) -> str:
 
 
 def value_decoder(kind: str) -> Callable[[Any], Any] | None:
-    """Return the function that converts a JSON value to the mirrors' form; None if none is needed."""
+    """Return the function that converts a JSON value to the mirrors' form; None if not needed."""
     if kind.startswith("Tuple("):
         return _bytes if kind.count(",") == 0 else _real
     if "Int64" in kind:

@@ -147,7 +147,7 @@ class Collector:
                 self._lost(item, transaction.start if transaction.xa_commit else position)
 
     def _check_cascade(self, change: SchemaChange) -> None:
-        """Raise an error for a foreign key whose cascades change mirrored rows without row events."""
+        """Check that a foreign key does not change mirrored rows without row events."""
         if not self._strict or change.context is None or change.kind not in _DEFINES:
             return
         if change.context.logs_cascades:

@@ -1,4 +1,4 @@
-"""A mirror in a DuckDB file: a schema for each database of the source, a table for each of its tables.
+"""A mirror in a DuckDB file: a schema for each source database, a table for each of its tables.
 
 The mirror's own tables are in the schema ``_replica_client``.
 """

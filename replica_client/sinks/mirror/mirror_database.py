@@ -25,7 +25,7 @@ class Alteration:
         before: definition of the table in the mirror.
         after: definition after the change.
         sources: for each column of ``after``, the column of ``before`` that it comes from.
-        constants: for each column of ``after``, its value in existing rows if it is added; else None.
+        constants: for each column of ``after``, its value in existing rows if it is new; else None.
         replaced: replacements of values, by the column's old name.
     """
 

@@ -490,7 +490,7 @@ class MysqlDatabase(MysqlRows):
     def _unmoved(
         self, before: TableModel, sources: Sequence[ColumnSource], old: ColumnModel
     ) -> str:
-        """Return the position that a column has without any clause, after dropped columns are gone."""
+        """Return a column's position without any clause, after dropped columns are gone."""
         new_names = {one.old.name: one.column.name for one in sources if one.old is not None}
         left = [column.name for column in before.columns if column.name in new_names]
         at = left.index(old.name)

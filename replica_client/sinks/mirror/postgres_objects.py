@@ -1,4 +1,4 @@
-"""Users' objects on mirrored tables in PostgreSQL: saved as SQL before a change, and created again after it.
+"""Users' objects on mirrored tables in PostgreSQL: saved as SQL and created again after a change.
 
 A mirrored table is altered in place, so that indexes, grants, comments, triggers, options and
 publications stay. Only two cases need more: a view blocks the change of a column's type, and a

@@ -25,7 +25,7 @@ from replica_client.tables.table_copy import TableName
 
 _BUSY_SECONDS = 10.0
 _LONG = 8 << 20
-"""Size in bytes from which a BLOB is written into its row in pieces, to avoid two further copies in memory."""
+"""Size from which a BLOB is written in pieces, to avoid two further copies in memory."""
 _PIECE = 1 << 20
 _ONE_PASS = 8
 """Number of different keyless rows from which one pass is cheaper than one search per row."""

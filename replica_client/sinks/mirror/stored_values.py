@@ -1,4 +1,4 @@
-"""Values in the form that mirrors receive and SQLite stores: exact, in one storage class per column.
+"""Values in the form that mirrors receive and SQLite stores, exact in one storage class per column.
 
 ==============================  ====================================================
 column                          stored as

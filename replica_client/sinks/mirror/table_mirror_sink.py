@@ -76,7 +76,7 @@ class TableMirrorSink:
         return False
 
     def _concerns_all(self, error: BaseException | None) -> bool:
-        """Return whether an error of the database would hit every table, such as a missing right."""
+        """Return whether an error would hit every table, such as a missing right."""
         return False
 
     def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:

@@ -165,7 +165,7 @@ class TableStore:
         self._put(f"{OWNER}{owner.id}", json.dumps(owner.to_json()))
 
     def _rekey(self, claim: Claim, owner: Owner, records: Mapping[str, str]) -> None:
-        """Take over records of an older release, or records that an operator gave to this identity."""
+        """Take over records of an older release, or records that an operator assigned."""
         if claim.takes_over and f"{OWNER}{claim.takes_over}" in records:
             old = f"{claim.takes_over}/"
             for name in (OWNER, LEASE, BEAT):

@@ -1,4 +1,4 @@
-"""Row changes as messages of a NATS JetStream stream: at least once; once within the stream's duplicate window.
+"""Row changes as messages of a NATS JetStream stream: at least once; once in its duplicate window.
 
 Each message has its event's id as ``Nats-Msg-Id``. The stream drops a message whose id it has seen
 within its duplicate window: messages that are sent again after a crash are in the stream once, if

@@ -1,4 +1,4 @@
-"""Row changes as HTTP requests: at least once; exactly once if the receiver honours the key of each request.
+"""Row changes as HTTP requests: at least once; exactly once if the receiver honours their keys.
 
 A request is a POST of JSON lines (a JSON array for the format ``cloudevents``): one transaction, or
 up to ``events`` events of it. For the format ``arrow`` it is one stream. Requests are sent one
