@@ -28,7 +28,7 @@ _MARIADB = re.compile(r"\s*[0-9]{1,10}-[0-9]{1,10}-[0-9]+\s*(,|$)")
 
 
 def parse_gtid_set(text: str) -> GtidSet | MariadbGtidSet:
-    """A GTID set of either flavor, told apart by its text; empty text is a MySQL set.
+    """Parse a GTID set of either flavor; empty text is a MySQL set.
 
     Raises:
         GtidFormatError: the text is neither.

@@ -1,9 +1,9 @@
-"""Sets of transaction numbers as intervals: an immutable value and its accumulator.
+"""Sets of transaction numbers as intervals: an immutable value and its builder.
 
 Both keep half-open intervals as sorted boundaries (``start, end, start, end, …``) in chunks of a
-few hundred intervals. Chunks are shared between a builder and the values it gave away, and copied
-before the first change, so that taking a value costs one pointer per chunk and adding a number to a
-set of millions of intervals moves at most one chunk.
+few hundred intervals. A builder and its snapshots share chunks, and a chunk is copied before its
+first change. So a snapshot costs one pointer per chunk, and adding a number to a set of millions of
+intervals moves at most one chunk.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Intervals:
 
     @classmethod
     def unpack(cls, data: bytes) -> Intervals:
-        """The inverse of :meth:`pack`.
+        """Return the intervals that :meth:`pack` encoded.
 
         Raises:
             ValueError: the bounds are not each greater than the one before, the first than 0.
@@ -147,7 +147,7 @@ class Intervals:
         return self._chunks[-1][-1] - 1 if self._chunks else 0
 
     def pack(self) -> bytes:
-        """Each interval as its first number and its last number + 1, 8 bytes little-endian each."""
+        """Encode each interval as its first number and its last number + 1, 8 bytes little-endian each."""
         bounds = self._bounds()
         if sys.byteorder == "big":
             bounds = bounds[:]
@@ -155,13 +155,13 @@ class Intervals:
         return bounds.tobytes()
 
     def add_interval(self, first: int, last: int) -> Intervals:
-        """This set and the numbers ``first`` to ``last``."""
+        """Return this set with the numbers ``first`` to ``last``."""
         builder = IntervalsBuilder(self)
         builder.add_interval(first, last)
         return builder.snapshot()
 
     def issubset(self, other: Intervals) -> bool:
-        """Whether every number of this set is in ``other``."""
+        """Return whether every number of this set is in ``other``."""
         if self._chunks == other._chunks:
             return True
         bounds = other._bounds()
@@ -173,7 +173,7 @@ class Intervals:
         return True
 
     def isdisjoint(self, other: Intervals) -> bool:
-        """Whether no number is in both sets."""
+        """Return whether no number is in both sets."""
         bounds = other._bounds()
         at = 0
         for first, last in self:
@@ -214,7 +214,7 @@ class Intervals:
 
 
 class IntervalsBuilder:
-    """A mutable set of integers that gives :class:`Intervals` away cheaply.
+    """A mutable set of integers with cheap immutable snapshots.
 
     Adding is a binary search and the move of at most one chunk; adding the number after the
     greatest one touches nothing but the last boundary. :meth:`snapshot` costs one pointer per
@@ -294,7 +294,7 @@ class IntervalsBuilder:
         self._owned[start:stop] = [True] * len(chunks)
 
     def snapshot(self) -> Intervals:
-        """The set as it is now, immutable."""
+        """Return an immutable copy of the current set."""
         if self._snapshot is None:
             self._owned = [False] * len(self._chunks)
             self._snapshot = Intervals._of_chunks(tuple(self._chunks), tuple(self._firsts))

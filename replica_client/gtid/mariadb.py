@@ -60,7 +60,7 @@ class MariadbGtid:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A GTID from ``domain-server-sequence``.
+        """Parse a GTID ``domain-server-sequence``.
 
         Raises:
             GtidFormatError: the text is something else.
@@ -100,7 +100,7 @@ class MariadbGtidSet:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A position from its text; the last GTID of a domain is its most recent.
+        """Parse a position; the last GTID of a domain is its most recent.
 
         Raises:
             GtidFormatError: the text is no list of MariaDB GTIDs, or lists a server of a domain
@@ -117,7 +117,7 @@ class MariadbGtidSet:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """A position from its wire form.
+        """Decode a position from its wire form.
 
         Raises:
             GtidFormatError: it is cut short, or bytes follow it.
@@ -134,7 +134,7 @@ class MariadbGtidSet:
             raise GtidFormatError(f"truncated GTID list: {error}") from None
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         gtids = list(self)
         out = ByteWriter().uint(len(gtids), 4)
         for gtid in gtids:
@@ -147,7 +147,7 @@ class MariadbGtidSet:
                 yield MariadbGtid(domain, server, sequence)
 
     def last_of(self, domain_id: int) -> MariadbGtid | None:
-        """The position of one domain, None when nothing is known of it."""
+        """Return the position of one domain, or None when nothing is known of it."""
         servers = self._domains.get(domain_id)
         if not servers:
             return None
@@ -160,15 +160,15 @@ class MariadbGtidSet:
         return tuple(self._domains)
 
     def positions(self) -> tuple[MariadbGtid, ...]:
-        """One GTID for each domain: its position."""
+        """Return the position of each domain, as one GTID each."""
         return tuple(gtid for gtid in map(self.last_of, self._domains) if gtid is not None)
 
     def slave_connect_state(self) -> str:
-        """What ``SET @slave_connect_state`` takes: one GTID for each domain."""
+        """Return the value for ``SET @slave_connect_state``: one GTID for each domain."""
         return ",".join(map(str, self.positions()))
 
     def add(self, gtid: MariadbGtid) -> Self:
-        """The position after ``gtid``, which becomes its domain's."""
+        """Return this position with ``gtid`` as the new position of its domain."""
         servers = dict(self._domains.get(gtid.domain_id, {}))
         servers.pop(gtid.server_id, None)
         servers[gtid.server_id] = gtid.sequence
@@ -182,7 +182,7 @@ class MariadbGtidSet:
     update = add
 
     def reached(self, domain_id: int) -> int:
-        """The greatest sequence number known in a domain, 0 for none."""
+        """Return the greatest sequence number known in a domain, 0 for none."""
         return max(self._domains.get(domain_id, {}).values(), default=0)
 
     def contains(self, gtid: MariadbGtid) -> bool:
@@ -203,7 +203,7 @@ class MariadbGtidSet:
         return servers is None or gtid.sequence > servers.get(gtid.server_id, gtid.sequence)
 
     def union(self, other: MariadbGtidSet) -> Self:
-        """The later of both in each domain and server; what is further becomes the position."""
+        """Return the later GTID of both in each domain and server; in each domain the further one is the position."""
         gtids: dict[tuple[int, int], MariadbGtid] = {}
         for gtid in (*other, *self):
             key = (gtid.domain_id, gtid.server_id)
@@ -234,12 +234,12 @@ class MariadbGtidSet:
         return mine.sequence > other.reached(domain)
 
     def to_json(self) -> str:
-        """The position as a JSON value: its text."""
+        """Return the position as a JSON value: its text."""
         return str(self)
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The position that :meth:`to_json` gave.
+        """Return the position that :meth:`to_json` encoded.
 
         Raises:
             GtidFormatError: the value is no such text.
@@ -249,7 +249,7 @@ class MariadbGtidSet:
         return cls.parse(value)
 
     def compact(self) -> str:
-        """The text on one line, the same as ``str()``."""
+        """Return the text on one line, the same as ``str()``."""
         return str(self)
 
     def __or__(self, other: object) -> Self:

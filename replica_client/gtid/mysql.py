@@ -62,10 +62,10 @@ _TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,31}")
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of a UUID's text.
+    """Return the 16 bytes of a UUID's text.
 
     Raises:
-        GtidFormatError: it is no UUID.
+        GtidFormatError: the text is no UUID.
     """
     if not _UUID.fullmatch(text):
         raise GtidFormatError(f"not a UUID: {text[:60]!r}")
@@ -74,7 +74,7 @@ def parse_uuid(text: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def format_uuid(sid: bytes) -> str:
-    """The text of 16 bytes of UUID, as servers print it."""
+    """Return the text of a UUID's 16 bytes, as servers print it."""
     digits = sid.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -86,7 +86,7 @@ def _checked_tag(text: str) -> str:
 
 
 def _disorder(data: bytes) -> str:
-    """What is wrong with intervals that do not ascend."""
+    """Return the message about intervals that do not ascend."""
     previous = 0
     for first, end in struct.iter_unpack("<qq", data):
         if first <= previous or end <= first:
@@ -96,7 +96,7 @@ def _disorder(data: bytes) -> str:
 
 
 def _tag_size(reader: ByteReader) -> int:
-    """An integer of as many bytes as its first one has trailing one bits, plus one."""
+    """Read an integer of as many bytes as its first byte has trailing one bits, plus one."""
     first = reader.uint(1)
     more = (~first & (first + 1)).bit_length() - 1
     return (first | reader.uint(more) << 8) >> (more + 1)
@@ -129,7 +129,7 @@ class Gtid:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A GTID from ``uuid:number`` or ``uuid:tag:number``.
+        """Parse a GTID ``uuid:number`` or ``uuid:tag:number``.
 
         Raises:
             GtidFormatError: the text is neither.
@@ -171,7 +171,7 @@ class GtidSet:
 
     @classmethod
     def of_intervals(cls, sets: Mapping[Tsid, Intervals]) -> Self:
-        """A set from the intervals of each (UUID bytes, tag)."""
+        """Return a set of the intervals of each (UUID bytes, tag)."""
         self = cls.__new__(cls)
         self._sets = {tsid: numbers for tsid, numbers in sets.items() if numbers}
         self._hash = None
@@ -179,7 +179,7 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A set from its text, read as the server reads it.
+        """Parse a set as the server does.
 
         Raises:
             GtidFormatError: the server would refuse the text; the message quotes the part at fault.
@@ -212,7 +212,7 @@ class GtidSet:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """A set from its wire form, with or without tags.
+        """Decode a set from its wire form, with or without tags.
 
         Raises:
             GtidFormatError: it is malformed, cut short, or bytes follow it.
@@ -258,7 +258,7 @@ class GtidSet:
         return sets
 
     def encode(self, *, tags: bool | None = None) -> bytes:
-        """The wire form.
+        """Return the wire form.
 
         Args:
             tags: write the format with tags or without; by default with them only if there are any,
@@ -279,7 +279,7 @@ class GtidSet:
         return out.done()
 
     def compact(self) -> str:
-        """The canonical text on one line."""
+        """Return the canonical text on one line."""
         return self._text(",")
 
     def _text(self, separator: str) -> str:
@@ -292,12 +292,12 @@ class GtidSet:
         return separator.join(":".join(parts) for parts in by_uuid.values())
 
     def to_json(self) -> str:
-        """The set as a JSON value: its text on one line."""
+        """Return the set as a JSON value: its text on one line."""
         return self.compact()
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """The set that :meth:`to_json` gave.
+        """Return the set that :meth:`to_json` encoded.
 
         Raises:
             GtidFormatError: the value is no such text.
@@ -317,17 +317,17 @@ class GtidSet:
         return sum(numbers.count for numbers in self._sets.values())
 
     def intervals(self) -> Mapping[Tsid, Intervals]:
-        """The intervals of each (UUID bytes, tag), in canonical order."""
+        """Return the intervals of each (UUID bytes, tag), in canonical order."""
         return dict(sorted(self._sets.items()))
 
     def add(self, gtid: Gtid) -> Self:
-        """This set and one GTID; for many, use :class:`GtidSetBuilder`."""
+        """Return this set with one more GTID; for many, use :class:`GtidSetBuilder`."""
         key = (gtid.sid, gtid.tag)
         numbers = self._sets.get(key, Intervals()).add_interval(gtid.gno, gtid.gno)
         return type(self).of_intervals({**self._sets, key: numbers})
 
     def contains(self, gtid: Gtid) -> bool:
-        """Whether a GTID is in the set."""
+        """Return whether a GTID is in the set."""
         numbers = self._sets.get((gtid.sid, gtid.tag))
         return numbers is not None and gtid.gno in numbers
 
@@ -351,14 +351,14 @@ class GtidSet:
         )
 
     def issubset(self, other: GtidSet) -> bool:
-        """Whether all GTIDs are in the other set (the server's ``GTID_SUBSET``)."""
+        """Return whether all GTIDs are in the other set (the server's ``GTID_SUBSET``)."""
         return all(
             tsid in other._sets and numbers.issubset(other._sets[tsid])
             for tsid, numbers in self._sets.items()
         )
 
     def isdisjoint(self, other: GtidSet) -> bool:
-        """Whether the sets have no GTID in common."""
+        """Return whether the sets have no GTID in common."""
         return all(
             tsid not in other._sets or numbers.isdisjoint(other._sets[tsid])
             for tsid, numbers in self._sets.items()
@@ -471,7 +471,7 @@ class GtidSetBuilder:
         return gtid.gno in self._builder((gtid.sid, gtid.tag))
 
     def snapshot(self) -> GtidSet:
-        """The set as it is now, immutable."""
+        """Return an immutable copy of the current set."""
         if self._snapshot is None:
             for tsid, builder in self._builders.items():
                 self._done[tsid] = builder.snapshot()

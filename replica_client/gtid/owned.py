@@ -1,7 +1,7 @@
 """The text of MySQL's ``@@global.gtid_owned``: transactions that are being applied or committed.
 
-It is no GTID set. Each number has ``#`` and the ids of the threads that own it behind it, and the next UUID
-follows the last id without a separator, as 9.7 writes it::
+It is no GTID set. Each number is followed by ``#`` and the id of each thread that owns it, and the
+next UUID follows the last id without a separator, as 9.7 writes it::
 
     7f99a819-e73f-11f1-a881-02fc00000001:5#14:4#1200000000-0000-0000-0000-000000000001:tag:9#11
 """
@@ -19,7 +19,7 @@ _OWNED = re.compile(r"(?::[a-zA-Z_][a-zA-Z0-9_]{0,31}(?=:[0-9])|:[0-9]{1,19}(?:#
 
 
 def parse_owned_gtids(text: str) -> GtidSet:
-    """The GTIDs in the text of ``gtid_owned``.
+    """Parse the GTIDs in the text of ``gtid_owned``.
 
     Raises:
         GtidFormatError: it has another form; the message quotes the part at fault.

@@ -52,7 +52,7 @@ class TransactionBoundary:
         file: binlog file of its first event.
         offset: offset of its first event (its GTID event where there is one).
         end_file: file of its last event.
-        end_offset: offset behind its last event.
+        end_offset: offset after its last event.
         gtid: its GTID, None for an anonymous one.
         outcome: ``commit``; ``rollback``: logged and rolled back on the source (its rows count for
             non-transactional tables only); ``prepare``: XA PREPARE, an XA COMMIT or XA ROLLBACK
@@ -73,15 +73,15 @@ class TransactionBoundary:
 class PositionTracker:
     """Follows a stream or files of binlog events, and knows where to resume.
 
-    Feed every event, in order, after it was decoded; :attr:`position` is at any time a point from
-    which nothing that is not finished is lost: it lies behind the last transaction that ended, and
-    moves only there and between transactions. ``feed`` returns a :class:`TransactionBoundary` for
-    the event that ends a transaction; take :attr:`position` right then for the point behind it.
+    Feed every event, in order, after it was decoded. :attr:`position` is always a point from which
+    nothing unfinished is lost: it is after the last transaction that ended, and moves only there
+    and between transactions. ``feed`` returns a :class:`TransactionBoundary` for the event that
+    ends a transaction; read :attr:`position` right then for the point after that transaction.
 
     Rules:
 
     * ``mode="stream"``: offsets are kept by adding sizes, in 64 bits. A header's ``next_position``
-      (32 bits, wraps, may be 0) only tells of a gap: events that the source did not send.
+      (32 bits, wraps, may be 0) only shows a gap: events that the source did not send.
       Artificial events take no room; an artificial ROTATE names the file that follows, a real one
       closes the file; a FORMAT_DESCRIPTION that a source makes up for a start in the middle of a
       file takes no room; a heartbeat moves the position over what the source passed.
@@ -98,7 +98,7 @@ class PositionTracker:
 
     Args:
         start: where the first event is, and what was done before; file ``""`` when the source will
-            tell. With indexes inside a transaction, :attr:`position` stays at it until that
+            send it. With indexes inside a transaction, :attr:`position` stays at it until that
             transaction ends.
         mode: a stream's events, or those of files.
         payload_ends: see above.
@@ -176,7 +176,7 @@ class PositionTracker:
 
     @property
     def position(self) -> Position:
-        """The safe resume point: behind the last transaction that ended."""
+        """The safe resume point: after the last transaction that ended."""
         if self._position is None:
             file, offset = self._start or (self._file, self._offset)
             position = Position(file, offset, self.gtid_set)
@@ -187,7 +187,7 @@ class PositionTracker:
         return self._position
 
     def gtids_before(self, ended: TransactionBoundary) -> GtidSet | MariadbGtidSet | None:
-        """The transactions that had ended before the one that ended last; None when not known."""
+        """Return the GTIDs of the transactions before the one that ended last, or None when not known."""
         gtid, known = ended.gtid, self.gtid_set
         if isinstance(gtid, MariadbGtid):
             return self._mariadb_before
@@ -196,24 +196,24 @@ class PositionTracker:
         return known
 
     def inside(self, row_index: int = 0) -> Position:
-        """The point inside the open transaction at a row of the event that was fed last.
+        """Return the position inside the open transaction at a row of the event that was fed last.
 
-        Rows before ``row_index`` of that event, and all events before it, are done then.
+        The rows before ``row_index`` of that event, and all earlier events, count as done.
         """
         if self._start is None:
             return self.position
         return Position(*self._start, self.gtid_set, self._event_index, row_index)
 
     def locate(self, header: EventHeader) -> int:
-        """Offset of the event with this header, which is to be fed next: for its decoder.
+        """Return the offset of the event with this header, which is to be fed next.
 
         A FORMAT_DESCRIPTION from the disk is the first event of its file. Where the source passed
-        over transactions, ``next_position`` tells of the gap, and the event lies behind it.
+        over transactions, ``next_position`` shows the gap, and the event lies after it.
         """
         return self._extent(header)[0]
 
     def _extent(self, header: EventHeader) -> tuple[int, int]:
-        """Offsets of an event of a stream and behind it."""
+        """Return the offset of a stream's event and the offset after it."""
         start, size, code = self._offset, header.event_size, header.type_code
         if header.next_position == (start + size) & 0xFFFFFFFF and code in MIDDLE:
             return start, start + size
@@ -236,7 +236,7 @@ class PositionTracker:
         return start, start + size
 
     def fork(self) -> PositionTracker:
-        """Another tracker that goes on from here by itself; no transaction is open."""
+        """Return a tracker that continues from here on its own; no transaction is open."""
         fork = PositionTracker(
             Position(self._file, self._offset),
             mode="file" if self._in_file else "stream",
@@ -278,7 +278,7 @@ class PositionTracker:
 
         Args:
             file: binlog file of the last one.
-            end: offset behind it.
+            end: offset after it.
             event_index: index in it of its last event.
             gtids: first GTID and last number of runs of transactions, in order; for MariaDB each is
                 the last of a run.
@@ -358,12 +358,12 @@ class PositionTracker:
             self._floor = self._position = None
 
     def enter_file(self, file: str, offset: int) -> None:
-        """The next event is in another file: a dump by GTID began there."""
+        """Move to a place in another file, where a dump by GTID began."""
         self._file, self._offset = file, offset
         self._changed()
 
     def abandon(self) -> TransactionBoundary | None:
-        """The open transaction will not be continued: where it began; None when none is open."""
+        """End the open transaction, which will not continue, and return its boundary; None when none is open."""
         return None if self._start is None else self._end("abandoned")
 
     def _advance(
@@ -391,7 +391,7 @@ class PositionTracker:
         return boundary
 
     def _statement(self, event: BinlogEvent, event_class: EventClass) -> EventClass:
-        """What a statement or a part of a LOAD DATA is: no end while data wait for their statement."""
+        """Return the class of a statement or a part of a LOAD DATA; data that wait for their statement end no group."""
         if event_class is EventClass.LOAD_PART:
             self._loads.add(event.body.file_id)
         elif event_class is EventClass.LOAD_END:
@@ -457,7 +457,10 @@ class PositionTracker:
             self._position = None
 
     def _offer(self, gtid_set: GtidSet | MariadbGtidSet) -> None:
-        """An empty set counts only when a GTID follows: without GTIDs, files begin with one too."""
+        """Take the GTID set of a file's start.
+
+        An empty set counts only once a GTID follows: files without GTIDs have one, too.
+        """
         if gtid_set:
             self._know(gtid_set)
         else:

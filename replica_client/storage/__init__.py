@@ -1,1 +1,1 @@
-"""Where data is kept: how names of databases and tables become names of files and tables."""
+"""Storage of data: names of databases and tables as names of files, and the places of files."""

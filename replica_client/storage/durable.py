@@ -40,7 +40,7 @@ def write_durably(descriptor: int, data: bytes | bytearray | memoryview) -> None
 
 
 def sync_file(path: Path) -> None:
-    """Let what others wrote into a file be on disk."""
+    """Sync a file that others wrote to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -49,7 +49,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Let the names in a directory be on disk, where the file system can do that."""
+    """Sync the names in a directory to disk, where the file system supports that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -61,10 +61,11 @@ def sync_directory(directory: Path) -> None:
 
 
 def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
-    """Create the file that another one is written to before it takes its name, in the same directory.
+    """Create a temporary file in a file's directory, which is later renamed to that file.
 
-    Its name cannot be guessed, and nothing that is there is opened: whoever may write to the directory cannot put a
-    link in its place. What killed processes left behind an hour ago goes.
+    Its name cannot be guessed, and no existing file is opened: nobody who may write to the
+    directory can put a link in its place. Temporary files that killed processes left an hour ago
+    are removed.
 
     Args:
         path: the name that it will have.
@@ -85,7 +86,7 @@ def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what was left behind in a directory, once in the life of this process."""
+    """Remove old temporary files from a directory, once in the life of this process."""
     key = os.fspath(directory)
     if key in _SWEPT:
         return
@@ -105,10 +106,10 @@ def _sweep(directory: Path) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path, mode: int = DATA_MODE) -> Iterator[BinaryIO]:
-    """A stream to write to, which becomes a file at the end; none appears after an error.
+    """Open a stream that becomes a file at the end; after an error no file appears.
 
     Raises:
-        OSError: it cannot be created, synced or renamed.
+        OSError: the file cannot be created, synced or renamed.
     """
     descriptor, temporary = create_temporary(path, mode)
     try:

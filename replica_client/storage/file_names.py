@@ -1,20 +1,21 @@
-"""Names of databases and tables as names of files, and as one name: the one place that makes them.
+"""Names of files for databases and tables, and single names for pairs; only this module makes them.
 
-Names come from a server, and may be anything: ``..``, ``a/b``, ``_delta_log``, 64 characters of four
-bytes. What is made of them
+Names come from a server, and may be anything: ``..``, ``a/b``, ``_delta_log``, 64 characters of
+four bytes. The names that are made of them
 
-* is never ``.``, ``..`` or hidden, has no separator, and is none of the names that its directory keeps
-  for itself;
-* fits into a directory (``NAME_MAX`` bytes);
-* is different for different names: an escape is ``%`` or ``%u`` and two digits, a digest stands behind
+* are never ``.``, ``..`` or hidden, have no separator, and are none of the names that their directory
+  keeps for itself;
+* fit into a directory (``NAME_MAX`` bytes);
+* are different for different names: an escape is ``%`` or ``%u`` and two digits, a digest follows
   ``%~``, and a ``%`` in a name is escaped itself.
 
-Readers that take a path for part of a URL read ``%2E%2E`` as ``..``, and some (deltalake) look for a
-directory ``%C3%A9`` under the name ``é``. ``%u2E`` is no escape to them: it stands wherever a wrong
-reading would lead out of the directory, and for all characters where the caller says so.
+Readers that take a path for part of a URL read ``%2E%2E`` as ``..``, and some (deltalake) look for
+a directory ``%C3%A9`` under the name ``é``. ``%u2E`` is no escape to them. It is used wherever a
+wrong reading would lead out of the directory, and for all characters where the caller says so.
 
-Ordinary names stay as they are. What needs the name back reads it from the metadata beside the data
-(the lake's catalog, a segment's list, a mirror's own tables): a digest cannot be turned back.
+Ordinary names stay as they are. A reader that needs the original name takes it from the metadata
+next to the data (the lake's catalog, a segment's list, a mirror's own tables): a digest cannot be
+turned back.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ def file_name(
     reserved: Callable[[str], bool] = lambda _: False,
     ignores_case: bool = False,
 ) -> str:
-    """A name as that of one file or directory.
+    """Return the name of a file or directory for a name.
 
     Args:
         name: of a database or table; not empty.
-        plain: characters beside ASCII letters, digits and ``_.-~`` that stay as they are.
+        plain: characters that stay as they are, in addition to ASCII letters, digits and ``_.-~``.
         firm: whether no reader of URLs may take an escape for one: ``%u20`` instead of ``%20``.
         reserved: whether the directory may have something else of a name, which is in small letters.
         ignores_case: whether the file system takes ``a`` and ``A`` for the same: capital letters are
@@ -86,7 +87,7 @@ def file_name(
 
 
 def shortened(text: str, length: int, *names: str) -> str:
-    """The beginning of a text, and a digest of the names that it stands for."""
+    """Return the beginning of a text and a digest of the names that the text stands for."""
     digest = _MARK + _digest(names)
     kept = text[: length - len(digest)]
     # No half of an escape.
@@ -95,7 +96,7 @@ def shortened(text: str, length: int, *names: str) -> str:
 
 
 def with_digest(text: str, *names: str) -> str:
-    """A text that no other names have."""
+    """Return a text with a digest of names, so that other names give another text."""
     return text + _MARK + _digest(names)
 
 
@@ -105,7 +106,7 @@ def joined_name(database: str, table: str) -> str:
 
 
 def ignores_case(directory: Path) -> bool:
-    """Whether a directory's file system takes ``a`` and ``A`` for the same name.
+    """Return whether a directory's file system takes ``a`` and ``A`` for the same name.
 
     Raises:
         OSError: nothing can be written there.

@@ -25,10 +25,10 @@ _GROWTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What is known of a file.
+    """The place, size and time of a file.
 
     Attributes:
-        where: it is.
+        where: its place.
         size: in bytes.
         modified: time of its last change, in nanoseconds since 1970.
     """
@@ -41,8 +41,8 @@ class FileStatus:
 class ObjectReader(io.RawIOBase):
     """Reads an object of a store like a file that does not change.
 
-    It ends where the object ended when it was opened. An object that was written anew meanwhile is an error,
-    not a mixture of two.
+    It ends where the object ended when it was opened. If the object is replaced meanwhile, reading
+    raises an error and never mixes two versions.
 
     Args:
         url: of the object.
@@ -65,11 +65,11 @@ class ObjectReader(io.RawIOBase):
         self.status: ObjectStatus = self._store.status(url.name)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True: the stream is readable."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True: the stream is seekable."""
         return True
 
     def tell(self) -> int:
@@ -86,7 +86,7 @@ class ObjectReader(io.RawIOBase):
         """Read up to the size of a buffer.
 
         Raises:
-            StorageConflictError: the object was written anew since it was opened.
+            StorageConflictError: the object was replaced since it was opened.
             StorageError: the store refuses, or cannot be reached.
         """
         target = memoryview(buffer).cast("B")
@@ -98,7 +98,7 @@ class ObjectReader(io.RawIOBase):
         return done
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Bytes from an offset on, fewer at the end, as ``os.pread`` gives them.
+        """Read bytes from an offset on, fewer at the end, as ``os.pread`` does.
 
         Raises:
             StorageError: as of :meth:`readinto`.
@@ -109,7 +109,7 @@ class ObjectReader(io.RawIOBase):
         return bytes(found)
 
     def _part(self, at: int, size: int) -> memoryview:
-        """Bytes from an offset on, at most so many; none at the end."""
+        """Return at most ``size`` bytes from an offset on; none at the end."""
         inside = at - self._begin
         if not 0 <= inside < len(self._ahead):
             left = self.status.size - at
@@ -146,14 +146,14 @@ def open_file(where: Location) -> BinaryIO:
 
 
 def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
-    """Bytes of what :func:`open_file` gave, from an offset on; fewer at its end."""
+    """Read bytes of an :func:`open_file` stream from an offset on; fewer at its end."""
     if isinstance(stream, ObjectReader):
         return stream.read_at(offset, size)
     return os.pread(stream.fileno(), size, offset)
 
 
 def read_ahead(stream: BinaryIO, offset: int, size: int) -> None:
-    """Let the system begin to read bytes that will be asked for; of a store's file nothing is done."""
+    """Start to read bytes ahead that will be needed soon; do nothing for a store's object."""
     if not isinstance(stream, ObjectReader) and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # of a file that is no ordinary one
             os.posix_fadvise(stream.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
@@ -174,9 +174,9 @@ def file_status(where: Location) -> FileStatus:
 
 
 def files_in(where: Location) -> list[FileStatus] | None:
-    """The files directly in a directory, in no order; None when it is none.
+    """Return the files directly in a directory, unordered, or None if it is no directory.
 
-    Of a store a directory is a name that others stand below.
+    In a store a directory is a name with objects below it.
 
     Raises:
         OSError: it cannot be listed.
@@ -193,7 +193,7 @@ def files_in(where: Location) -> list[FileStatus] | None:
 
 
 def matching_files(where: Location) -> list[FileStatus]:
-    """The files that a pattern with ``*``, ``?`` and ``[…]`` means, in no order.
+    """Return the files that match a pattern with ``*``, ``?`` and ``[…]``, unordered.
 
     Raises:
         OSError: a directory cannot be listed.
@@ -218,15 +218,15 @@ def matching_files(where: Location) -> list[FileStatus]:
 
 
 def has_pattern(where: Location) -> bool:
-    """Whether a path or URL has characters of a pattern."""
+    """Return whether a path or URL has characters of a pattern."""
     return glob.has_magic(where.key if isinstance(where, ObjectUrl) else str(where))
 
 
 def file_or_none(where: Location) -> FileStatus | None:
-    """A file that is no directory; None where there is none.
+    """Return the status of a file that is no directory, or None where there is none.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: its status cannot be read.
         StorageError: likewise, in a store.
     """
     if isinstance(where, Path):
@@ -252,7 +252,7 @@ def write_file(where: Location, data: Data) -> None:
 
 
 def read_file(where: Location) -> bytes | None:
-    """All of a small file; None where there is none.
+    """Return all bytes of a small file, or None where there is none.
 
     Raises:
         OSError: it cannot be read.
@@ -294,7 +294,7 @@ def remove_tree(where: Location) -> None:
 
 
 def names_in(where: Location) -> list[str]:
-    """Names of the files and directories directly in a directory, in order; none where it is not there.
+    """Return the sorted names of the files and directories directly in a directory; none if it does not exist.
 
     Raises:
         OSError: it cannot be listed.

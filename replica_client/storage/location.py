@@ -1,4 +1,4 @@
-"""Where a file is: on this machine, or an object of a store by its URL."""
+"""The place of a file: a path on this machine, or the URL of an object in a store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ObjectUrl:
 
     @classmethod
     def parse(cls, text: str, options: Mapping[str, str] | None = None) -> ObjectUrl:
-        """The URL that a user gave.
+        """Parse the URL that a user gave.
 
         Raises:
             ConfigError: the scheme is not known, there is no bucket, or a secret is in it.
@@ -73,7 +73,7 @@ class ObjectUrl:
         return f"{self.scheme}://{self.authority}/{self.key}"
 
     def __truediv__(self, name: str) -> ObjectUrl:
-        """The object of a name below this one."""
+        """Return the object with a name below this one."""
         return replace(self, key="/".join(part for part in (self.key, name.strip("/")) if part))
 
     @property
@@ -83,7 +83,7 @@ class ObjectUrl:
 
     @property
     def parent(self) -> ObjectUrl:
-        """What stands before the last part of the key; the bucket where there is one part."""
+        """The URL without the last part of the key; the bucket where there is one part."""
         return replace(self, key=self.key.rpartition("/")[0])
 
 
@@ -92,14 +92,14 @@ Location = Path | ObjectUrl
 
 
 def is_url(text: object) -> bool:
-    """Whether a text is a URL and no path."""
+    """Return whether a text is a URL and no path."""
     return isinstance(text, str) and _URL.fullmatch(text) is not None
 
 
 def location(
     where: str | os.PathLike[str] | ObjectUrl, options: Mapping[str, str] | None = None
 ) -> Location:
-    """What a user gave as a path or URL.
+    """Return the location that a user gave as a path or URL.
 
     Args:
         where: a path, ``file://`` with one, or the URL of an object.
@@ -126,11 +126,11 @@ def location(
 
 
 def local_path(where: str | os.PathLike[str] | ObjectUrl, what: str) -> Path:
-    """A path that must be on this machine.
+    """Return a path that must be on this machine.
 
     Args:
         where: as the user gave it.
-        what: it is for, for the message.
+        what: the purpose of the path, for the message.
 
     Raises:
         ConfigError: it is a URL of something else, or no path.

@@ -46,7 +46,7 @@ _WRITE: Final = "replicaclientwrite"  # Azure takes only letters
 
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
-    """Which content an object has: of :meth:`ObjectStore.replace`, and of reads that must not mix two."""
+    """The version of an object's content, for :meth:`ObjectStore.replace` and for reads of one version."""
 
     e_tag: str | None
     version: str | None = None
@@ -54,7 +54,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatus:
-    """What a store tells of an object.
+    """The data that a store lists of an object.
 
     Attributes:
         name: below the store's URL.
@@ -98,7 +98,7 @@ class ObjectStore:
     # Reading.
 
     def status(self, name: str = "") -> ObjectStatus:
-        """An object's size, time and version.
+        """Return an object's size, time and version.
 
         Raises:
             ObjectNotFoundError: there is none.
@@ -110,7 +110,7 @@ class ObjectStore:
             return _again(lambda: self._status(obstore.head(self._store, self._key(name)), name))
 
     def get(self, name: str = "") -> tuple[bytes, ObjectVersion]:
-        """The whole of an object, and its version.
+        """Return the whole content of an object, and its version.
 
         Raises:
             ObjectNotFoundError: there is none.
@@ -128,13 +128,13 @@ class ObjectStore:
     def read(
         self, name: str, start: int, size: int, version: ObjectVersion | None = None
     ) -> memoryview:
-        """Bytes of an object; fewer where it ends.
+        """Read bytes of an object; fewer where it ends.
 
         Args:
             name: of the object.
             start: of the first byte, which must be in the object.
             size: how many, at least 1.
-            version: which it must have.
+            version: that the object must have.
 
         Raises:
             StorageConflictError: it has another version.
@@ -153,7 +153,7 @@ class ObjectStore:
             )
 
     def objects(self, name: str = "") -> Iterator[ObjectStatus]:
-        """All objects below a name, at any depth, in the order of their names on most stores.
+        """Yield all objects below a name, at any depth, on most stores sorted by name.
 
         Raises:
             StorageError: as of :meth:`status`.
@@ -166,7 +166,7 @@ class ObjectStore:
                     yield self._status(one)
 
     def children(self, name: str = "") -> tuple[list[ObjectStatus], list[str]]:
-        """The objects directly below a name, and the names that have others below them.
+        """Return the objects directly below a name, and the names that have others below them.
 
         Raises:
             StorageError: as of :meth:`status`.
@@ -266,7 +266,7 @@ class ObjectStore:
         _CONDITIONAL.add(self.url)
 
     def _ignored(self, name: str, version: ObjectVersion) -> str:
-        """The condition that the store does not look at; ``""`` when it looks at all."""
+        """Return the condition of a write that the store ignores, or ``""`` when it honours both."""
         try:
             self.create(name, b"2")
             return "If-None-Match"
@@ -303,7 +303,7 @@ class ObjectStore:
             return mine
 
     def _written(self, name: str, write: str) -> ObjectVersion | None:
-        """The version of an object that a write made; None when another one did."""
+        """Return the version of an object if the given write made it, else None."""
         import obstore
 
         try:
@@ -339,7 +339,7 @@ def _version(meta: Any) -> ObjectVersion:
 
 @lru_cache(64)
 def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Obstore:
-    """The store of a bucket, with its connections."""
+    """Return the store of a bucket, with its connections."""
     try:
         from obstore.store import from_url
     except ModuleNotFoundError as error:
@@ -363,7 +363,7 @@ def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
 
 
 def _again(read: Callable[[], Found]) -> Found:
-    """What a request that reads gives; one whose answer was cut off is sent again, which obstore does not do."""
+    """Send a read request and return its result; repeat a request whose answer was cut off, as obstore does not."""
     from obstore.exceptions import GenericError
 
     for wait in _WAITS:
@@ -378,7 +378,7 @@ def _again(read: Callable[[], Found]) -> Found:
 
 @contextmanager
 def _errors(what: str, url: ObjectUrl) -> Iterator[None]:
-    """Let errors of obstore be ours."""
+    """Translate errors of obstore into errors of this package."""
     from obstore.exceptions import BaseError
 
     try:

@@ -10,6 +10,6 @@ _FACTORS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size_of(text: str) -> int | None:
-    """Bytes of a number with or without k, m or g, which count in steps of 1024; None when it is no size."""
+    """Parse a number with an optional k, m or g (steps of 1024) into bytes; return None if it is no size."""
     match = _SIZE.fullmatch(text.strip())
     return int(match[1]) * _FACTORS[match[2].lower()] if match else None

@@ -1,7 +1,7 @@
-"""What an object store said, in one line and without secrets.
+"""Answers of an object store as messages, in one line and without secrets.
 
-Answers quote the request: the key's id, a signature, a token in the query of a URL. Only the status, the
-store's code and its message are told, and of these nothing that is a secret here.
+Answers quote the request: the key's id, a signature, a token in the query of a URL. Messages hold
+only the status, the store's code and its message, without anything that is a secret here.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _CREDENTIALS: Final = {
 
 
 def storage_error(what: str, url: ObjectUrl, error: Exception) -> StorageError:
-    """An error of obstore as ours.
+    """Return the error of this package for an error of obstore.
 
     Args:
         what: was tried, such as ``read``.
         url: of the object.
-        error: it.
+        error: of obstore.
 
     Raises:
         ConfigError: an option of the store is not known.
@@ -78,10 +78,10 @@ def storage_error(what: str, url: ObjectUrl, error: Exception) -> StorageError:
 
 
 def reason_of(error: BaseException, where: Location) -> str:
-    """What a library says of files or tables there, in one line without secrets and colours.
+    """Return a library's error about files or tables in one line, without secrets and colours.
 
     Args:
-        error: of the operating system, pyarrow, deltalake or ours.
+        error: of the operating system, pyarrow, deltalake or this package.
         where: the file, or the directory of the table.
     """
     text = getattr(error, "strerror", None) or str(error)
@@ -95,7 +95,7 @@ def reason_of(error: BaseException, where: Location) -> str:
 
 
 def _plain(text: str, url: ObjectUrl) -> str:
-    """The first line of a text, without secrets."""
+    """Return the first line of a text, without secrets."""
     return _without_secrets(text.partition("\n")[0].strip(), url)[:_LONGEST]
 
 
@@ -108,7 +108,7 @@ def _without_secrets(line: str, where: Location) -> str:
 
 
 def _secrets(url: ObjectUrl) -> list[str]:
-    """What may be secret of the options and the environment."""
+    """Return the values of options and environment variables that may be secret."""
     given = [*url.options, *os.environ.items()]
     return [
         value

@@ -40,13 +40,13 @@ class TomlFile:
         self._lines = key_lines(text)
 
     def where(self, key: KeyPath) -> str:
-        """The file, with the line of a key where it has one."""
+        """Return the file, with the line of a key if the file has the key."""
         line = line_of(self._lines, key)
         return f"{self.path}, line {line}" if line else str(self.path)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at what was meant."""
+    """Return a hint at the known word nearest to a word."""
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

@@ -17,7 +17,7 @@ _TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]')
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line of each key and table of a valid TOML text, counted from 1.
+    """Return the line of each key and table of a valid TOML text, counted from 1.
 
     Keys inside inline tables are not listed: :func:`line_of` gives the line where the table begins.
     """
@@ -42,7 +42,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """The line of a key, or of the nearest table around it."""
+    """Return the line of a key, or of the nearest table around it."""
     while path:
         if path in lines:
             return lines[path]
@@ -66,7 +66,7 @@ def _table(parts: list[str], is_array: bool, counts: dict[KeyPath, int]) -> KeyP
 
 
 def _rest(line: str, start: int, depth: int, quote: str) -> tuple[int, str]:
-    """Whether a value goes on in the next line: how deep in brackets, and in which long string."""
+    """Return how a value continues in the next line: its depth in brackets, and its long string's quote."""
     at = start
     while True:
         if quote:

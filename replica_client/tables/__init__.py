@@ -1,1 +1,1 @@
-"""What follows a table: net changes, what an ALTER does to its columns, changes of types that keep values, its copy."""
+"""Changes of a table: net changes, ALTERs and their columns, changes of types that keep values, and its copy."""

@@ -97,7 +97,7 @@ class SavedState:
 
 
 def decode_saves(data: bytes, fetch: _Fetch) -> Checkpoint:
-    """The checkpoint of a text with the saves behind it.
+    """Return the checkpoint of a text with the saves after it.
 
     Args:
         data: the text.
@@ -128,10 +128,10 @@ def decode_saves(data: bytes, fetch: _Fetch) -> Checkpoint:
 
 
 def _saves(data: bytes, begin: int) -> list[dict[str, Any]]:
-    """The saves of a text, the oldest first.
+    """Return the saves of a text, the oldest first.
 
     Raises:
-        PositionFormatError: one is damaged, and not the last.
+        PositionFormatError: a save other than the last is damaged.
     """
     saves: list[dict[str, Any]] = []
     at, damaged = begin, -1

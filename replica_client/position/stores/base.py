@@ -1,4 +1,4 @@
-"""What every position store offers."""
+"""The interface of all position stores."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from replica_client.position.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is saved at once: a position, and what must never be older or newer than it.
+    """A position, with the state that is saved in the same step.
 
     Attributes:
         position: where to resume.
-        state: JSON values by name, such as the schema history; the store does not look into them. One that is
-            a tuple of texts grows: a later state has the same texts, less some at the beginning, and new ones
-            behind them. A store may write only these; one that does not care stores it as a list.
+        state: JSON values by name, such as the schema history; the store does not look into them. A value that
+            is a tuple of texts grows: a later state has the same texts, less some at the beginning, and new
+            texts at the end. A store may write only the new texts, or store the value as a list.
     """
 
     position: Position
@@ -34,11 +34,11 @@ class PositionStore(Protocol):
     """
 
     def load(self) -> Position | None:
-        """The saved position, None when there is none yet."""
+        """Return the saved position, or None when there is none yet."""
         ...
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """The saved position with its state, None when there is none yet."""
+        """Return the saved position with its state, or None when there is none yet."""
         ...
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:

@@ -31,7 +31,7 @@ def encode_checkpoint(
     state: Mapping[str, object],
     stored: Mapping[str, Mapping[str, object]] | None = None,
 ) -> bytes:
-    """The text of a checkpoint, in ASCII, with a line's end; for the arguments see :func:`checkpoint_json`."""
+    """Encode a checkpoint as ASCII text with a line break; the arguments are those of :func:`checkpoint_json`."""
     document = checkpoint_json(position, state, stored)
     return json.dumps(document, indent=1).encode("ascii") + b"\n"
 
@@ -41,12 +41,12 @@ def checkpoint_json(
     state: Mapping[str, object],
     stored: Mapping[str, Mapping[str, object]] | None = None,
 ) -> dict[str, object]:
-    """A checkpoint as JSON.
+    """Return a checkpoint as JSON.
 
     Args:
         position: the position.
-        state: its state, without what stands elsewhere.
-        stored: by name, where a long value of the state stands.
+        state: its state, without the values that are stored elsewhere.
+        stored: by name, where a long value of the state is stored.
     """
     document: dict[str, object] = {
         "format": _FORMAT,
@@ -64,7 +64,7 @@ def checkpoint_json(
 
 
 def short_text(position: Position) -> str:
-    """A position for people; a long one is cut."""
+    """Return a position as text for people; a long text is cut."""
     text = str(position)
     return text if len(text) < 1000 else text[:1000] + "…"
 
@@ -72,10 +72,10 @@ def short_text(position: Position) -> str:
 def decode_checkpoint(
     data: bytes | str, fetch: Callable[[Mapping[str, object]], tuple[str, ...]] | None = None
 ) -> Checkpoint:
-    """The checkpoint of its text; see :func:`checkpoint_of_json`.
+    """Decode the text of a checkpoint; see :func:`checkpoint_of_json`.
 
     Raises:
-        PositionFormatError: it is not one.
+        PositionFormatError: the text is no checkpoint.
     """
     try:
         document = json.loads(data)
@@ -88,14 +88,14 @@ def decode_checkpoint(
 def checkpoint_of_json(
     document: object, fetch: Callable[[Mapping[str, object]], tuple[str, ...]] | None = None
 ) -> Checkpoint:
-    """The checkpoint that :func:`checkpoint_json` gave.
+    """Return the checkpoint that :func:`checkpoint_json` encoded.
 
     Args:
         document: its JSON.
-        fetch: gives the texts that stand elsewhere, of where they do.
+        fetch: returns the texts that are stored elsewhere, given their place.
 
     Raises:
-        PositionFormatError: it is not one.
+        PositionFormatError: the document is no checkpoint.
     """
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PositionFormatError("it is JSON, but no position file")

@@ -1,13 +1,14 @@
 """A position in a file that is whole at any instant.
 
-The file holds the JSON object of :mod:`~replica_client.position.stores.document`, and behind it the saves since
-(:mod:`~replica_client.position.stores.appended`), each with its CRC: a save is one write and one sync of some hundred
-bytes. Where these are many the whole is written anew: to a temporary file in the same directory, which is synced and
-renamed over the old one, and the directory is synced. A crash, a kill or a full disk leaves the old position or the
-new one.
+The file holds the JSON object of :mod:`~replica_client.position.stores.document`, followed by later
+saves (:mod:`~replica_client.position.stores.appended`), each with its CRC: a save is one write and
+one sync of some hundred bytes. After many saves the whole file is written again: to a temporary
+file in the same directory, which is synced and renamed over the old one, and the directory is
+synced. A crash, a kill or a full disk leaves the old position or the new one.
 
-A long schema history stands in a file beside it, ``NAME.state-1`` (:mod:`~replica_client.position.stores.state_file`):
-a save writes of it only what is new. To copy a position, copy both.
+A long schema history is kept in another file, ``NAME.state-1``
+(:mod:`~replica_client.position.stores.state_file`): a save writes only its new part. To copy a
+position, copy both files.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class _Written:
     """The file as it was written.
 
     Attributes:
-        path: of it.
+        path: of the file.
         identity: device and number of the file.
         first_size: bytes of the checkpoint.
-        size: bytes of it and the saves behind it.
-        saves: how many these are.
+        size: bytes of the checkpoint and the saves after it.
+        saves: number of the saves.
     """
 
     path: Path
@@ -142,7 +143,7 @@ class FilePositionStore:
         return self._path
 
     def load(self) -> Position | None:
-        """The saved position, None when there is no file yet.
+        """Return the saved position, or None when there is no file yet.
 
         Raises:
             PositionStoreError: the file cannot be read, or is no position file.
@@ -151,7 +152,7 @@ class FilePositionStore:
         return None if checkpoint is None else checkpoint.position
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """The saved position with its state, None when there is no file yet.
+        """Return the saved position with its state, or None when there is no file yet.
 
         Raises:
             PositionStoreError: the file cannot be read, or is no position file.

@@ -1,8 +1,8 @@
-"""The growing part of a checkpoint's state: what is stored already, and what is new.
+"""The growing part of a checkpoint's state: the stored texts and the new ones.
 
-A value of a state that is a tuple of texts grows at its end and is shortened at its beginning; what is in it does
-not change. Such a value can have megabytes, of which a save adds some hundred bytes. Stores keep a short one with
-the position, and write of a long one only what is new.
+A value of a state that is a tuple of texts grows at its end and is shortened at its beginning; its
+texts do not change. Such a value can have megabytes, of which a save adds some hundred bytes.
+Stores keep a short value with the position, and write only the new texts of a long one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ INLINE_SIZE: Final = 16 << 10
 
 
 def split_growing(state: Mapping[str, object]) -> tuple[dict[str, object], str, tuple[str, ...]]:
-    """What of a state is stored with the position, and what by itself: its name and texts.
+    """Split a state into the part to store with the position, and the name and texts of a long value.
 
-    The name is ``""`` where nothing is long enough.
+    The name is ``""`` when no value is long enough.
     """
     for name, value in state.items():
         if isinstance(value, tuple) and sum(map(len, value)) > INLINE_SIZE:
@@ -31,7 +31,7 @@ def split_growing(state: Mapping[str, object]) -> tuple[dict[str, object], str, 
 
 
 def stored_before(old: tuple[str, ...], new: tuple[str, ...]) -> int | None:
-    """How many texts at the beginning of ``old`` are not in ``new``, when the rest of it begins ``new``."""
+    """Return how many first texts of ``old`` are missing in ``new`` if the others begin ``new``, else None."""
     if not old or not new:
         return None
     try:
@@ -44,13 +44,13 @@ def stored_before(old: tuple[str, ...], new: tuple[str, ...]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a store with numbered rows does for a save.
+    """The steps of a save in a store with numbered rows.
 
     Attributes:
         first: number of the first row that counts.
-        texts: what the rows from ``first`` on hold.
+        texts: the content of the rows from ``first`` on.
         new: number of the first row that is to be written.
-        gone: rows below are no longer needed; to be removed when the position is saved.
+        gone: rows below are no longer needed; they are removed after the position is saved.
     """
 
     first: int
@@ -64,12 +64,12 @@ class RowPlan:
         return list(enumerate(self.texts[self.new - self.first :], self.new))
 
     def to_json(self) -> dict[str, object]:
-        """What is saved with the position."""
+        """Return the JSON value that is saved with the position."""
         return {"first": self.first, "count": len(self.texts)}
 
 
 class GrowingRows:
-    """Texts in numbered rows of a database, beside the position that tells which of them count."""
+    """Texts in numbered rows of a database; the saved position says which of them count."""
 
     def __init__(self) -> None:
         self._first = 0
@@ -86,7 +86,7 @@ class GrowingRows:
         return range(self._first, self._first + len(self._texts))
 
     def plan(self, texts: tuple[str, ...]) -> RowPlan:
-        """What to write so that the database has these."""
+        """Return the rows to write so that the database has these texts."""
         gone = stored_before(self._texts, texts)
         behind = self._first + len(self._texts)
         if gone is None:
@@ -96,11 +96,11 @@ class GrowingRows:
         return RowPlan(first, texts, behind, first)
 
     def saved(self, plan: RowPlan) -> None:
-        """The position that goes with a plan is saved."""
+        """Record that the position of a plan was saved."""
         self._first, self._texts = plan.first, plan.texts
 
     def wants_removal(self, plan: RowPlan) -> bool:
-        """Whether there are rows that no position needs; they are removed many at a time."""
+        """Return whether to remove the rows that no position needs; many are removed at a time."""
         count = plan.gone - self._oldest
         # Where all is new, what was there before may be what is not to be kept.
         few = plan.new > plan.first and count < max(64, len(plan.texts) // 4)
@@ -127,13 +127,13 @@ def rows_of(value: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class KeysPlan:
-    """What a commit writes of a state.
+    """The writes of a commit for a state.
 
     Attributes:
         state: the state.
         put: texts by key.
         gone: keys that are not needed any more.
-        rows: what :class:`GrowingRows` planned.
+        rows: the plan of :class:`GrowingRows`.
     """
 
     state: Mapping[str, object]
@@ -157,15 +157,15 @@ class GrowingKeys:
         self._state: Mapping[str, object] | None = None
 
     def read(self, text: str | None, parts: Mapping[str, str]) -> dict[str, object]:
-        """The state of its texts.
+        """Return the state that is stored in texts.
 
         Args:
             text: of the key ``state``; None where there is none.
             parts: texts of the other keys.
 
         Raises:
-            PositionFormatError: they are damaged.
-            ValueError: it is not JSON.
+            PositionFormatError: the texts are damaged.
+            ValueError: a text is not JSON.
         """
         state = json.loads(text or "{}")
         if not isinstance(state, dict):
@@ -182,7 +182,7 @@ class GrowingKeys:
         return state
 
     def plan(self, state: Mapping[str, object]) -> KeysPlan:
-        """What to write for a state; :meth:`saved` is to be called when it is committed."""
+        """Return the writes for a state; call :meth:`saved` when they are committed."""
         if state is self._state or state == self._state:
             return KeysPlan(state, {}, (), None)
         short, name, texts = split_growing(state)
@@ -195,7 +195,7 @@ class GrowingKeys:
         return KeysPlan(state, put, gone, rows)
 
     def saved(self, plan: KeysPlan) -> None:
-        """What was planned is committed."""
+        """Record that a plan was committed."""
         self._state = plan.state
         if plan.rows is not None:
             self._rows.saved(plan.rows)

@@ -22,11 +22,11 @@ class MemoryPositionStore:
         self._checkpoint = None if position is None else Checkpoint(position)
 
     def load(self) -> Position | None:
-        """The saved position, None when there is none yet."""
+        """Return the saved position, or None when there is none yet."""
         return None if self._checkpoint is None else self._checkpoint.position
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """The saved position with its state, None when there is none yet."""
+        """Return the saved position with its state, or None when there is none yet."""
         return self._checkpoint
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:

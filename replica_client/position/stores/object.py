@@ -55,19 +55,19 @@ class ObjectPositionStore:
         self._heart: Heart | None = None
 
     def load(self) -> Position | None:
-        """The saved position, None when there is no object yet.
+        """Return the saved position, or None when there is no object yet.
 
         Raises:
-            PositionStoreError: it cannot be read, or is no position.
+            PositionStoreError: the object cannot be read, or is no position.
         """
         checkpoint = self.load_checkpoint()
         return None if checkpoint is None else checkpoint.position
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """The saved position with its state, None when there is no object yet.
+        """Return the saved position with its state, or None when there is no object yet.
 
         Raises:
-            PositionStoreError: it cannot be read, or is no position.
+            PositionStoreError: the object cannot be read, or is no position.
         """
         takes = self._claim is not None and not self._lease
         if self._claim is not None and takes:
@@ -200,7 +200,7 @@ class ObjectPositionStore:
         yield beat
 
     def _look(self) -> None:
-        """Which object there is to be replaced."""
+        """Read the version of the object that the next save replaces."""
         try:
             self._version = self._store.status(self.path.name).version
         except ObjectNotFoundError:

@@ -1,12 +1,13 @@
-"""Who writes a destination: the identity of a writer, and its lease.
+"""Owners of a destination: the identity of a writer, and its lease.
 
-A writer has an identity that its service makes at the first start and keeps in the state directory. A destination keeps
-it with what is written and with the position. A table, topic or stream of another identity is not written.
+A service makes an identity at its first start and keeps it in the state directory. A destination
+keeps the identity with the data and with the position. A writer does not write a table, topic or
+stream of another identity.
 
-A lease lets one process at a time write as an identity. It has an epoch, which grows with each process that takes it.
-The holder writes a beat each second; a process that sees no new beat for :data:`EXPIRES_SECONDS` takes the lease over.
-The epoch is compared in the transaction of the data: a process that lost the lease, such as one that was frozen, cannot
-commit.
+A lease lets one process at a time write as an identity. It has an epoch, which grows with each
+process that takes the lease. The holder writes a beat each second; a process that sees no new beat
+for :data:`EXPIRES_SECONDS` takes the lease over. The epoch is compared in the transaction of the
+data: a process that lost the lease, for example because it was frozen, cannot commit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class StandbyError(SinkError):
 
 
 class ForeignOwnerError(SinkError):
-    """Another identity writes what this sink is to write."""
+    """Raised when another identity owns the data that this sink would write."""
 
 
 class LostStateError(SinkError):
@@ -180,14 +181,14 @@ def _any(name: TableName) -> bool:
 
 @dataclass(slots=True)
 class Claim:
-    """What a sink is told before it is opened: who writes, and what.
+    """The writer of a sink and its tables, given to the sink before it is opened.
 
     Attributes:
         owner: the identity; replaced where the destination knows this writer by another one.
         holder: of leases: the state directory of this process.
         wants: whether a table is wanted.
-        fits: whether a table that an older release left, which knew no owners, can be this writer's.
-        takes_over: an identity that this one takes the place of, by an operator's word; empty: none.
+        fits: whether a table that an older release left without an owner can be this writer's.
+        takes_over: an identity that this one replaces, by an operator's decision; empty: none.
         adopted: is called with the identity that the destination has.
     """
 

@@ -1,4 +1,4 @@
-"""Saving positions beside the work that makes them: at most one save at a time, the newest position first."""
+"""A thread that saves positions: at most one save at a time, and always the newest position."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Waiting = tuple[int, asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 class PositionSaver:
     """Saves positions in a thread of its own, since a store waits for a disk or a server.
 
-    A position that is put waits at most ``interval`` seconds, and for the save that runs; of those that wait
-    only the newest is saved. The thread needs no event loop, so that a loop that is kept busy delays nothing.
-    It ends by itself when there is nothing to save.
+    A position waits at most ``interval`` seconds, and for the save that runs; of several waiting
+    positions only the newest is saved. The thread needs no event loop, so a busy loop does not
+    delay saves. It ends when there is nothing to save.
 
     Args:
         store: where positions are saved.
@@ -49,10 +49,10 @@ class PositionSaver:
         self._waiting: list[_Waiting] = []
 
     def put(self, position: Position, state: Mapping[str, object] | None = None) -> None:
-        """Let a position and its state be saved; returns at once.
+        """Queue a position and its state for saving, and return at once.
 
         Raises:
-            PositionStoreError: a position that was put before could not be saved. It is tried again.
+            PositionStoreError: an earlier position could not be saved; the save is tried again.
         """
         if isinstance(self._store, MemoryPositionStore):
             self._store.save(position, state)

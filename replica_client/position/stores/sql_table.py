@@ -89,7 +89,7 @@ class SqlPositionStore:
         self._heart: Heart | None = None
 
     def load(self) -> Position | None:
-        """The saved position, None when there is none yet.
+        """Return the saved position, or None when there is none yet.
 
         Raises:
             PositionStoreError: the database cannot be read, or holds no position there.
@@ -98,7 +98,7 @@ class SqlPositionStore:
         return None if checkpoint is None else checkpoint.position
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """The saved position with its state, None when there is none yet.
+        """Return the saved position with its state, or None when there is none yet.
 
         Raises:
             PositionStoreError: the database cannot be read, or holds no position there.

@@ -1,8 +1,9 @@
-"""The long part of a checkpoint's state in a file of its own, which is only appended to.
+"""The long part of a checkpoint's state, in a file that is only appended to.
 
-The position's file tells which file it is, and how many of its bytes count: what a crash left behind them, torn or
-whole, is cut off at the next save. Each line is a text behind its CRC-32 in eight hexadecimal digits. When more than
-half of the file is outdated a new one is written; the old one is removed when no position names it any more.
+The position's file gives the name of this file and how many of its bytes count. Bytes that a crash
+left after them are cut off at the next save. Each line is a CRC-32 in eight hexadecimal digits and
+a text. A new file is written when more than half of the file is outdated; the old one is removed
+when no position names it any more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SPARE_SIZE: Final = 1 << 20
 
 
 class StateFile:
-    """Texts beside a position.
+    """Texts of a state in a file that a position refers to.
 
     Args:
         directory: where.
@@ -42,13 +43,13 @@ class StateFile:
         self._kept: str | None = None
 
     def load(self, saved: Any) -> tuple[str, ...]:
-        """The texts that a saved position names.
+        """Return the texts that a saved position refers to.
 
         Args:
-            saved: what :meth:`save` gave.
+            saved: the result of :meth:`save`.
 
         Raises:
-            PositionFormatError: they are not there, or damaged.
+            PositionFormatError: the texts are missing or damaged.
         """
         try:
             name, begin, end = saved["file"], saved["begin"], saved["end"]
@@ -145,15 +146,15 @@ class StateFile:
         return max((int(one) for one in numbers if one), default=0) + 1
 
     def _number(self, path: Path) -> str:
-        """The number in the name of one of these files, ``""`` of another file."""
+        """Return the number in the name of such a file, or ``""`` for another file."""
         found = re.fullmatch(r"([0-9]{1,18})(?:\.json)?", path.name.removeprefix(self._prefix))
         return found[1] if found and path.name.startswith(self._prefix) else ""
 
     def saved(self, saved: Mapping[str, object] | None) -> None:
-        """The position's file says it, and is durable: files that it does not name go.
+        """Remove the files that the position's file, which is durable now, does not refer to.
 
         Args:
-            saved: what :meth:`save` gave; None: nothing stands in a file.
+            saved: the result of :meth:`save`; None: no texts are in a file.
         """
         if saved is None:
             self._name, self._texts, self._begin, self._ends = "", (), 0, []
