@@ -1,16 +1,16 @@
-"""Which of the two forms of the hot modules runs: compiled, or the same files as plain Python.
+"""The two forms of the hot modules: compiled, or the same files as plain Python.
 
 The modules in :data:`COMPILED_MODULES` are ordinary Python in Cython's pure mode. Where the build
-found a C compiler an extension module lies beside each ``.py`` file. ``REPLICA_CLIENT_IMPL``
+found a C compiler an extension module lies next to each ``.py`` file. ``REPLICA_CLIENT_IMPL``
 chooses:
 
 =============  ==================================================================================
 unset          compiled when every extension is there and not older than its source, else Python
 ``compiled``   compiled, or ImportError with the reason
-``python``     the ``.py`` files, though extensions lie beside them
+``python``     the ``.py`` files, though extensions lie next to them
 =============  ==================================================================================
 
-Where it is unset and Python, the first reader tells so (:func:`tell_plain`).
+Where it is unset and Python runs, the first reader says so (:func:`tell_plain`).
 
 It is all or nothing, because compiled modules share C types with each other.
 """
@@ -109,7 +109,7 @@ def _changed(path: Path) -> float:
 
 
 def why_not_compiled(modules: Sequence[str] = COMPILED_MODULES) -> str | None:
-    """The reason why the compiled modules cannot be used, or None when they can."""
+    """Return the reason why the compiled modules cannot be used, or None when they can."""
     if not modules:
         return "no module is compiled in this version"
     checkout = (_PACKAGE.parent / "pyproject.toml").exists()
@@ -151,7 +151,7 @@ class SourceFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification of a module that is to run as Python; None for all others."""
+        """Return the specification of a module that is to run as Python, or None for all others."""
         if fullname not in self._modules:
             return None
         source = str(_source(fullname))
@@ -189,5 +189,5 @@ def tell_plain() -> None:
 
 
 def compiled() -> bool:
-    """Whether the hot modules run compiled."""
+    """Return whether the hot modules run compiled."""
     return _COMPILED

@@ -1,10 +1,10 @@
-"""What ``import cython`` gives to a hot module that runs as plain Python.
+"""The module that ``import cython`` gives to a hot module that runs as plain Python.
 
 The hot modules are written in Cython's pure Python mode. Compiled they need nothing of Cython; as
-Python they use the names below, which say nothing then. :mod:`replica_client._compiled` hands this
-module to them, so that Cython need not be installed where the package is used.
+Python they use the names below, which then have no effect. :mod:`replica_client._compiled` gives
+this module to them, so that Cython need not be installed where the package is used.
 
-Types that occur in annotations only are whatever :func:`__getattr__` makes of them.
+Types that occur only in annotations are the results of :func:`__getattr__`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _REALS = ("float", "double", "longdouble")
 
 
 def _mark(decorated: _T) -> _T:
-    """A decorator that changes nothing."""
+    """Return a decorated function or class unchanged."""
     return decorated
 
 
 def _option(*arguments: Any, **options: Any) -> Callable[[_T], _T]:
-    """A decorator with arguments that changes nothing."""
+    """Return a decorator that changes nothing."""
     return lambda decorated: decorated
 
 
@@ -74,12 +74,12 @@ locals = returns = exceptval = freelist = infer_types = annotation_typing = prof
 
 
 def declare(c_type: Any = None, value: Any = None, **names: Any) -> Any:
-    """The value of a declared variable."""
+    """Return the value of a declared variable."""
     return value
 
 
 def cast(c_type: Any, value: Any, typecheck: bool = False) -> Any:
-    """The value, converted where the type is a number."""
+    """Return the value, converted where the type is a number."""
     return c_type(value) if isinstance(c_type, CType) else value
 
 

@@ -152,7 +152,7 @@ class EncodeError(ReplicaClientError):
 
 
 class ProtocolError(ReplicaClientError):
-    """The peer sent what the client/server protocol forbids."""
+    """The peer sent data that the client/server protocol forbids."""
 
 
 class MalformedPacketError(ProtocolError):
@@ -191,7 +191,7 @@ class ServerError(ReplicaClientError):
 
 
 def _visible(text: str) -> str:
-    """A server's text for a message of ours: one line, without control characters."""
+    """Return a server's text as one line without control characters, for a message of ours."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
@@ -396,7 +396,7 @@ class SchemaError(ReplicaClientError):
 
 
 class UnknownTableError(SchemaError):
-    """Nothing is known about a table's shape."""
+    """The shape of a table is not known."""
 
 
 class SchemaMismatchError(SchemaError, BinlogDecodeError):
@@ -404,7 +404,7 @@ class SchemaMismatchError(SchemaError, BinlogDecodeError):
 
 
 class BackupError(ReplicaClientError):
-    """A copy of a source's binlog files cannot go on; what was copied is as it was."""
+    """A copy of a source's binlog files cannot go on; the copied files stay as they were."""
 
 
 class BackupGapError(BackupError):
@@ -439,7 +439,7 @@ class SinkError(ReplicaClientError):
     """A change could not be written where it should go.
 
     Attributes:
-        retriable: whether the same may work later: a peer that is away, a disk that is full.
+        retriable: whether the same may work later: a peer that is unavailable, a disk that is full.
     """
 
     def __init__(self, message: str, *, retriable: bool = False) -> None:
@@ -455,7 +455,7 @@ class PoisonChangeError(SinkError):
         row_index: the index of the row in its event.
         file: binlog file of the event.
         position: offset of the event in the file.
-        table_name: database and table of the row; None where they are not told.
+        table_name: database and table of the row; None where they are not known.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a backup directory holds: its index file, written atomically.
+"""The index of a backup directory, written atomically.
 
 ``backup.json`` is one JSON object::
 
@@ -8,8 +8,8 @@
                 "gtid_set_before": …, "gtid_set_after": …,
                 "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false}, …]}
 
-The entry of the file that is still written may lag behind the file, which is looked through on
-start; a finished file is exactly what its entry says.
+The entry of the file that is still written may lag behind the file, which is scanned on start; a
+finished file is exactly what its entry says.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FileRecord:
 
 @dataclass(slots=True)
 class SourceIdentity:
-    """Which server a backup is of; empty until the first connection."""
+    """The identity of the server that a backup is of; empty until the first connection."""
 
     flavor: str = ""
     version: str = ""
@@ -133,11 +133,11 @@ class Catalog:
         return self.files[-1] if self.files else None
 
     def find(self, name: str) -> FileRecord | None:
-        """A file by name."""
+        """Return a file by its name, or None."""
         return next((record for record in self.files if record.name == name), None)
 
     def forget(self, record: FileRecord) -> None:
-        """Have the line of a finished file made again, because its entry changed."""
+        """Drop the encoded line of a finished file, because its entry changed."""
         self._encoded.pop(record.name, None)
 
     def save(self) -> None:
@@ -149,15 +149,15 @@ class Catalog:
         self.prepared()()
 
     def document(self) -> bytes:
-        """What stands in the index."""
+        """Return the text of the index."""
         head = {"format": _FORMAT, "version": _VERSION, "source": asdict(self.source)}
         entries = ",\n  ".join(map(self._entry, self.files))
         return f'{json.dumps(head)[:-1]},\n "files": [\n  {entries}\n ]}}\n'.encode("ascii")
 
     def prepared(self) -> Callable[[], None]:
-        """What writes the index as it is now, to be called in another thread while this one goes on.
+        """Return a function that writes the current index; another thread may call it.
 
-        An older state never takes the place of a newer one.
+        An older state never replaces a newer one.
         """
         data = self.document()
         self._prepared += 1
@@ -175,7 +175,7 @@ class Catalog:
         return write
 
     def _entry(self, record: FileRecord) -> str:
-        """A line of the index; a finished file's is kept until :meth:`forget`."""
+        """Return a line of the index; the line of a finished file is cached until :meth:`forget`."""
         text = self._encoded.get(record.name)
         if text is None:
             text = json.dumps(asdict(record))
@@ -184,7 +184,11 @@ class Catalog:
         return text
 
     def _check_finished(self) -> None:
-        """A finished file may have been moved away, but not changed, unless it is the last."""
+        """Check that finished files did not change. They may have been moved to another place, except the last.
+
+        Raises:
+            BackupMismatchError: a file changed, or the last is missing.
+        """
         for record in self.files:
             path = self.directory / record.name
             try:
@@ -203,10 +207,10 @@ class Catalog:
 
 
 def is_binlog_name(name: str) -> bool:
-    """Whether a name is one that a binlog file may have.
+    """Return whether a name is one that a binlog file may have.
 
-    A base name of printable characters (so UTF-8 can write it) without a path and without a dot at its
-    start, and a number in ASCII digits.
+    That is a base name of printable characters (so UTF-8 can write it) without a path and without a
+    dot at its start, and a number in ASCII digits.
     """
     if not name.isprintable() or not _NAME.fullmatch(name):
         return False
@@ -214,7 +218,7 @@ def is_binlog_name(name: str) -> bool:
 
 
 def series_of(name: str) -> int:
-    """Which of the servers that a relay followed a file is of, by its name: ``binlog-2.000001`` is of the second.
+    """Return the number of a file's server among the servers that a relay followed: 2 for ``binlog-2.000001``.
 
     A server's own files are all of one series, whatever their base name.
     """
@@ -232,12 +236,12 @@ def following_name(name: str, rotated_to: str) -> str:
 
 
 def file_order(name: str) -> tuple[int, int]:
-    """The place of a file among those of a source: series, then number."""
+    """Return the sort key of a file among those of a source: series, then number."""
     return series_of(name), file_number(name)
 
 
 def file_number(name: str) -> int:
-    """The number at the end of a binlog file's name."""
+    """Return the number at the end of a binlog file's name."""
     return int(name.rpartition(".")[2])
 
 
@@ -265,7 +269,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let errors of the operating system name the file."""
+    """Add the file to errors of the operating system that do not name it."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Copies a source's binlog files, across connections, until told to stop."""
+"""The engine that copies a source's binlog files, across connections, until it is stopped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PASSING: Final = frozenset((1040, 1053, 1152, 1158, 1159, 1160, 1161, 1184, 1203
 
 @dataclass(frozen=True, slots=True)
 class BackupOptions:
-    """How a backup behaves.
+    """The options of a backup.
 
     Attributes:
         stop_at_end: end at the end of the source's binlog instead of waiting.
@@ -90,7 +90,7 @@ class BackupOptions:
 
 @dataclass(slots=True)
 class BackupStatus:
-    """How far a backup is.
+    """The progress of a backup.
 
     Attributes:
         file: name of the newest file, empty before the first.
@@ -231,7 +231,7 @@ class Backup:
                 await asyncio.sleep(delay)
 
     def _consider(self, error: ReplicaClientError, receiver: BackupReceiver) -> None:
-        """Raise an error that another connection does not mend."""
+        """Raise an error that another connection cannot fix."""
         if isinstance(error, TlsError):
             raise error
         if isinstance(error, TransportError):
@@ -264,7 +264,7 @@ class Backup:
             raise error
 
     async def _follow(self, catalog: Catalog, receiver: BackupReceiver) -> None:
-        """One connection, until its end."""
+        """Receive over one connection until it ends."""
         dump = await self._connect(catalog, receiver)
         try:
             async with dump:
@@ -342,7 +342,11 @@ class Backup:
         return steps
 
     async def _begin_sync(self, receiver: BackupReceiver) -> bool:
-        """Have a thread put on disk what came so far, while more comes; False while it is at the last piece."""
+        """Sync the received bytes to disk in a thread while more arrive.
+
+        Returns:
+            False while the thread still syncs the bytes before.
+        """
         if self._syncing is not None and not self._syncing.done():
             return False
         await self._end_sync()
@@ -374,7 +378,10 @@ def _take_all(steps: list[Callable[[], None]]) -> None:
 
 
 def _delay(event: bytes, before: float) -> float:
-    """Seconds from an event's time, which is in whole seconds, until now; 0 for a heartbeat: all was sent."""
+    """Return the seconds from an event's time, which is in whole seconds, until now.
+
+    A heartbeat gives 0, because the source had sent everything.
+    """
     if event[TYPE_OFFSET] in HEARTBEATS:
         return 0.0
     written = int.from_bytes(event[:4], "little")

@@ -1,4 +1,4 @@
-"""The sidecar indexes of a backup's files, made behind the copying."""
+"""The sidecar indexes of a backup's files, made after the copying."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class IndexWriter:
         self.fault = ""
 
     def start(self) -> None:
-        """Begin, with the files that are finished already."""
+        """Start with the files that are finished already."""
         names: list[str] = []
         for record in self._catalog.files:
             if not (self._catalog.directory / record.name).exists():
@@ -52,7 +52,7 @@ class IndexWriter:
         self._task = asyncio.create_task(self._run(), name="replica_client backup indexes")
 
     def add(self, name: str) -> None:
-        """A file was finished."""
+        """Queue a file that was finished."""
         self._names.put_nowait(name)
 
     async def finish(self) -> None:
@@ -62,7 +62,7 @@ class IndexWriter:
             await self._task
 
     async def stop(self) -> None:
-        """End behind the file that is in work."""
+        """Stop after the file that is being indexed."""
         while not self._names.empty():
             self._names.get_nowait()
         await self.finish()
@@ -86,6 +86,6 @@ class _Sidecars:
         self._files = SidecarFiles(DecodeOptions(), SchemaHistory())
 
     def make(self, path: Path) -> None:
-        """The index of the next file."""
+        """Make the index of the next file."""
         (listed,) = list_files([path])
         self._files.load(listed)

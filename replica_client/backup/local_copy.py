@@ -51,7 +51,7 @@ _ENDINGS: Final = (_ROTATE, int(EventType.STOP_EVENT))
 
 
 def without_in_use(description: bytes) -> bytes:
-    """A format description with LOG_EVENT_BINLOG_IN_USE_F cleared, as sources send it."""
+    """Return a format description with LOG_EVENT_BINLOG_IN_USE_F cleared, as sources send it."""
     return description[:17] + bytes((description[17] & ~_IN_USE,)) + description[18:]
 
 
@@ -92,21 +92,21 @@ class LocalCopy:
 
     @property
     def flavor(self) -> ServerFlavor:
-        """Of the server that wrote it."""
+        """The flavor of the server that wrote the file."""
         return self._decoder.format.flavor
 
     @property
     def has_checksums(self) -> bool:
-        """Whether its events end in a CRC-32."""
+        """Whether the events of the file end in a CRC-32."""
         return self._decoder.format.checksum_algorithm == ChecksumAlgorithm.CRC32
 
     # Looking through what is there.
 
     def scan(self) -> None:
-        """Find the last whole event, and cut off what is behind it.
+        """Find the last whole event, and cut off the bytes after it.
 
-        Every event's size and CRC are checked; GTID sets and the hash are computed anew. Of a file
-        whose last event closes it, nothing more is to be done than :meth:`finish`.
+        The size and CRC of every event are checked; GTID sets and the hash are computed again. A
+        file whose last event closes it then only needs :meth:`finish`.
 
         Raises:
             OSError: it cannot be read or written.
@@ -251,7 +251,7 @@ class LocalCopy:
             )
 
     def read(self, position: int, size: int) -> bytes:
-        """Bytes that were flushed, with the flag of the format description cleared."""
+        """Return bytes that were flushed, with the flag of the format description cleared."""
         with naming(self.path):
             data = os.pread(self._handle, size, position)
         return without_in_use(data) if position == FIRST_EVENT else data
@@ -275,7 +275,7 @@ class LocalCopy:
         self._dirty = True
 
     def sync(self) -> None:
-        """Have everything on disk, and the entry in the index say so.
+        """Sync all bytes to disk and update the entry for the index.
 
         Raises:
             OSError: the disk is full, or failed.
@@ -285,9 +285,10 @@ class LocalCopy:
             rest()
 
     def begin_sync(self) -> Callable[[], None] | None:
-        """What has what was flushed so far on disk, to be called in another thread while this one appends.
+        """Return a function that syncs the flushed bytes to disk while this thread appends more.
 
-        None when all of it is on disk. The entry in the index says so already: it is to be saved after the call.
+        None when all is on disk. The entry for the index counts these bytes already, so save it
+        after the call.
         """
         self.flush()
         self._describe()
@@ -331,10 +332,10 @@ class LocalCopy:
         self.record.finished = True
 
     def leave_in_use(self) -> None:
-        """Give a finished file the flag again: its source crashed between two files.
+        """Set the in-use flag of a finished file again: its source crashed between two files.
 
-        MariaDB writes the ROTATE event, makes the next file, and only then clears the flag. The next
-        file tells when it did not come so far: it was made by a server that had just started.
+        MariaDB writes the ROTATE event, makes the next file, and only then clears the flag. The
+        next file shows a crash in between: a server that had just started made it.
 
         Raises:
             OSError: the disk is full, or failed.

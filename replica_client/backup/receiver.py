@@ -1,4 +1,4 @@
-"""A dump's events into the files of a backup: what stands in the source's files, and nothing else."""
+"""The receiver of a backup: it writes the events of a dump that stand in the source's files, and no others."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _SAME_PARTS: Final = (slice(0, 13), slice(HEADER_SIZE, 71), slice(75, -4))
 class BackupReceiver:
     """Takes the raw events of dumps, one connection after the other.
 
-    Events that are in the copy already are compared with it; others are appended. What a source makes
-    up for the stream (artificial events, heartbeats, the format description for a start in the middle
-    of a file) is used and not kept.
+    Events that are in the copy already are compared with it; others are appended. Events that a
+    source makes up for the stream (artificial events, heartbeats, the format description for a
+    start in the middle of a file) are used and not kept.
 
     Args:
         catalog: the index, kept up to date.
@@ -58,7 +58,7 @@ class BackupReceiver:
     Attributes:
         copy: the newest file; None before the first.
         appended: bytes added so far.
-        on_finished: is told the name of each file behind ``on_file``, from when it is set.
+        on_finished: called with the name of each file after ``on_file``, once it is set.
     """
 
     def __init__(self, catalog: Catalog, on_file: Callable[[FileRecord], None]) -> None:
@@ -148,10 +148,10 @@ class BackupReceiver:
                 self.copy = None
 
     def sync(self, *, save: bool = False) -> None:
-        """Have what was received on disk.
+        """Sync all received events to disk.
 
         Args:
-            save: have the entry of a file that is still written in the index, too.
+            save: save the entry of a file that is still written in the index, too.
 
         Raises:
             OSError: the disk is full, or failed.
@@ -160,7 +160,7 @@ class BackupReceiver:
             step()
 
     def begin_sync(self, *, save: bool = False) -> list[Callable[[], None]]:
-        """As :meth:`sync`, but in steps that another thread may take while this one receives."""
+        """Return the steps of :meth:`sync`; another thread may run them while this one receives."""
         copy = self.copy
         steps: list[Callable[[], None]] = []
         if copy is None:
@@ -177,7 +177,7 @@ class BackupReceiver:
         return steps
 
     def connected(self, file: str, position: int) -> None:
-        """A new dump begins, asked for from there; ``""`` is the first file that the source has."""
+        """Begin a new dump that was asked for from a position; file ``""`` is the source's first file."""
         self._decoder = BinlogDecoder()
         self._position = 0
         self._asked = (file, position)
@@ -238,7 +238,11 @@ class BackupReceiver:
         self._append(copy, data, code, next_position)
 
     def _describe(self, copy: LocalCopy, data: bytes, code: int) -> None:
-        """The first event behind the file's name: its format description."""
+        """Take the first event after the file's name, which must be its format description.
+
+        Raises:
+            BackupMismatchError: it is another event, or not the copy's format description.
+        """
         if code != _FORMAT_DESCRIPTION:
             raise BackupMismatchError(
                 f"the source sent {event_type_name(code)} where the format description of "
@@ -285,7 +289,7 @@ class BackupReceiver:
         self._position = end
 
     def _check_end_of_last(self, code: int, data: bytes) -> None:
-        """With the first event of a file: whether a MariaDB crashed when it had ended the file before."""
+        """Set the in-use flag of the previous file if a MariaDB crashed between it and the file that begins."""
         last = self._catalog.files[-2] if len(self._catalog.files) > 1 else None
         if last is None or last.next_file is None or code != _FORMAT_DESCRIPTION:
             return
@@ -313,7 +317,11 @@ class BackupReceiver:
     # From file to file.
 
     def _arrive(self, name: str, position: int) -> None:
-        """The source says in which file, and where, the next event is."""
+        """Move to the file and position that the source gives for the next event.
+
+        Raises:
+            BackupMismatchError: the place does not continue the copy.
+        """
         copy = self.copy
         if not is_binlog_name(name):
             raise BackupMismatchError(f"the source names a binlog file {name!r:.100}")
@@ -374,14 +382,18 @@ class BackupReceiver:
         self._position, self._described = FIRST_EVENT, False
 
     def _finish(self, copy: LocalCopy) -> None:
-        """The index is saved with the next file, or by :meth:`sync`: a finished file shows itself."""
+        """Finish a file. The index is saved with the next file, or by :meth:`sync`."""
         copy.finish()
         self._unsaved = True
         self._on_file(copy.record)
         self.on_finished(copy.record.name)
 
     def _check_gtids(self, copy: LocalCopy, data: bytes) -> None:
-        """What the files before hold must be before this one: else the source was reset."""
+        """Check that a new file includes the GTIDs of the files before it; otherwise the source was reset.
+
+        Raises:
+            BackupMismatchError: GTIDs are missing.
+        """
         older = self._catalog.files[-2] if len(self._catalog.files) > 1 else None
         if older is None or not older.gtid_set_after:
             return

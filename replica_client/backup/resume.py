@@ -1,4 +1,4 @@
-"""Where a backup goes on at a source, and whether that is the source that it was begun with."""
+"""The place where a backup continues at a source, and the check that it is the same source."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _REMEDY: Final = "nothing was overwritten: start over in an empty directory"
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where to go on.
+    """The place where a backup continues.
 
     Attributes:
         file: the file to ask for; ``""`` for the source's first.
-        position: of the first event wanted: the last one that is there, so that it can be compared.
-        behind: bytes that the source has and the backup has not; None when the source does not tell.
+        position: of the first event to send: the last event of the copy, so that it can be compared.
+        behind: bytes that the source has and the backup has not; None when not known.
         cut: where the newest file is to be cut first; None: nowhere.
     """
 
@@ -46,10 +46,10 @@ async def find_resume(
     *,
     max_position: int = MAX_POSITION,
 ) -> Resume:
-    """Compare a backup with the files that a source lists.
+    """Compare a backup with the files that a source lists, and return where it continues.
 
-    Beyond ``max_position`` the protocol cannot ask for an event: the file is sent from its start and
-    compared with what is there.
+    Beyond ``max_position`` the protocol cannot ask for an event: the file is sent from its start
+    and compared with the copy.
 
     Raises:
         BackupGapError: the source no longer has what comes next.
@@ -84,7 +84,7 @@ async def find_resume(
 
 
 def unknown_file(error: ServerError, copy: LocalCopy | None) -> BackupGapError:
-    """The error for a source that does not list its files, and does not have the wanted one."""
+    """Return the error for a source that does not list its files and lacks the needed one."""
     where = "" if copy is None else f" (the backup ends at {copy.record.name}:{copy.size})"
     return BackupGapError(
         f"the source no longer has what comes next{where}: {error.message}; {_REMEDY}"
@@ -133,7 +133,7 @@ def _check_sizes(catalog: Catalog, listed: dict[str, int]) -> None:
 def _was_left(
     connection: SourceConnection, listed: dict[str, int], name: str, size: int, copy: LocalCopy
 ) -> bool:
-    """Whether a relay went on with another server, and serves a file of the one before up to its last transaction."""
+    """Return whether a relay left a file after its last transaction and continued with another server."""
     names = list(listed)
     newer = names[names.index(name) + 1 :]
     return (

@@ -1,4 +1,4 @@
-"""Which character set a collation id belongs to.
+"""The character sets of collation ids.
 
 Table maps, result set columns, handshakes and query status variables name a collation by number; its
 character set is all that decoding needs. The ids come from the servers' own

@@ -93,7 +93,7 @@ class ChecksumAlgorithm(IntEnum):
 
 
 def event_type_name(code: int) -> str:
-    """The upstream name of a type code; ``UNKNOWN_<code>`` for one that is not known."""
+    """Return the upstream name of a type code, or ``UNKNOWN_<code>`` for an unknown code."""
     try:
         return EventType(code).name
     except ValueError:

@@ -14,7 +14,7 @@ class ServerFlavor(StrEnum):
 
     @classmethod
     def of_version(cls, server_version: str) -> ServerFlavor:
-        """The flavor that a version text names (``5.5.5-10.11.6-MariaDB-log``, ``9.7.4``)."""
+        """Return the flavor that a version text names (``5.5.5-10.11.6-MariaDB-log``, ``9.7.4``)."""
         return _of_version(server_version)
 
 

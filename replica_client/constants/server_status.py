@@ -6,7 +6,7 @@ from enum import IntFlag
 
 
 class ServerStatus(IntFlag):
-    """What a server says about the session after a command."""
+    """The status flags that a server sends about the session after a command."""
 
     SERVER_STATUS_IN_TRANS = 0x0001
     SERVER_STATUS_AUTOCOMMIT = 0x0002

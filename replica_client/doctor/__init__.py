@@ -1,1 +1,1 @@
-"""Whether a source can be followed: what it is set to, and the remedy where that is not right."""
+"""The doctor: whether a source can be followed by its settings, and the remedy where it cannot."""

@@ -49,7 +49,7 @@ async def diagnose(
 
 
 def can_be_followed(findings: list[Finding]) -> bool:
-    """Whether none of them is a problem."""
+    """Return whether no finding is a problem."""
     return all(finding.severity is not Severity.PROBLEM for finding in findings)
 
 

@@ -1,4 +1,4 @@
-"""What the doctor says."""
+"""The findings of the doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from replica_client.codec.quick_dataclass import dataclass
 
 
 class Severity(StrEnum):
-    """How bad a finding is.
+    """The severity of a finding.
 
     ``problem``: the source cannot be followed, or not with these settings; ``warning``: it can, and
     something may go wrong or be missing; ``note``: good to know; ``ok``.
@@ -43,7 +43,7 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """Nothing to do."""
+    """Return a finding that needs no action."""
     return Finding(check, Severity.OK, text)
 
 
@@ -76,5 +76,5 @@ def problem(
     statements: tuple[str, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Finding:
-    """The source cannot be followed so."""
+    """Return a finding because of which the source cannot be followed."""
     return Finding(check, Severity.PROBLEM, text, remedy, statements, settings)

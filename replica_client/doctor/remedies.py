@@ -9,15 +9,15 @@ from replica_client.doctor.source_facts import SourceFacts
 
 
 def grants(facts: SourceFacts, privilege: str) -> tuple[str, ...]:
-    """The statement that gives our account a privilege; none where its name is not known."""
+    """Return the statement that grants our account a privilege; none where the account's name is not known."""
     return (f"GRANT {privilege} ON *.* TO {facts.account}",) if facts.account else ()
 
 
 def to_copy(findings: Iterable[Finding]) -> Iterator[str]:
-    """Lines to copy for what is missing; none where nothing is, or nothing can be copied.
+    """Yield lines to copy that fix the findings; none where nothing can be copied.
 
-    First statements for an administrator of the source, then the lines of its configuration file. What
-    notes recommend is in comments.
+    First come statements for an administrator of the source, then the lines of its configuration
+    file. Recommendations of notes are in comments.
     """
     wanted = [finding for finding in findings if finding.severity is not Severity.OK]
     statements = list(_lines(wanted, [one.statements for one in wanted], "-- ", ";"))

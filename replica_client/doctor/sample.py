@@ -1,4 +1,4 @@
-"""What is really in a source's newest binlog file, whatever its settings are now."""
+"""A sample of a source's newest binlog file, which shows its content whatever its settings are now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about what a source is set to."""
+"""Findings about the settings of a source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(facts: SourceFacts) -> Iterator[Finding]:
 
 
 def _both(name: str, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What sets a variable now, and what keeps it so."""
+    """Return the statement that sets a variable now, and the line that keeps it in the configuration file."""
     return (f"SET GLOBAL {name} = {value}",), (f"{name} = {value}",)
 
 

@@ -1,4 +1,4 @@
-"""What a source says about itself, and what it does not tell this account."""
+"""The facts that a source shows to this account, and those that it refuses to show."""
 
 from __future__ import annotations
 
@@ -145,11 +145,11 @@ class SourceFacts:
         )
 
     def variable(self, name: str) -> str:
-        """A variable in upper case; empty when the server has none of that name."""
+        """Return a variable in upper case; empty when the server has none of that name."""
         return self.variables.get(name, "").upper()
 
     def is_on(self, name: str) -> bool:
-        """Whether a variable is switched on."""
+        """Return whether a variable is switched on."""
         return self.variable(name) in ("ON", "1", "TRUE", "YES")
 
 
@@ -207,7 +207,7 @@ def _account(answer: Answer) -> str:
 
 
 def _needs_tls(options: ConnectOptions, server: ServerInfo) -> bool:
-    """Whether only the server's cache of passwords makes a login without TLS work."""
+    """Return whether only the server's cache of passwords lets a login without TLS succeed."""
     trusted = options.unix_socket or options.server_public_key or options.allow_public_key_retrieval
     return not server.tls and not trusted and server.auth_plugin == "caching_sha2_password"
 
@@ -222,7 +222,7 @@ async def _ask(connection: SourceConnection, sql: str) -> Answer:
 
 
 async def _clock(connection: SourceConnection) -> tuple[float, float]:
-    """The best of three tries: the source's clock against the middle of the question."""
+    """Return the source's clock minus ours and the error, the best of three measurements."""
     best = (0.0, float("inf"))
     for _ in range(3):
         before = time.time()

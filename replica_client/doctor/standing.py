@@ -1,4 +1,4 @@
-"""Findings about us at a source: privileges, server id, and whether it still has what we need."""
+"""Findings about this client at a source: privileges, server id, and whether the source still has what is needed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DAY = 86400
 
 
 def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator[Finding]:
-    """What the account may do.
+    """Yield findings about the privileges of the account.
 
     Args:
         facts: of the source.
-        trial: what a short dump failed with, None when it worked.
+        trial: the error of a short dump, None when it worked.
     """
     who = f"the account {facts.user!r}"
     if isinstance(trial, AccessDeniedError):
@@ -72,7 +72,7 @@ def _has_binlog_monitor(facts: SourceFacts) -> bool:
 
 
 def server_ids(facts: SourceFacts, server_id: int | None) -> Finding:
-    """Whether another server has our id."""
+    """Return the finding whether another server has our id."""
     ours = "ours is a random one of 32 bits" if server_id is None else f"ours is {server_id}"
     if server_id is not None and server_id == facts.server.server_id:
         return problem(
@@ -114,7 +114,7 @@ def _list_remedy(facts: SourceFacts) -> str:
 
 
 def retention(facts: SourceFacts, position: Position | None) -> Iterator[Finding]:
-    """How long the source keeps its files, and whether it has what follows a position."""
+    """Yield findings about how long the source keeps its files, and whether it has the changes after a position."""
     if not facts.is_on("log_bin"):
         return
     yield _kept(facts)
@@ -183,7 +183,7 @@ def _reachable(facts: SourceFacts, position: Position) -> Finding:
 
 
 def _gone(facts: SourceFacts, position: Position) -> str:
-    """What is missing, empty when nothing is known to be."""
+    """Return what is missing, empty when nothing is known to be."""
     gtid_set = position.gtid_set
     mode = facts.variable("gtid_mode")
     if isinstance(gtid_set, GtidSet) and not facts.server.is_mariadb and mode == "ON":

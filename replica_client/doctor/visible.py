@@ -1,4 +1,4 @@
-"""Which databases an account sees."""
+"""The databases that an account sees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_sche
 
 
 async def visible_databases(url: str) -> list[str]:
-    """The names of the databases that have tables which the account may see, without the server's own.
+    """Return the names of the databases with tables that the account may see, without the server's own.
 
     Raises:
         ServerError: the server refuses.

@@ -1,1 +1,1 @@
-"""What other tools' ecosystems want: frames, SQL, pipelines. Each module needs the extra that it names."""
+"""Integrations with other tools: frames, SQL, pipelines. Each module needs the extra that it names."""

@@ -55,7 +55,7 @@ _MOST_DIGITS = 38
 
 
 def table_name(database: str, table: str) -> str:
-    """What a table is called in the destination."""
+    """Return the name of a table in the destination."""
     return f"{database}__{table}"
 
 
@@ -67,7 +67,7 @@ def mysql_tables(
     locking: Locking = "never",
     name: Callable[[str, str], str] = table_name,
 ) -> Any:
-    """A dlt source with the tables of a MySQL or MariaDB server.
+    """Return a dlt source with the tables of a MySQL or MariaDB server.
 
     Args:
         url: of the server.
@@ -99,9 +99,9 @@ def load(
     locking: Locking = "never",
     name: Callable[[str, str], str] = table_name,
 ) -> list[Any]:
-    """Run a pipeline until its destination has what the source has; arguments as of :func:`mysql_tables`.
+    """Run a pipeline until its destination equals the source; the arguments are those of :func:`mysql_tables`.
 
-    A second run follows where a table was altered, to copy it anew.
+    Where a table was altered, another run follows, which copies the table again.
 
     Returns:
         dlt's load infos.
@@ -227,7 +227,7 @@ def _hints(table: TableModel, name: Callable[[str, str], str], disposition: Any)
 
 
 def _column(column: ColumnModel) -> TColumnSchema:
-    """A column in dlt's types."""
+    """Return a column in dlt's types."""
     kind, length = column.kind, column.length or 0
     found: TColumnSchema = {"name": column.name, "nullable": True}
     if kind in _INTEGERS:

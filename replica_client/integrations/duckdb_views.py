@@ -31,7 +31,7 @@ _OWN_SCHEMAS: Final = ("information_schema", "pg_catalog")
 
 
 class UnknownSqlTableError(ConfigError):
-    """A statement names a table that has no rows in what is read; the message has the nearest name."""
+    """Raised for a table in a statement that has no rows in the files or source; the message has the nearest name."""
 
 
 _ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, exp.Copy)
@@ -40,7 +40,7 @@ _ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, e
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What a statement may use.
+    """The tables and columns that a statement may use.
 
     Attributes:
         tables: database (None: not said) and name, in lower case; None: any.
@@ -52,7 +52,7 @@ class Needed:
 
     @classmethod
     def of(cls, sql: str) -> Needed:
-        """What some SQL may use; everything, where that is not understood."""
+        """Return the tables and columns that some SQL may use; all, where it is not understood."""
         try:
             statements = [one for one in sqlglot.parse(sql, dialect="duckdb") if one is not None]
         except SqlglotError:
@@ -89,14 +89,14 @@ class Needed:
         return None
 
     def uses(self, table: BinlogTable) -> bool:
-        """Whether a table may be used."""
+        """Return whether a table may be used."""
         if self.tables is None:
             return True
         name = table.name.lower()
         return (table.database.lower(), name) in self.tables or (None, name) in self.tables
 
     def columns_of(self, table: BinlogTable) -> list[str]:
-        """The columns of a table that may be used; at least one."""
+        """Return the columns of a table that may be used; at least one."""
         names: list[str] = table.schema.names
         if self.columns is None:
             return names
@@ -104,7 +104,7 @@ class Needed:
 
 
 def _takes_all(node: exp.Expr) -> bool:
-    """Whether a node stands for columns that it does not name."""
+    """Return whether a node stands for columns that it does not name."""
     if isinstance(node, exp.Star):
         return not isinstance(node.parent, exp.Count)
     if isinstance(node, exp.Join) and node.args.get("method"):
@@ -126,14 +126,14 @@ def add_views(
     tables: Mapping[str, BinlogTable],
     sql: str | None = None,
 ) -> None:
-    """Make a view ``database.table`` of each table; each query reads the binlog anew.
+    """Make a view ``database.table`` of each table; each query reads the binlog again.
 
-    Where all are of one database, its tables are also found without its name.
+    Where all tables are of one database, they are also found without its name.
 
     Args:
         connection: where.
         tables: from :func:`~replica_client.scan_binlog`.
-        sql: what will be asked: other tables, and columns that it does not name, are left out. None: nothing is.
+        sql: the coming query: tables and columns that it does not use are left out. None: nothing is.
 
     Raises:
         ConfigError: a database has a name that DuckDB has for its own.
@@ -169,7 +169,7 @@ def query(
     tables: Mapping[str, BinlogTable],
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """The result of a query over binlog tables.
+    """Return the result of a query over binlog tables.
 
     Args:
         sql: one SELECT of DuckDB's SQL.
@@ -209,10 +209,10 @@ def query(
 def rows_of(
     sql: str, tables: Mapping[str, BinlogTable]
 ) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
-    """The columns' names and the rows of a query, which come as it goes on.
+    """Yield once: the names of the columns, and an iterator over the batches of a query's rows.
 
     Raises:
-        ConfigError: DuckDB does not take the statement, or it gives no rows.
+        ConfigError: DuckDB does not take the statement, or it returns no rows.
         ReplicaClientError: the source cannot be read.
     """
     with duckdb.connect() as connection:

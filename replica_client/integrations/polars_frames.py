@@ -26,7 +26,7 @@ from replica_client.rows.selection import Pattern
 
 
 def scan(source: FileSource, table: str, **options: Any) -> pl.LazyFrame:
-    """The row changes of one table as a LazyFrame.
+    """Return the row changes of one table as a LazyFrame.
 
     Args:
         source: binlog files or the URL of a live source, as of :func:`~replica_client.scan_binlog`.
@@ -46,7 +46,7 @@ def scan(source: FileSource, table: str, **options: Any) -> pl.LazyFrame:
 
 
 def lazy_frame(table: BinlogTable) -> pl.LazyFrame:
-    """A table as a LazyFrame that pushes columns, filters and the number of rows down to the reading.
+    """Return a LazyFrame that reads only the columns, filters and number of rows that its query needs.
 
     Raises:
         SchemaMismatchError: an ALTER changed a column's type to one that has nothing in common with it.
@@ -71,7 +71,7 @@ def _frames(
     predicate: pl.Expr | None,
     left: int | None,
 ) -> Iterator[pl.DataFrame]:
-    """The frames of a query; ``left`` counts rows before the filter."""
+    """Yield the frames of a query; ``left`` limits the rows before the filter."""
     wanted = table if columns is None else table.select(columns)
     with wanted.reader() as reader:
         for batch in reader:

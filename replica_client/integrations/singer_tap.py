@@ -82,7 +82,7 @@ class TableStream(Stream):
         return {name: _plain(value) for name, value in row.items()}
 
     def get_records(self, context: Any) -> Iterable[dict[str, Any]]:
-        """The rows that are new, as they come."""
+        """Yield the new rows as they come."""
         bookmark = self.get_context_state(context)
         state: dict[str, Any] = dict(bookmark.get(_STATE, {}))
         self._stream_version = state.get("version")
@@ -141,7 +141,7 @@ class ReplicaClientTap(Tap):
     ).to_dict()
 
     def discover_streams(self) -> Sequence[Stream]:
-        """A stream for each wanted table with a primary key."""
+        """Return a stream for each selected table with a primary key."""
         selection = Selection(self.config.get("tables"), self.config.get("exclude"))
         found = []
         for table in asyncio.run(_definitions(self.config["url"])):
@@ -171,7 +171,7 @@ def _schema(column: ColumnModel, *, nullable: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """Return a value that JSON has."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Decimal):
@@ -185,5 +185,5 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    """The command ``tap-replica-client``."""
+    """Run the command ``tap-replica-client``."""
     ReplicaClientTap.cli()

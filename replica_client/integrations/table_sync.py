@@ -1,10 +1,11 @@
 """Tables of a live source for tools that keep copies of tables: a first copy, then changes, with a state to resume.
 
-A run makes the copies that are missing and gives the changes since the run before, up to the end of the binlog. Its
-state is a JSON object that the tool saves together with what it was given: a run that is not saved is made again.
+A run makes the missing copies and yields the changes since the run before, up to the end of the
+binlog. Its state is a JSON object that the tool saves together with the rows: a run that is not
+saved is repeated.
 
-A table is copied anew, in the run that follows, when a statement changed it as a whole (ALTER, TRUNCATE, RENAME): the
-binlog does not say what an ALTER did to the rows that were there.
+A table that a statement changed as a whole (ALTER, TRUNCATE, RENAME) is copied again in the next
+run: the binlog does not show the effect of an ALTER on existing rows.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ TableName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """Rows of a copy, which replaces what the target has of the table; the first of a table may be empty."""
+    """Rows of a copy, which replaces the target's rows of the table; the first part of a table may be empty."""
 
     table: TableModel
     rows: list[dict[str, Any]]
@@ -144,7 +145,11 @@ class TableSync:
         self._state["again"] = sorted(map(list, changed | unstable))
 
     async def _wanted(self, connection: SourceConnection) -> dict[TableName, TableModel]:
-        """The definitions of the wanted tables."""
+        """Return the definitions of the selected tables.
+
+        Raises:
+            ConfigError: no table is selected, or one cannot be kept equal.
+        """
         selection = self._selection.for_server(connection.server.casefolds_names)
         found = await read_definitions(connection)
         wanted = {name: model for name, model in found.items() if selection.wants(*name)}
@@ -166,7 +171,7 @@ class TableSync:
         return wanted
 
     async def _mark(self, connection: SourceConnection) -> Position:
-        """A place before which everything is visible now."""
+        """Return a position before which everything is visible now."""
         if self._locking == "brief" and not connection.server.is_mariadb:
             window = await begin_between(connection, self._locking)
             await connection.query("ROLLBACK")
@@ -188,7 +193,9 @@ class TableSync:
         changed: set[TableName],
         stop: Position | None,
     ) -> Generator[ChangedRow, None, dict[str, Any]]:
-        """The changes behind a checkpoint; returns the next one. ``changed`` gets tables to copy again."""
+        """Yield the changes after a checkpoint, and return the next checkpoint.
+
+        Tables that a statement changed are added to ``changed``, to be copied again."""
         saved = checkpoint_of_json(json.loads(json.dumps(checkpoint)))
         store = MemoryPositionStore()
         store.save(saved.position, saved.state)
@@ -222,7 +229,7 @@ class TableSync:
 
 
 def _touched(change: SchemaChange) -> set[TableName]:
-    """The tables that are others now."""
+    """Return the tables that a statement changed."""
     names = {(change.database, change.table)}
     if change.after is not None:
         names.add((change.after.database, change.after.name))
@@ -230,7 +237,7 @@ def _touched(change: SchemaChange) -> set[TableName]:
 
 
 def _rows_of(change: Change, model: TableModel) -> Iterator[ChangedRow]:
-    """What a change does to a table with a primary key."""
+    """Yield the effects of a change on a table with a primary key."""
     where = f"file {change.file}, position {change.offset}"
     key = [name for name, _ in model.primary_key]
     before = None if change.before is None else _values(change.before, model, where)
@@ -255,7 +262,7 @@ def _values(row: Row, model: TableModel, where: str) -> dict[str, Any]:
 
 
 def python_value(value: Any) -> Any:
-    """A column's value as Python's own types.
+    """Return a column's value as Python's own types.
 
     TIME is MySQL's text, a JSON document its text, GEOMETRY its WKB, ENUM and SET their text.
 

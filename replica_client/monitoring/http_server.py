@@ -58,7 +58,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where people find it."""
+        """The URL of the pages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/"
 
@@ -146,7 +146,7 @@ class HttpServer:
             return _plain(500, "this page failed; see the log")
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a request may name us so; on loopback no other name than loopback's."""
+        """Return whether a request's Host may name this server; on loopback only names of loopback may."""
         try:
             if not ipaddress.ip_address(self.host).is_loopback:
                 return True

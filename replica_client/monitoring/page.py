@@ -19,12 +19,12 @@ class Page:
 
 
 def alive() -> Page:
-    """The answer of a process that runs (``/healthz``)."""
+    """Return the answer of a process that runs (``/healthz``)."""
     return Page(b"ok\n", "text/plain; charset=utf-8")
 
 
 def json_page(value: Any, status: int = 200) -> Page:
-    """A value as JSON."""
+    """Return a page with a value as JSON."""
     return Page(json.dumps(value).encode() + b"\n", "application/json", status)
 
 

@@ -14,10 +14,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def metrics_page(collect: Callable[[], Iterable[Metric]]) -> Callable[[], Page]:
-    """What makes the page ``/metrics``: metrics beside those of the process and of Python.
+    """Return the function that makes the page ``/metrics``, with the metrics of the process and of Python.
 
     Args:
-        collect: gives the metrics; it is called for each page.
+        collect: returns the metrics; it is called for each page.
     """
     made: list[Callable[[], bytes]] = []
 

@@ -5,6 +5,6 @@
     spark.read.format("mysql-binlog").option("path", "/backup/binlog.*").load()
     spark.readStream.format("mysql-binlog").option("url", "mysql://db1/").option("tables", "shop.*").load()
 
-The format is registered by itself where this package is installed on Spark's side
+Spark registers the format on its own where this package is installed on Spark's side
 (:mod:`replica_client.spark.registration`). Its options are in :mod:`replica_client.lake.source_options`.
 """

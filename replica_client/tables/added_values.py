@@ -1,4 +1,4 @@
-"""The value that rows which are there get in an added column, where the statement tells it."""
+"""The value that existing rows get in an added column, where the statement determines it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TEMPORAL: Final = {
 
 
 def added_value(source: ColumnSource, timestamp: int) -> StoredValue:
-    """The value of a new column in a row that was there before, as SQLite stores it.
+    """Return the value of a new column in an existing row, as SQLite stores it.
 
     Args:
         source: the new column.
         timestamp: seconds since 1970 of the statement.
 
     Raises:
-        CannotFollowError: the statement does not tell it.
+        CannotFollowError: the statement does not determine the value.
     """
     column, text = source.column, source.text
     if text is None or text.computed or text.row_bound:
@@ -134,7 +134,11 @@ def _decimal(column: ColumnModel, text: str) -> str:
 
 
 def _digits(text: str, digits: int) -> str:
-    """The text with so many fraction digits, where none are lost."""
+    """Return the text with ``digits`` fraction digits.
+
+    Raises:
+        CannotFollowError: digits other than zeros would be lost.
+    """
     whole, _, fraction = text.partition(".")
     if fraction[digits:].strip("0"):
         raise CannotFollowError("a default is rounded by the source")

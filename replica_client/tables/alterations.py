@@ -1,8 +1,8 @@
-"""What an ALTER TABLE does to the rows that are there, as far as its text and the definitions tell.
+"""The effect of an ALTER TABLE on existing rows, as far as its text and the definitions show it.
 
 Row events do not show it: a new column with a default, another type or a dropped partition changes
-rows without a word in the binlog. What is certain is done in the lake, for all else the table is
-copied again.
+rows without row events. The lake applies an effect that is certain; otherwise the table is copied
+again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """How the rows that are there look afterwards.
+    """The form of existing rows after an ALTER TABLE.
 
     Attributes:
         names: for each column the one that it is made of; new columns, which are null, have none.
@@ -43,7 +43,7 @@ class Alteration:
     names: dict[str, str]
 
     def only_adds(self, before: TableModel) -> bool:
-        """Whether all columns that were there stay as they are."""
+        """Return whether all earlier columns stay as they are."""
         kept = {new for new, old in self.names.items() if new == old}
         return kept == {column.name for column in before.columns}
 
@@ -56,13 +56,13 @@ def alteration(
     *,
     new_columns_matter: bool = True,
 ) -> Alteration | str:
-    """What a statement does to a table's rows; a text that says why that is not certain.
+    """Return the effect of a statement on a table's rows, or a text that says why it is not certain.
 
     Args:
         statement: an ALTER TABLE.
         context: of its session.
         before: the table's definition before.
-        after: and behind it.
+        after: the table's definition after.
         new_columns_matter: whether new columns must be null in old rows.
     """
     meaning = read_statement(statement, context)
@@ -129,7 +129,7 @@ def _names(
 
 
 def _is_null(column: ColumnText) -> bool:
-    """Whether a new column is null in the rows that are there."""
+    """Return whether a new column is null in existing rows."""
     if column.nullable is False or column.primary or column.computed or column.row_bound:
         return False
     if column.type.kind == "timestamp":
@@ -139,7 +139,7 @@ def _is_null(column: ColumnText) -> bool:
 
 
 def keeps_values(old: ColumnModel, new: ColumnModel) -> bool:
-    """Whether a change of type leaves every value as it prints."""
+    """Return whether every value keeps its printed form when the type changes."""
     same = replace(old, name=new.name, nullable=new.nullable, visible=new.visible)
     if same == new:
         return True

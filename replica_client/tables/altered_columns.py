@@ -1,4 +1,4 @@
-"""Where each column of an altered table comes from."""
+"""The origin of each column of an altered table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILLED: Final = "NULL may have become another value, as the session was not stri
 
 
 class CannotFollowError(Exception):
-    """What an alteration does to rows that are there cannot be known; the text says why."""
+    """Raised when the effect of an alteration on existing rows cannot be known; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ColumnSource:
 def column_sources(
     change: SchemaChange, before: TableModel, after: TableModel
 ) -> list[ColumnSource]:
-    """For each column after an ALTER TABLE which one it was.
+    """Return the origin of each column after an ALTER TABLE.
 
     Args:
         change: the alteration.
@@ -58,7 +58,8 @@ def column_sources(
         after: the table afterwards.
 
     Raises:
-        CannotFollowError: the statement and the two definitions do not go together.
+        CannotFollowError: the statement and the two definitions do not match, or its effect on the
+            values is not known.
     """
     context = change.context or StatementContext(change.database)
     meaning = read_statement(change.statement, context)
@@ -83,7 +84,10 @@ def column_sources(
 
 
 def fills_nulls(source: ColumnSource, context: StatementContext) -> bool:
-    """Whether NULL in a column became the default of its type: where it is NOT NULL now, and nothing refused that."""
+    """Return whether NULL in a column may have become the default of its type.
+
+    That happens to a column that becomes NOT NULL in a session whose sql_mode is not strict.
+    """
     old, new = source.old, source.column
     if old is None or context.is_strict or old.nullable == new.nullable:
         return False
@@ -91,26 +95,26 @@ def fills_nulls(source: ColumnSource, context: StatementContext) -> bool:
 
 
 def row_clauses(change: SchemaChange) -> tuple[str, ...]:
-    """What an ALTER TABLE says that changes which rows there are (``DROP PARTITION``, ``IGNORE``)."""
+    """Return the clauses of an ALTER TABLE that change which rows exist (``DROP PARTITION``, ``IGNORE``)."""
     context = change.context or StatementContext(change.database)
     meaning = read_statement(change.statement, context)
     return meaning.row_clauses if isinstance(meaning, AlterTable) else ()
 
 
 def brings_rows(change: SchemaChange) -> bool:
-    """Whether an ALTER TABLE may put rows into a table that has none."""
+    """Return whether an ALTER TABLE may put rows into an empty table."""
     return not _TAKES_OUT.issuperset(row_clauses(change))
 
 
 def replaces_table(change: SchemaChange) -> bool:
-    """Whether a CREATE TABLE takes away a table that is there (OR REPLACE)."""
+    """Return whether a CREATE TABLE replaces an existing table (OR REPLACE)."""
     context = change.context or StatementContext(change.database)
     meaning = read_statement(change.statement, context)
     return bool(getattr(meaning, "or_replace", False))
 
 
 def _is_converted(source: ColumnSource) -> bool:
-    """Whether values of a column may change with its definition, and so what is made of them."""
+    """Return whether a column's definition changed, so that its values, and columns computed from it, may change."""
     old, new = source.old, source.column
     return old is not None and not new.generated and _typed(old) != _typed(new)
 
@@ -121,10 +125,11 @@ def _typed(column: ColumnModel) -> tuple[object, ...]:
 
 
 def sources_of(meaning: AlterTable, before: TableModel, after: TableModel) -> list[ColumnSource]:
-    """For each column behind an ALTER TABLE that was read which one it was.
+    """Return the origin of each column after an ALTER TABLE that was parsed.
 
-    Its clauses name columns as they were before it, so that two can exchange their names and one that is
-    dropped can be added again. A column with neither ``old`` nor ``text`` came otherwise.
+    Its clauses name columns as they were before it, so that two columns can exchange their names
+    and a dropped column can be added again. A column with neither ``old`` nor ``text`` has another
+    origin.
     """
     left = {column.name.lower(): column for column in before.columns}
     renamed: dict[str, ColumnModel] = {}
@@ -149,7 +154,7 @@ def sources_of(meaning: AlterTable, before: TableModel, after: TableModel) -> li
 
 
 def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededError:
-    """The error for an alteration that a mirror cannot follow."""
+    """Return the error for an alteration that a mirror cannot follow."""
     tables = {(change.database, change.table)}
     if change.after is not None:
         tables.add((change.after.database, change.after.name))

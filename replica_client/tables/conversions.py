@@ -1,4 +1,4 @@
-"""What a changed definition makes of stored values, where that is sure."""
+"""Conversions of stored values to a changed definition, where the result is certain."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", 
 
 
 def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
-    """How stored values change with their column's definition; None: not at all.
+    """Return how stored values change with their column's definition, or None if they stay.
 
     Raises:
-        CannotFollowError: what the source makes of them depends on more than is known.
+        CannotFollowError: the result on the source depends on more than is known.
     """
     if _stored_alike(old, new):
         return None

@@ -22,10 +22,10 @@ Row = TypeVar("Row")
 
 
 class DivergedError(SinkError):
-    """A table of the mirror is not what the source's was before a change.
+    """Raised when a table of the mirror differs from the source's table before a change.
 
     Attributes:
-        table_name: database and table; None where they are not told.
+        table_name: database and table; None where they are not known.
     """
 
     def __init__(self, table: str, what: str, table_name: tuple[str, str] | None = None) -> None:
@@ -57,20 +57,20 @@ class NetByKey(Generic[Key, Row]):
         self.added: dict[Key, Row] = {}
 
     def insert(self, key: Key, row: Row) -> None:
-        """A row was added.
+        """Add a row.
 
         Raises:
-            DivergedError: strict, and it was there.
+            DivergedError: strict, and the row was added before.
         """
         if self._strict and key in self.added:
             raise DivergedError(self._name, "a row is added that is there")
         self.added[key] = row
 
     def delete(self, key: Key) -> None:
-        """A row was removed.
+        """Remove a row.
 
         Raises:
-            DivergedError: strict, and it was not there.
+            DivergedError: strict, and the row was removed before.
         """
         if not self._strict:
             # It may have been there before it was added.
@@ -84,7 +84,7 @@ class NetByKey(Generic[Key, Row]):
             self.removed[key] = None
 
     def touched(self) -> list[Key]:
-        """The keys of all rows that are removed or added."""
+        """Return the keys of all rows that are removed or added."""
         return list({**self.removed, **dict.fromkeys(self.added)})
 
 
@@ -92,19 +92,19 @@ class NetCounts(dict[Row, int]):
     """Net changes of a table without key: by how many each different row becomes more; fewer: below 0."""
 
     def insert(self, row: Row) -> None:
-        """A row was added."""
+        """Add a row."""
         self[row] = self.get(row, 0) + 1
 
     def delete(self, row: Row) -> None:
-        """A row was removed."""
+        """Remove a row."""
         self[row] = self.get(row, 0) - 1
 
     def fewer(self) -> Iterator[tuple[Row, int]]:
-        """Rows that become fewer, and by how many."""
+        """Return the rows that become fewer, and by how many."""
         return ((row, -count) for row, count in self.items() if count < 0)
 
     def more(self) -> Iterator[Row]:
-        """Rows to add, each as often as it becomes more."""
+        """Yield the rows to add, each as often as it becomes more."""
         for row, count in self.items():
             for _ in range(count):
                 yield row
@@ -159,10 +159,10 @@ class NetChanges:
         return self._key
 
     def key_of(self, row: Values) -> Values:
-        """The key of a row.
+        """Return the key of a row.
 
         Raises:
-            SinkError: the row image left a column of it out.
+            SinkError: the row image lacks a column of the key.
         """
         key = tuple(row[at] for at in self._key)
         if ABSENT in key:
@@ -172,7 +172,7 @@ class NetChanges:
         return key
 
     def needs_flush(self, before: Values | None, after: Values | None) -> bool:
-        """Whether what is pending must be applied before this change can be taken."""
+        """Return whether pending changes must be applied before this change can be taken."""
         if not self._patched or not self._key:
             return False
         if before is not None and self.key_of(before) in self._patched and after is None:
@@ -184,10 +184,10 @@ class NetChanges:
         return ABSENT not in after and self.key_of(before) in self._patched
 
     def insert(self, row: Values) -> None:
-        """A row was added.
+        """Add a row.
 
         Raises:
-            SinkError: a column is not there.
+            SinkError: a column is missing.
         """
         self.size += 1
         self._complete(row)
@@ -197,10 +197,10 @@ class NetChanges:
         self.by_key.insert(self.key_of(row), row)
 
     def delete(self, row: Values) -> None:
-        """A row was removed.
+        """Remove a row.
 
         Raises:
-            SinkError: a column is not there.
+            SinkError: a column is missing.
         """
         self.size += 1
         if not self._key:
@@ -210,10 +210,10 @@ class NetChanges:
         self.by_key.delete(self.key_of(row))
 
     def update(self, before: Values, after: Values) -> bool:
-        """A row was changed; whether all must be applied before anything else is taken.
+        """Change a row, and return whether all changes must be applied before the next one is taken.
 
         Raises:
-            SinkError: a column that is needed is not there.
+            SinkError: a column that is needed is missing.
         """
         if ABSENT in after:
             known = self.by_key.added.get(self.key_of(before), before) if self._key else before
@@ -261,7 +261,7 @@ class NetChanges:
 
 
 def same_names(model: TableModel, names: Sequence[str]) -> bool:
-    """Whether a table has these columns, in order."""
+    """Return whether a table has these columns, in order."""
     return tuple(name.lower() for name in model.column_names) == tuple(
         name.lower() for name in names
     )

@@ -1,8 +1,8 @@
-"""The copy of a table that is there before the stream's changes of it: its window, and how far it is.
+"""The copy of a table that existed before the stream's changes of it: its window and progress.
 
-What lies before a copy is in it already and is passed over. What lies inside its window may be in it or not: rows are
-put in and taken out, whether they are there or not, and what comes later in the stream makes them right. Behind it a
-row that should be there and is not is an error, as ever.
+Changes before a copy are in it already and are skipped. Changes inside its window may be in it or
+not: rows are inserted and deleted whether they exist or not, and later changes in the stream
+correct them. After the window a row that should exist and does not is an error, as usual.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class CopyNeededError(SinkError):
 
 
 class TableRefusedError(SinkError):
-    """What was to be done to tables can never be done, whatever becomes of others.
+    """Raised when an operation on tables can never succeed, whatever happens to other tables.
 
     Attributes:
-        tables: which ones.
+        tables: the tables.
     """
 
     def __init__(self, message: str, tables: Collection[TableName]) -> None:
@@ -46,7 +46,7 @@ class TableRefusedError(SinkError):
 
 
 class Standing(Enum):
-    """Where a position in the stream stands to a copy."""
+    """The relation of a stream position to the window of a copy."""
 
     BEFORE = "before"
     INSIDE = "inside"
@@ -61,10 +61,10 @@ class TableCopy:
         database: of the table.
         table: its name.
         source: the server that the positions are of.
-        begin: what lies before it the copy holds; None: it has not begun.
+        begin: the copy holds all changes before it; None: it has not begun.
         definition: the table; None where the source has none of that name.
         low: rows before it are in the copy.
-        high: rows behind it are not.
+        high: rows after it are not.
         until: before it the table had this definition since ``begin``; None: the copy is not done.
         done: the range that was copied last, as JSON.
         rows: how many were copied.
@@ -87,7 +87,7 @@ class TableCopy:
         return self.database, self.table
 
     def rows_at(self, file: str, position: int) -> Standing:
-        """Where the rows of a transaction stand that begins at a position."""
+        """Return the relation of a transaction's rows to the copy, by the position where it begins."""
         if self.until is None:
             return Standing.BEFORE  # it will be copied
         log_position = LogPosition.of(file, position)
@@ -96,7 +96,7 @@ class TableCopy:
         return Standing.INSIDE if log_position < self._positions[2] else Standing.BEHIND
 
     def statement_at(self, file: str, position: int) -> Standing:
-        """Where a statement stands that changes the table."""
+        """Return the relation of a statement that changes the table to the copy."""
         if self.until is None:
             return Standing.BEFORE
         log_position = LogPosition.of(file, position)
@@ -105,7 +105,7 @@ class TableCopy:
         return Standing.INSIDE if log_position < self._positions[3] else Standing.BEHIND
 
     def is_passed(self, position: Position) -> bool:
-        """Whether everything from a position on lies behind."""
+        """Return whether everything from a position on lies after the window."""
         if self.until is None or not position.file:
             return False
         return LogPosition.of(position.file, position.offset) >= self._positions[3]
@@ -120,7 +120,7 @@ class TableCopy:
         return begin, low, high, until
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; the table's name is left to the caller."""
+        """Return the copy as JSON; the table's name is left to the caller."""
         return {
             "source": self.source,
             **{name: _text(getattr(self, name)) for name in ("begin", "low", "high", "until")},
@@ -131,10 +131,10 @@ class TableCopy:
 
     @classmethod
     def from_json(cls, database: str, table: str, value: Mapping[str, Any]) -> Self:
-        """The copy that :meth:`to_json` gave.
+        """Return the copy that :meth:`to_json` encoded.
 
         Raises:
-            SinkError: it is none.
+            SinkError: the value encodes no copy.
         """
         try:
             model = value["definition"]

@@ -19,7 +19,7 @@ class Fault:
     """Base of all faults."""
 
     def applies(self, connection: int) -> bool:
-        """Whether the fault applies to a connection."""
+        """Return whether the fault applies to a connection."""
         wanted: int | None = getattr(self, "connection", None)
         return wanted is None or wanted == connection
 
@@ -45,8 +45,8 @@ class CutAt(Fault):
 class CutInFile(Fault):
     """Close the connection once the bytes of a file before ``offset`` have been sent.
 
-    It does not matter where the dump began; a dump that begins behind the offset is not cut. It works only without
-    compression.
+    It does not matter where the dump began; a dump that begins after the offset is not cut. It
+    works only without compression.
     """
 
     file: str

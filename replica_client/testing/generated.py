@@ -25,7 +25,7 @@ class GeneratedFile(ServedFile):
         before: the file up to the first repetition, magic number included.
         event: the event that is repeated, with checksum.
         count: how often.
-        after: events behind the repetitions; their positions are corrected.
+        after: events after the repetitions; their positions are corrected.
     """
 
     def __init__(

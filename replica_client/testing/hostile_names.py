@@ -61,7 +61,7 @@ def on_tables(
 
 
 def _deleted(event: BinlogEvent) -> BinlogEvent:
-    """The event that takes an insert's rows away: it has the same images, as those before."""
+    """Return the event that deletes the rows of an insert: its before images are the inserted images."""
     body = event.body
     return replace(
         event,

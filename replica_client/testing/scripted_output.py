@@ -1,4 +1,4 @@
-"""What a testing source's connection sends, with its faults applied."""
+"""The output of a testing source's connection, with its faults applied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ScriptedOutput(Output):
         self.chunk_size = SMALL_CHUNK_SIZE if near else CHUNK_SIZE
 
     def begin_direct(self) -> None:
-        """Without faults; those count the bytes that go through :meth:`flush`."""
+        """Begin direct output, unless there are faults: those count the bytes that go through :meth:`flush`."""
         if not self._faulty:
             super().begin_direct()
 
@@ -81,7 +81,7 @@ class ScriptedOutput(Output):
             self._sent[False] += size
 
     async def _next_size(self, wanted: int) -> int:
-        """How many bytes may go now; stalls, and ends the connection, where that is scripted."""
+        """Return how many bytes may be sent now; stall or end the connection where that is scripted."""
         for cut in self._cuts:
             if self.dumping or cut.whole_connection:
                 left = cut.after - self._sent[cut.whole_connection]

@@ -53,7 +53,7 @@ class SimulatedCrashError(BaseException):
 
 @dataclass
 class _Saved:
-    """What outlives a crash beside the sink: a position store's checkpoint."""
+    """The state that survives a crash outside the sink: a position store's checkpoint."""
 
     checkpoint: Checkpoint | None = None
 
@@ -74,22 +74,23 @@ class SinkConformance:
     # To override.
 
     def make_sink(self, target: Path) -> Sink:
-        """A new sink on the data that is stored at a place; it is not opened yet."""
+        """Return a new, unopened sink on the data that is stored at a place."""
         raise NotImplementedError
 
     async def content(self, target: Path) -> Any:
-        """What a reader of the sink's data sees now.
+        """Return the current data of the sink as a reader sees it.
 
-        The same for the same changes. Of a sink that is at least once, a list in order.
+        Equal changes give equal content. For a sink that is at least once, the content is a list in
+        order.
         """
         raise NotImplementedError
 
     async def stored_tables(self, target: Path) -> list[Any] | None:
-        """The rows that a place holds of each table, of a sink that keeps tables apart; None: it does not."""
+        """Return the stored rows of each table, for a sink that keeps tables apart; otherwise None."""
         return None
 
     def transactions(self) -> list[Transaction]:
-        """The transactions that are written."""
+        """Return the transactions that are written."""
         options = AssemblyOptions(Selection(None, None, None), part_size=_PART_SIZE)
         return list(open_binlog(_DATA, assembly=options).transactions())
 
@@ -99,7 +100,7 @@ class SinkConformance:
     # The tests.
 
     def test_it_is_a_sink(self, tmp_path: Path) -> None:
-        """It has the methods and attributes of the protocol."""
+        """Check that the sink has the methods and attributes of the protocol."""
         sink = self.make_sink(tmp_path)
         assert isinstance(sink, Sink)
         assert isinstance(sink.guarantee, Guarantee)
@@ -136,7 +137,7 @@ class SinkConformance:
         asyncio.run(run())
 
     def test_what_is_not_committed_is_not_kept(self, tmp_path: Path) -> None:
-        """What was written after the last commit is gone after a kill, and is delivered only once."""
+        """Check that uncommitted changes are gone after a kill, and are delivered only once."""
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.schema_changes)
         expected = self._expected(tmp_path)
@@ -161,7 +162,7 @@ class SinkConformance:
         self._assert_same(target, expected)
 
     def test_a_part_is_not_shown(self, tmp_path: Path) -> None:
-        """A transaction that is not complete is not visible."""
+        """Check that a transaction that is not complete is not visible."""
         transactions = self.transactions()
         first = next(at for at, one in enumerate(transactions) if not one.complete)
         target = self._target(tmp_path, "parts")
@@ -181,7 +182,7 @@ class SinkConformance:
         asyncio.run(run())
 
     def test_many_with_one_call_are_the_same(self, tmp_path: Path) -> None:
-        """Where the sink has ``write_some``, that does what ``write`` does."""
+        """Check that ``write_some``, where the sink has it, does what ``write`` does."""
         expected = self._expected(tmp_path)
         target = self._target(tmp_path, "some")
 
@@ -213,7 +214,7 @@ class SinkConformance:
         await self._commit(sink, transactions[-1], _Saved(), lambda: None)
 
     def test_names_stay_apart_and_inside(self, tmp_path: Path) -> None:
-        """Tables with similar names, or names that look like paths, stay separate and inside the sink's directory."""
+        """Check that tables with similar names, or names like paths, stay separate and inside the sink's directory."""
         above = self._target(tmp_path, "above")
         target = self._target(above, "place")
         count = len(HOSTILE_NAMES)
@@ -234,7 +235,7 @@ class SinkConformance:
         assert list(above.iterdir()) == [target]
 
     def test_killed_at_every_step(self, tmp_path: Path) -> None:
-        """A sink that is killed once, before each call of a method in turn, ends with the same content."""
+        """Check that a sink ends with the same content when it is killed once, before each method call in turn."""
         expected = self._expected(tmp_path)
         steps = self._count(lambda step: self._run(self._target(tmp_path, "count"), _Saved(), step))
         for at in range(0, steps, self.step_stride):
@@ -244,7 +245,7 @@ class SinkConformance:
             self._assert_same(target, expected)
 
     def test_killed_again_and_again(self, tmp_path: Path) -> None:
-        """A sink that is killed after every few calls ends with the same content."""
+        """Check that a sink that is killed after every few calls ends with the same content."""
         expected = self._expected(tmp_path)
         parts = max(transaction.part for transaction in self.transactions())
         # Enough for the longest way from one commit to the next.
@@ -259,7 +260,7 @@ class SinkConformance:
             self._assert_same(target, expected)
 
     def test_killed_inside_of_steps(self, tmp_path: Path) -> None:
-        """A sink that is killed before and within system calls on files ends with the same content."""
+        """Check that a sink that is killed before and within system calls on files ends with the same content."""
         if not self.system_calls:
             return
         expected = self._expected(tmp_path)
@@ -302,7 +303,7 @@ class SinkConformance:
         return asyncio.run(self.content(target))
 
     def _run(self, target: Path, saved: _Saved, step: Callable[[], None] = lambda: None) -> None:
-        """Open, write all that is missing, close."""
+        """Open the sink, write all missing transactions, and close it."""
         sinks: list[Sink] = []
 
         async def run() -> None:
@@ -334,7 +335,7 @@ class SinkConformance:
             gc.unfreeze()
 
     def _killed(self, target: Path, saved: _Saved, step: Callable[[], None]) -> bool:
-        """The same, until the step says that it is killed; whether it was."""
+        """Run like :meth:`_run`, and return whether ``step`` simulated a kill."""
         try:
             self._run(target, saved, step)
         except SimulatedCrashError:
@@ -418,10 +419,10 @@ class SinkConformance:
 
 
 def assert_repeats(got: list[Any], expected: list[Any]) -> None:
-    """Assert that all is there in order, and that what is there again goes on from an earlier place.
+    """Assert that all entries are there in order, and that a repetition continues from an earlier place.
 
     Raises:
-        AssertionError: something is missing, out of order, or was never there.
+        AssertionError: an entry is missing, out of order, or not expected.
     """
     reached = at = 0
     for entry in got:
@@ -456,7 +457,7 @@ def _state(position: object) -> dict[str, object]:
 
 @contextmanager
 def _system_calls(step: Callable[[], None]) -> Iterator[None]:
-    """Let ``step`` run before each system call that changes files; a write may be cut in the middle."""
+    """Run ``step`` before each system call that changes files; a write may be cut in the middle."""
     originals = {
         name: getattr(os, name)
         for name in ("fsync", "replace", "rename", "unlink", "ftruncate", "write")

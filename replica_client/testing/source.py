@@ -128,7 +128,7 @@ class BinlogSource(BinlogServer):
         self.library.purge_to(name)
 
     def certificate(self) -> bytes:
-        """The self-signed certificate (PEM), to verify the source with."""
+        """Return the self-signed certificate (PEM) to verify the source with."""
         return certificate_pem()[0]
 
     def forget_passwords(self) -> None:
@@ -139,15 +139,15 @@ class BinlogSource(BinlogServer):
     # What sessions report.
 
     def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:
-        """A login succeeded."""
+        """Record a login that succeeded."""
         self.logins.append((connection_id, user, secure))
 
     def statement_came(self, session: ServerSession, sql: str) -> None:
-        """A client sent a statement."""
+        """Record a statement of a client."""
         self.seen_statements.append(sql)
 
     def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
-        """The scripted reason to refuse a login; None when there is none."""
+        """Return the scripted reason to refuse a login, or the source's own reason; None when there is none."""
         for fault in self._faults_of(connection_id):
             if isinstance(fault, RefuseLogin):
                 return ServerError(fault.errno, fault.sqlstate, fault.message)
