@@ -195,7 +195,8 @@ class TableSync:
     ) -> Generator[ChangedRow, None, dict[str, Any]]:
         """Yield the changes after a checkpoint, and return the next checkpoint.
 
-        Tables that a statement changed are added to ``changed``, to be copied again."""
+        Tables that a statement changed are added to ``changed``, to be copied again.
+        """
         saved = checkpoint_of_json(json.loads(json.dumps(checkpoint)))
         store = MemoryPositionStore()
         store.save(saved.position, saved.state)
