@@ -53,7 +53,7 @@
     │   ├── ObjectNotFoundError     it has no such object
     │   └── StorageConflictError    another process wrote the object, or it is not the one that was read before
     ├── SpoolError                  rows that wait for their COMMIT cannot be kept in a temporary file
-    └── SinkError                   a sink cannot be written; tells whether trying again may help
+    └── SinkError                   a sink cannot be written; says whether trying again may help
         └── PoisonChangeError       one change can never be written there
 
 Bytes from a peer can raise only :class:`ProtocolError` or :class:`ServerError` (from ``wire``) and
@@ -67,7 +67,7 @@ from typing import Final, Self
 
 HIDDEN: Final = "***"
 # The user of a URL, and of what lacks its scheme; what follows up to the last @ of the word is the password. A file's
-# position with a GTID behind @ has this form, too.
+# position with a GTID after @ has this form, too.
 _ACCOUNT: Final = re.compile(
     r"(?:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,40}:/{1,3}[^\s:/@?#\"'`\0]{0,200}:"
     r"|(?<![^\s\"'`(=,/\0])[^\s:/@?#\"'`\0]{0,200}:(?!/))"

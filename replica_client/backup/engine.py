@@ -237,7 +237,7 @@ class Backup:
         if isinstance(error, TransportError):
             return
         if self._asked_inside and not receiver.confirmed and not self._from_start:
-            # Not our last event: damaged on the way, or not our file? Its start tells.
+            # Not our last event: damaged on the way, or not our file? Its start shows it.
             self._from_start = isinstance(
                 error, (BackupError, BinlogDecodeError, BinlogReadError)
             ) and not isinstance(
@@ -255,7 +255,7 @@ class Backup:
             if not isinstance(error, BinlogReadError) or isinstance(error, ServerIdConflictError):
                 raise error
         # Damaged on the way, it comes whole the next time; damaged at the source, never. A source
-        # that was reset under a dump ends it with a text of its own; the next connection tells.
+        # that was reset under a dump ends it with a text of its own; the next connection shows it.
         copy = receiver.copy
         end = ("", 0) if copy is None else (copy.record.name, copy.size)
         count = self._damaged[2] + 1 if self._damaged[:2] == end else 1

@@ -44,7 +44,7 @@ class IndexWriter:
         names: list[str] = []
         for record in self._catalog.files:
             if not (self._catalog.directory / record.name).exists():
-                names.clear()  # files may be moved away; what comes behind them stands alone
+                names.clear()  # files may be moved elsewhere; later files are indexed without them
             elif record.finished:
                 names.append(record.name)
         for name in names:
@@ -74,7 +74,7 @@ class IndexWriter:
             try:
                 await asyncio.to_thread(self._make, self._catalog.directory / name)
             except (ReplicaClientError, OSError) as error:
-                # The files behind it would get indexes that do not know its statements.
+                # Later files would get indexes without its statements.
                 self.fault = str(error)
                 _LOG.warning("no more indexes beside the files are made in this run: %s", error)
 

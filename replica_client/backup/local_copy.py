@@ -100,7 +100,7 @@ class LocalCopy:
         """Whether the events of the file end in a CRC-32."""
         return self._decoder.format.checksum_algorithm == ChecksumAlgorithm.CRC32
 
-    # Looking through what is there.
+    # Scanning the existing file.
 
     def scan(self) -> None:
         """Find the last whole event, and cut off the bytes after it.

@@ -40,7 +40,7 @@ HEARTBEATS: Final = (
     int(EventType.HEARTBEAT_LOG_EVENT_V2),
 )
 # Of a format description sent for the middle of a file, these differ from the file's own:
-# next_position and flags, the creation time, and the checksum behind the algorithm.
+# next_position and flags, the creation time, and the checksum after the algorithm.
 _SAME_PARTS: Final = (slice(0, 13), slice(HEADER_SIZE, 71), slice(75, -4))
 
 
@@ -299,7 +299,7 @@ class BackupReceiver:
         if not description.create_timestamp:
             return
         if not (self._directory / last.name).exists():
-            return  # finished files may be moved away; the entry tells of the file that was here
+            return  # finished files may be moved elsewhere; the entry describes the file that was here
         copy = LocalCopy(self._directory, last)
         try:
             copy.leave_in_use()

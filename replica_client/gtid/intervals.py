@@ -203,7 +203,7 @@ class Intervals:
     def __sub__(self, other: Intervals) -> Intervals:
         if not other or not self:
             return self
-        # What both begin with is quickly told: most of the sets that are compared are nearly the same.
+        # A shared beginning is found quickly: most sets that are compared are nearly equal.
         same = 0
         for ours, theirs in zip(self._chunks, other._chunks, strict=False):
             if ours != theirs:

@@ -116,7 +116,7 @@ def load(
     )
     options = {"loader_file_format": "parquet"} if is_duckdb else {}
     if pipeline.has_pending_data:
-        # What a run left that was ended; dlt would pass over anything new beside it.
+        # Packages of an interrupted run; dlt would ignore new data while they are pending.
         infos += _load_pending(pipeline)
     while True:
         source = mysql_tables(url, tables, exclude, locking, name)
@@ -136,7 +136,7 @@ def _load_pending(pipeline: dlt.Pipeline) -> list[Any]:
     try:
         return [pipeline.run()]
     except PipelineStepFailed as error:
-        # A destination that is away for a moment does not end here.
+        # A destination that is unavailable for a moment is not dropped here.
         if not isinstance(error.exception, (LoadClientJobFailed, LoadClientJobTerminalRetry)):
             raise
         _LOG.warning(

@@ -29,7 +29,7 @@ def write_database(state: TableState, path: Path) -> int:
     name = '"' + state.name.replace('"', '""') + '"'
     if path.exists():
         raise ConfigError(f"{path}: this file exists; name a new one, or remove it")
-    # DuckDB opens a file by its name: it lies where nobody else can put one.
+    # DuckDB opens a file by its name, so the file lies where no other user can put one.
     with tempfile.TemporaryDirectory(TEMPORARY, ".", path.parent) as directory:
         part = Path(directory, "database")
         with duckdb.connect(str(part)) as database:

@@ -3,7 +3,7 @@
 A group is what the source committed as one: a transaction, or a single statement that needs none.
 
 * MySQL: ``GTID (BEGIN … XID | COMMIT | ROLLBACK | XA_PREPARE)`` or ``GTID statement``; the GTID is
-  missing before 5.6. A TRANSACTION_PAYLOAD holds everything behind the GTID.
+  missing before 5.6. A TRANSACTION_PAYLOAD holds everything after the GTID.
 * MariaDB: the GTID event is the BEGIN, unless it is marked FL_STANDALONE; 5.x as MySQL 5.x.
 * Outside BEGIN, a statement is one QUERY with the INTVAR, RAND, USER_VAR and LOAD DATA events
   before it, or rows up to the one that carries STMT_END_F.

@@ -192,7 +192,7 @@ class LossLedger:
 
     def to_state(self, position: Position) -> list[dict[str, object]]:
         """Return the state that the checkpoint of a position keeps, as a JSON value; ``[]`` without losses."""
-        # A position by GTID alone has no position; it is behind all that was delivered.
+        # A position by GTID alone has no place; it is after all that was delivered.
         kept = [one for one in self._pending if position.file and not one[0] < position]
         if len(kept) < len(self._pending):
             later = {id(loss) for _, loss in kept}

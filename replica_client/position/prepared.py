@@ -1,7 +1,7 @@
 """XA transactions that are prepared and not yet committed or rolled back; a position carries them.
 
 An XA transaction stands in the binlog in two places: its rows up to the XA PREPARE, and later, perhaps in
-another file, the XA COMMIT or XA ROLLBACK that decides them. A position between the two lies behind the
+another file, the XA COMMIT or XA ROLLBACK that decides them. A position between the two lies after the
 rows, so the checkpoint keeps where each pending XA PREPARE is, and its rows can be read again::
 
     "xa_prepared": [{"xid": "X'6774',X'6271',1", "file": "binlog.000003", "offset": 1472,
@@ -154,7 +154,7 @@ class PreparedLedger:
     def __init__(self) -> None:
         self.revision = 0
         self._pending: dict[XaId, PreparedTransaction] = {}
-        # Those that ended behind the last position that was asked for, and where they did.
+        # Transactions that ended after the last saved position, and where they ended.
         self._ended: list[tuple[PreparedTransaction, Position]] = []
 
     def __len__(self) -> int:
@@ -240,5 +240,5 @@ class PreparedLedger:
 
 
 def _is_before(position: Position, reached: Position) -> bool:
-    # A position by GTID alone is behind all that was read, and all positions are behind another server's.
+    # A position by GTID alone is after all that was read, and all positions are after another server's.
     return not position.file or not reached.file or position < reached

@@ -329,7 +329,7 @@ class PositionTracker:
         if body.next_position >= _OFFSET_LIMIT:
             raise self._refuse(event, f"next position {body.next_position} is out of range")
         # A dump by GTID sends the file that it starts in from its beginning (MariaDB: checkpoints
-        # behind the format description), so the offset goes back; `position` has its floor.
+        # after the format description), so the offset goes back; `position` has its floor.
         if not artificial or body.next_file != self._file or self._start is None:
             self._file, self._offset = body.next_file, body.next_position
             self._changed()

@@ -133,7 +133,7 @@ def _is_null(column: ColumnText) -> bool:
     if column.nullable is False or column.primary or column.computed or column.row_bound:
         return False
     if column.type.kind == "timestamp":
-        return False  # NOT NULL by itself, by the server's settings
+        return False  # it may be NOT NULL by the server's settings alone
     default = [token.upper or token.text.upper() for token in column.default]
     return default in ([], ["NULL"])
 

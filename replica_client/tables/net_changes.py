@@ -47,7 +47,7 @@ class NetByKey(Generic[Key, Row]):
             before or not, whatever was done to them.
 
     Attributes:
-        removed: keys of rows to remove, that are there before.
+        removed: keys of existing rows to remove.
         added: rows to add afterwards, by key.
     """
 

@@ -223,7 +223,7 @@ class SinkConformance:
         if found is not None:
             assert len(found) == count
             assert all(rows and rows == found[0] for rows in found)
-        # A new process takes the rows of every second table away.
+        # A new process deletes the rows of every second table.
         some = HOSTILE_NAMES[::2]
         self._write(target, on_tables(self.transactions(), some, "delete"))
         found = asyncio.run(self.stored_tables(target))
@@ -321,7 +321,7 @@ class SinkConformance:
                 await self.abandon(sinks[0])
                 raise
 
-        # What is there already is no garbage: the search for the dropped sink passes it over.
+        # Existing objects are no garbage: the search for the dropped sink skips them.
         gc.freeze()
         try:
             asyncio.run(run())

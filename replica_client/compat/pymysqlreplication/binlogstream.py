@@ -129,9 +129,9 @@ _ALL_EVENTS: frozenset[type[BinLogEvent]] = frozenset(
 
 
 class BinLogStreamReader:
-    """Reads the binlog of a source as a replica does, and gives its events.
+    """Reads the binlog of a source as a replica does, and returns its events.
 
-    What python-mysql-replication gives wrongly is right here, unless ``strict_compat`` asks for theirs:
+    Values that python-mysql-replication gets wrong are right here, unless ``strict_compat`` is set:
 
     ========================================  ==================================  =====================
     what                                      here                                ``strict_compat``
@@ -172,7 +172,7 @@ class BinLogStreamReader:
         end_log_pos: where to end.
         filter_non_implemented_events: leave out events that have no class.
         ignored_events: classes of unwanted events.
-        auto_position: a GTID set; begin behind it.
+        auto_position: a GTID set; begin after it.
         only_tables: names of wanted tables.
         ignored_tables: names of unwanted tables.
         only_schemas: names of wanted databases.
@@ -302,10 +302,10 @@ class BinLogStreamReader:
         self._inner: Iterator[DecodedEvent] | None = None
         self._end_of_inner = 0
         self._past_end = False
-        # Where a dump can begin that brings the table maps of the rows behind log_pos.
+        # Where a dump can begin that has the table maps of the rows after log_pos.
         self._group_start = 0
         self._given_before = 0
-        # Events behind log_pos whose headers tell no position (MariaDB since 11.4), and how many of
+        # Events after log_pos whose headers give no position (MariaDB since 11.4), and how many of
         # them, and of a compressed transaction, were taken before the connection was lost.
         self._unplaced = self._unplaced_before = 0
         self._inner_count = self._inner_before = 0

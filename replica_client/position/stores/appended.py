@@ -8,7 +8,7 @@ one write::
 
 so that the whole stays one JSON object, in which the last ``position`` counts. ``state`` is there when it is other
 than before, without the values that grow; ``grown`` says of each of these that did how many texts are gone at its
-beginning, and which came behind its end; releases that do not know that refuse ``version`` 3. ``crc`` is the CRC-32 of
+beginning, and which texts were added at its end; older releases refuse ``version`` 3. ``crc`` is the CRC-32 of
 the line before it. The last save may be torn by a crash; then it does not count.
 """
 
@@ -32,7 +32,7 @@ END: Final = b"\n}\n"
 
 _BEGIN: Final = b',"save":'
 _CRC: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\Z')
-# The first line behind `{` that is not indented.
+# The first line after `{` that is not indented.
 _NEXT: Final = re.compile(rb"\n(?=[^ \t\r\n])")
 _VERSION: Final = 3
 

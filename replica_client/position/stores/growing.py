@@ -90,7 +90,7 @@ class GrowingRows:
         gone = stored_before(self._texts, texts)
         behind = self._first + len(self._texts)
         if gone is None:
-            # What is there counts until the position is saved.
+            # The stored rows count until the position is saved.
             return RowPlan(behind, texts, behind, behind)
         first = self._first + gone
         return RowPlan(first, texts, behind, first)

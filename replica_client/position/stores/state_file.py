@@ -37,7 +37,7 @@ class StateFile:
         self._directory, self._prefix, self._mode = directory, prefix, mode
         self._name = ""
         self._texts: tuple[str, ...] = ()
-        # Offsets behind each text, and of the first one.
+        # Offsets after each text, and of the first one.
         self._begin = 0
         self._ends: list[int] = []
         self._kept: str | None = None

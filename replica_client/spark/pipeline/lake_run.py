@@ -298,7 +298,7 @@ class LakeRun:
         for table, unread in list(self._unread.items()):
             entry = self.catalog.tables.get(table)
             if entry is None or entry.copy != unread.copy:
-                del self._unread[table]  # a statement told what became of it
+                del self._unread[table]  # a statement explained it
             elif reached is not None and unread.end <= reached:
                 del self._unread[table]
                 if unread.reason:

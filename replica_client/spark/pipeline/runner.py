@@ -368,7 +368,7 @@ def _nothing_new(config: PipelineConfig, state: PipelineState) -> bool:
         finally:
             planner.close()
     except (ReplicaClientError, OSError, ValueError, IndexError):
-        return False  # the stream tells what is wrong, and waits for a source that is away
+        return False  # the stream reports the error, and waits for an unavailable source
 
 
 def _numbers(directory: Path) -> list[int]:

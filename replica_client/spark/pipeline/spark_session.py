@@ -82,7 +82,7 @@ def make_session(
         try:
             gateway = None
             if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-                # What Java says on standard error is for us, unless somebody wants to see it.
+                # Java's standard error is read here, unless the user asked to see it.
                 quiet = {} if verbose else {"stderr": said}
                 with _signals_wait(), quick_workers() if alone else nullcontext():
                     gateway = launch_gateway(conf, quiet)  # type: ignore[no-untyped-call]

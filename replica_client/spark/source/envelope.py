@@ -56,7 +56,7 @@ a database), ``before`` the table's definition where it is known, and ``after`` 
 with ``_row_index`` 0, 1 …
 
 With ``recordLosses`` what could not be delivered is a row: ``operation`` is ``loss``, and ``after``
-tells what (:func:`~replica_client.spark.source.lost_range.loss_json`).
+describes it (:func:`~replica_client.spark.source.lost_range.loss_json`).
 """
 
 VARIANT_ENVELOPE_SCHEMA = StructType(

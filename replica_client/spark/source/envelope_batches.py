@@ -165,7 +165,7 @@ def _in_order(batches: list[pa.RecordBatch], *, by_offset: bool) -> Iterator[pa.
         by_offset: whether the offsets of events of one file ascend; those of XA transactions do not.
     """
     table = pa.Table.from_batches(batches)
-    # In one file numbers tell the order, else only the version's text does.
+    # In one file numbers give the order, else only the version's text does.
     one_file = by_offset and pc.count_distinct(table.column("_file")).as_py() == 1
     order = pc.sort_indices(table, sort_keys=_EVENT_ORDER if one_file else _ORDER)
     for at in range(0, len(order), MAX_ROWS):

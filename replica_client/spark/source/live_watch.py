@@ -56,7 +56,7 @@ class LiveWatch:
                 self._file, self._offset = end.file, end.offset
             return await self._passes(self._dump, end, seconds)
         except (TransportError, ServerError):
-            # The next question tells what is wrong; if nothing is, it is asked now and then.
+            # The next query raises the error; without an error the caller polls.
             await self.close()
             await asyncio.sleep(min(seconds, self._options.poll_interval))
             return True
@@ -97,7 +97,7 @@ class LiveWatch:
         if code in _HEARTBEATS:
             return
         if code == _ROTATE:
-            # The file that follows is named in clear behind the offset.
+            # The file that follows is named in clear after the offset.
             name = data[HEADER_SIZE + 8 :]
             if flags & _ARTIFICIAL and not name.startswith(self._file.encode()):
                 self._file, self._offset = name.decode("utf-8", "replace"), FIRST_EVENT

@@ -65,7 +65,7 @@ def lost_batch(
         "schema": schema,
     }
     text = json.dumps(stated, ensure_ascii=False)
-    before = Position(end.file, end.offset - 1)  # what begins at the end comes behind it
+    before = Position(end.file, end.offset - 1)  # changes from ``end`` on sort after it
     position = (before.sort_key(), 0, "", before.file, before.offset, 0, 0)
     if table is None:
         return _one_row(BatchColumns(ENVELOPE_SCHEMA), (*position, "", "", LOSS, None, text))

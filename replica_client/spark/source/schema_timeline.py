@@ -62,7 +62,7 @@ class SchemaTimeline:
                 except BinlogDecodeError:
                     if Position(file.name, file.size) >= start:
                         raise
-                    # A fault in what is not read: what was known before it may not hold behind it.
+                    # A fault in a file that is not read: definitions before it may not hold after it.
                     self._history = SchemaHistory(lower_case_names=self._casefolds_names)
                     self._positions, self._states = [], {}
                     self._done[file.name] = file.size
