@@ -177,7 +177,7 @@ _COMPILED = _choose()
 
 @functools.cache
 def tell_plain() -> None:
-    """Say once, as a warning of the log, that the hot modules run as Python though nobody asked for it."""
+    """Say once, as a warning of the log, that the hot modules run as Python without a request for it."""
     if _COMPILED or os.environ.get(VARIABLE) == "python":
         return
     logging.getLogger("replica_client").warning(

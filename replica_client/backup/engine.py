@@ -355,7 +355,7 @@ class Backup:
         return True
 
     async def _end_sync(self) -> None:
-        """Wait for the thread, and raise what it met."""
+        """Wait for the thread, and raise its error."""
         syncing, self._syncing = self._syncing, None
         if syncing is not None:
             await syncing

@@ -1,4 +1,4 @@
-"""GTID sets before and after a file, from the few events that tell of them."""
+"""GTID sets before and after a file, from the few events that hold them."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class LocalCopy:
         return without_in_use(data) if position == FIRST_EVENT else data
 
     def flush(self) -> None:
-        """Hand what was appended to the operating system.
+        """Write the appended bytes to the operating system.
 
         Raises:
             OSError: the disk is full, or failed.
@@ -346,7 +346,7 @@ class LocalCopy:
         self.record.sha256 = self._flagged_hash()
 
     def close(self) -> None:
-        """Close the handle; what was not flushed is given up."""
+        """Close the handle; bytes that were not flushed are dropped."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

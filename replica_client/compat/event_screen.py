@@ -308,7 +308,7 @@ class EventScreen:
         return event
 
     def learn(self, event: Any, context: Any, data: bytes) -> None:
-        """Make events like this one, which was decoded, and of which nobody knows yet."""
+        """Keep a decoded event as the model of later events like it."""
         action = self.actions[event.event_type]
         if action == ROWS:
             self._learn_rows(event, context)

@@ -61,7 +61,7 @@ async def take_sample(options: ConnectOptions, file: str) -> Sample:
     Raises:
         ServerError: the source refuses, for want of a privilege or otherwise.
         TransportError: the connection failed.
-        ProtocolError: the source sent what the protocol forbids.
+        ProtocolError: the source sent data that the protocol forbids.
     """
     sample = Sample()
     decoder = BinlogDecoder()

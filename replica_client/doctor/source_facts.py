@@ -154,7 +154,7 @@ class SourceFacts:
 
 
 async def gather_facts(connection: SourceConnection) -> SourceFacts:
-    """Ask a source; what it refuses is noted.
+    """Return the facts of a source, and note the queries that it refuses.
 
     Raises:
         TransportError: the connection failed.
@@ -199,7 +199,7 @@ async def gather_facts(connection: SourceConnection) -> SourceFacts:
 
 
 def _account(answer: Answer) -> str:
-    """``user@host`` as a statement names it; empty where the server does not tell."""
+    """``user@host`` as a statement names it; empty where the server does not give it."""
     if not answer.rows:
         return ""
     user, _, host = str(answer.rows[0][0]).rpartition("@")

@@ -300,8 +300,8 @@ class MariadbSkip:
 
     Args:
         have: the position.
-        before: what stands before the first event group that is asked about; None: nothing known.
-        executed: what stands before the end. A domain whose last GTID is not in it is decided by sequence numbers.
+        before: the GTIDs before the first event group that is asked about; None: nothing known.
+        executed: the GTIDs before the end. A domain whose last GTID is not in it is decided by sequence numbers.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class HttpServer:
 
     Args:
         listen: address and port.
-        pages: what makes each page, by path.
+        pages: the function that makes each page, by path.
         key: names the setting that says where to listen, for messages.
 
     Attributes:
@@ -77,7 +77,7 @@ class HttpServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Listen no more, and end what is open."""
+        """Stop listening, and abort open connections."""
         if self._server is None:
             return
         self._server.close()

@@ -22,7 +22,7 @@ def served(listen: str, pages: Mapping[str, Callable[[], Page]], key: str) -> It
 
     Args:
         listen: address and port.
-        pages: what makes each page, by path; the thread calls it.
+        pages: the function that makes each page, by path; the thread calls it.
         key: names the setting that says where to listen, for messages.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an event does to the transaction that it is in: the grammar of event groups.
+"""The grammar of event groups: how each event changes the state of its transaction.
 
 A group is what the source committed as one: a transaction, or a single statement that needs none.
 

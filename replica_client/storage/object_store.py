@@ -219,7 +219,7 @@ class ObjectStore:
             content: a file at its beginning, or pieces of bytes.
 
         Raises:
-            StorageError: as of :meth:`status`. What was there is whole.
+            StorageError: as of :meth:`status`. The earlier content is intact.
         """
         import obstore
 
@@ -242,7 +242,7 @@ class ObjectStore:
                 obstore.delete(self._store, self._key(name))
 
     def require_conditional_put(self) -> None:
-        """Make sure that the store refuses what :meth:`create` and :meth:`replace` must refuse.
+        """Check that the store honours the conditions of :meth:`create` and :meth:`replace`.
 
         Some stores that speak S3 ignore the conditions: two processes would overwrite each other's state
         without an error. A small object is written below the URL, and deleted.

@@ -1,4 +1,4 @@
-"""On which line of a TOML text each key stands, for messages; the parser of Python does not tell."""
+"""The line of each key in a TOML text, for messages; Python's parser does not give it."""
 
 from __future__ import annotations
 

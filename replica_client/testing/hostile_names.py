@@ -40,7 +40,7 @@ def on_tables(
     Args:
         transactions: with an insert.
         names: of the tables; each gets a transaction.
-        kind: what is done.
+        kind: of the changes.
     """
     first, rows = next(
         (one, rows) for one in transactions for rows in one.rows if rows.event.body.kind == "insert"

@@ -55,7 +55,7 @@ class ScriptedOutput(Output):
         self._scripted = True
 
     async def flush(self) -> None:
-        """Send what is queued.
+        """Send the queued bytes.
 
         Raises:
             ScriptedEndError: a fault ended the connection.

@@ -46,7 +46,7 @@ _BASES = {ours: base for base, ours in _CLASSES.items()}
 
 
 class _Reader(BinLogStreamReader):
-    """Makes events of packets that somebody else receives."""
+    """Makes events of packets that another object receives."""
 
     def use(self, classes: Mapping[type[BinLogEvent], type[BinLogEvent]]) -> None:
         """Give events of these classes instead."""

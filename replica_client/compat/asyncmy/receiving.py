@@ -41,7 +41,7 @@ class ConnectionDump:
 
         Raises:
             asyncmy.errors.MySQLError: the source refused or ended the dump, or the connection is lost.
-            ProtocolError: it sent what the protocol forbids.
+            ProtocolError: it sent data that the protocol forbids.
         """
         session = self._session
         while not len(session.events):

@@ -660,7 +660,7 @@ class BinLogStreamReader:
         return None if named else (body.schema, body.table)
 
     def _announce(self, data: bytes) -> None:
-        """Take a table map that nobody wants; most were there before, and their bytes are the same."""
+        """Learn the table of an unwanted table map; most repeat the bytes of an earlier one."""
         content = self._content(data)
         known = self._known_maps.get(content)
         self._screen.announced()

@@ -152,7 +152,7 @@ class Gtid:
 
     @classmethod
     def decode(cls, payload: BinaryIO) -> Gtid:
-        """Read what :meth:`encode` wrote."""
+        """Read the bytes that :meth:`encode` wrote."""
         sid = str(uuid.UUID(bytes=payload.read(16)))
         (count,) = struct.unpack("<Q", payload.read(8))
         return cls(None, sid, (struct.unpack("<QQ", payload.read(16)) for _ in range(count)))
@@ -242,7 +242,7 @@ class GtidSet:
 
     @classmethod
     def decode(cls, payload: BinaryIO) -> GtidSet:
-        """Read what :meth:`encode` wrote."""
+        """Read the bytes that :meth:`encode` wrote."""
         (count,) = struct.unpack("<Q", payload.read(8))
         return cls([Gtid.decode(payload) for _ in range(count)])
 

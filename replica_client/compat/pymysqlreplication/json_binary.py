@@ -97,7 +97,7 @@ class JsonDiff:
     """A partial update of a document.
 
     Attributes:
-        op: what is done.
+        op: the operation.
         path: where.
         value: the new value; None for a removal.
     """

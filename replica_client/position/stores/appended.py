@@ -1,4 +1,4 @@
-"""Incremental saves behind the text of a checkpoint: each has only what changed since the one before.
+"""Incremental saves after the text of a checkpoint: each has only the changes since the last.
 
 The text of a checkpoint is one JSON object that ends in a line with ``}``. A save takes the place of that line, in
 one write::

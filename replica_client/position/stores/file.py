@@ -204,7 +204,7 @@ class FilePositionStore:
         self._written = _Written(target, identity, len(data), len(data))
 
     def _append(self, position: Position, state: SavedState) -> bool:
-        """Write what is other than in the save before; False where the whole must be written."""
+        """Append the changes since the last save; return False where the whole file must be written."""
         written = self._written
         if written is None:
             return False

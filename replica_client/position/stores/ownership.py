@@ -263,7 +263,7 @@ class Claim:
                 raise self.foreign(f"{what} ({tables})", other)
 
     def foreign(self, what: str, other: Owner) -> ForeignOwnerError:
-        """Return the error for what another owner writes."""
+        """Return the error for a destination that another owner writes."""
         return ForeignOwnerError(
             f"{what} is written by {other} since {other.since}; leave it out of tables, write to another place, or "
             f"take over from it: replica-client position take-over CONFIG --sink {self.owner.source}.{self.owner.sink}"

@@ -71,7 +71,7 @@ class PositionSaver:
         A task that is cancelled meanwhile ends when the save does.
 
         Raises:
-            PositionStoreError: it could not be saved; what was saved before is whole.
+            PositionStoreError: it could not be saved; the last save is intact.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -95,7 +95,7 @@ class PositionSaver:
         """Save a position and its state, after one that is being saved.
 
         Raises:
-            PositionStoreError: it could not be saved; what was saved before is whole.
+            PositionStoreError: it could not be saved; the last save is intact.
         """
         self._error = None  # what was put before is replaced
         self.put(position, state)

@@ -127,7 +127,7 @@ class SqlPositionStore:
         """Save a position and its state; when this returns, both survive a crash.
 
         Raises:
-            PositionStoreError: they could not be saved; what was saved before is whole.
+            PositionStoreError: they could not be saved; the last save is intact.
         """
         if not self._loaded:
             self._know_rows()

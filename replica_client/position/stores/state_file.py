@@ -83,13 +83,13 @@ class StateFile:
         return self._texts
 
     def save(self, texts: tuple[str, ...]) -> dict[str, object]:
-        """Write what is new of the texts; when this returns it survives a crash.
+        """Write the new texts durably.
 
         Returns:
-            what the position's file must say; :meth:`saved` is to be called when it does.
+            the entry for the position's file; call :meth:`saved` when that file is durable.
 
         Raises:
-            OSError: they cannot be written; what was there is whole.
+            OSError: they cannot be written; the earlier texts are intact.
         """
         gone = stored_before(self._texts, texts)
         if gone is not None and self._append(texts, gone):
@@ -111,7 +111,7 @@ class StateFile:
         return self._description()
 
     def _append(self, texts: tuple[str, ...], gone: int) -> bool:
-        """Append what is new; False where a new file is wanted."""
+        """Append the new texts; return False where a new file is needed."""
         end, begin = self._ends[-1], self._ends[gone - 1] if gone else self._begin
         if begin > _SPARE_SIZE and begin > end // 2:
             return False

@@ -88,7 +88,7 @@ class ChangeLogWriter(DataSourceStreamArrowWriter):
             self._remove(files)  # a batch that was written again after it was committed
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove what a failed batch has written."""
+        """Remove the files of a failed batch."""
         self._remove(_files(messages))
 
     def _remove(self, files: Sequence[ChangeFile]) -> None:

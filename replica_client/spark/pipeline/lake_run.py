@@ -134,7 +134,7 @@ class LakeRun:
         self._unread: dict[TableName, _Unread] = {}
 
     def apply(self) -> Applied:
-        """Take what is new in the change log."""
+        """Merge the new changes of the change log into the tables."""
         done = self.applier.run()
         total = self.applied
         total.versions += done.versions

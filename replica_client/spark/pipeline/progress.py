@@ -56,7 +56,7 @@ class Progress:
         self.lag: float | None = None
 
     def start(self, text: str) -> None:
-        """Tell what is done before the first batch."""
+        """Show the work before the first batch."""
         self.say(text)
         if self._console.is_terminal:
             self._status = self._console.status(text)

@@ -134,7 +134,7 @@ def run_pipeline(
 
 
 def _standby(progress: Progress) -> Callable[[ConfigError], None]:
-    """Return what shows that another pipeline writes, which this one follows when it ends."""
+    """Return a function that shows that this pipeline waits for another one to end."""
     return lambda error: progress.say(f"standby, takes over when the other ends: {error}")
 
 
@@ -289,7 +289,7 @@ class _Run:
         self._history.take(query.recentProgress)
 
     def _step(self) -> bool:
-        """Take what the stream wrote into the tables, and copy; whether there was anything to do."""
+        """Merge the stream's changes into the tables, copy tables, and return whether anything was done."""
         lake = self._lake
         self._retention.apply(None if lake is None else lake.catalog)
         if lake is None:

@@ -63,7 +63,7 @@ class FileChanges:
     Args:
         decode: how values are decoded.
         part: the range.
-        writer: takes what is decoded.
+        writer: takes the decoded batches.
 
     Attributes:
         batches: takes the rows.
@@ -76,7 +76,7 @@ class FileChanges:
         self._others = BatchColumns(ENVELOPE_SCHEMA)
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Take a transaction with statements or losses, in its order; return what is left of it.
+        """Take a transaction with statements or losses, in its order; return the rest of it.
 
         Statements and losses are rows of the envelope, and lie between the change files of the rows around them.
         """
@@ -117,7 +117,7 @@ class FileChanges:
         return iter(())
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Take what is left; gives none."""
+        """Add the remaining batches to the files; yield none."""
         self._add(self.batches.flush())
         return iter(())
 

@@ -102,7 +102,7 @@ class EnvelopeChanges:
         self._has_xa = False
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Take of a transaction what is no ordinary row; returns what is left."""
+        """Take the unusual events of a transaction, and return the rest of the transaction."""
         self._has_xa |= transaction.xa_commit
         stated = transaction.schema_changes or transaction.losses
         if not stated and not any(is_partial(r.event.body) for r in transaction.rows):
@@ -132,7 +132,7 @@ class EnvelopeChanges:
         self._others_size += len(row[-2] or "") + len(row[-1] or "")
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Take batches that became full after ``size`` bytes were read; gives what is due."""
+        """Take batches that became full after ``size`` bytes, and yield the batches that are due."""
         self._ready += ready
         self._ready_rows += sum(batch.num_rows for batch in ready)
         self._read += size
@@ -144,7 +144,7 @@ class EnvelopeChanges:
             yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Everything that was taken."""
+        """Yield all remaining batches."""
         found = [*self._ready, *self.batches.flush()]
         if len(self._others):
             found.append(self._others.finish())

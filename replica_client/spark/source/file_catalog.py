@@ -28,10 +28,10 @@ class FileCatalog:
         self._unsaved: dict[str, FileIndex] = {}
 
     def freeze(self) -> None:
-        """Take no notice of what comes after now.
+        """Fix the end: later changes are ignored.
 
         Raises:
-            ConfigError: no file is there: with available-now nobody waits for one.
+            ConfigError: there is no file, and available-now does not wait for one.
         """
         self._frozen = list_files(self._options.locations)
 

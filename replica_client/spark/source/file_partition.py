@@ -42,13 +42,13 @@ class Changes(Protocol):
     batches: BatchAssembler
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Take of a transaction what is no ordinary row; returns what is left."""
+        """Take the unusual events of a transaction, and return the rest of the transaction."""
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Take batches that became full after ``size`` bytes were read; gives what is due."""
+        """Take batches that became full after ``size`` bytes, and yield the batches that are due."""
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Everything that was taken."""
+        """Yield all remaining batches."""
 
 
 class RowSteps(FileSteps):
@@ -136,7 +136,7 @@ class KeepingAssembler(TransactionAssembler):
 
 
 def check_files(files: tuple[ListedFile, ...]) -> None:
-    """Refuse files that are not what they were when the query was planned.
+    """Refuse files that changed since the query was planned.
 
     Raises:
         DataLossError: one is gone, or shorter.

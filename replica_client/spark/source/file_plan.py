@@ -65,7 +65,7 @@ class FilePlanner:
         return Filters.of(self._options)
 
     def freeze(self) -> None:
-        """Take no notice of what comes after now."""
+        """Fix the end: later changes are ignored."""
         self._catalog.freeze()
 
     # Where.

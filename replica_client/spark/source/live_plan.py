@@ -67,7 +67,7 @@ class LivePlanner:
         return Filters.of(self._options)
 
     def freeze(self) -> None:
-        """Take no notice of what comes after now."""
+        """Fix the end: later changes are ignored."""
         self._frozen = self._source.end()
 
     def start(self, *, stream: bool = False) -> Position:
@@ -94,7 +94,7 @@ class LivePlanner:
         return position.to_json() if schema is None else {**position.to_json(), SCHEMA_KEY: schema}
 
     def _begin(self, start: Position) -> None:
-        """Know what the tables look like, from the first place that was asked for on."""
+        """Determine the table definitions at the first position that is asked for."""
         self._timeline.begin(*(self._saved or (start, None)))
 
     def stop(self) -> Position:

@@ -131,7 +131,7 @@ def batches(
     """Yield the record batches of a range.
 
     Args:
-        source: what is read.
+        source: the options of the query.
         table: of a typed query, or None.
         part: the range.
         schema: the schema history, when the range does not carry it.

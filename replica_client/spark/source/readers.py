@@ -109,7 +109,7 @@ class FilteringBatchReader(BinlogBatchReader):
     """A batch reader that accepts filters of the query; Spark needs a setting of its own for such readers."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what can be used; Spark looks at all rows again."""
+        """Use the filters that can be applied, and return all; Spark checks all rows again."""
         self._pushed = PushedFilters.of(filters, typed=self._table is not None)
         self._options = self._pushed.narrowed(self._options)
         return filters

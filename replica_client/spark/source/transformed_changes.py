@@ -32,7 +32,7 @@ class TransformedChanges:
         self.batches: BatchAssembler = changes.batches
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Transform it, and take of it what is no ordinary row; returns what is left."""
+        """Transform a transaction, take its unusual events, and return the rest of it."""
         shown = self._transformer.transaction(transaction, self._record_losses)
         return self._changes.keep_back(shown)
 

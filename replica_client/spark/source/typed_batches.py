@@ -196,7 +196,7 @@ class TypedChanges:
         return TypedBuilder(self._table, position, shape, columns, options, decoder, *more)
 
     def keep_back(self, transaction: Transaction) -> Transaction:
-        """Take of a transaction what is no ordinary row; returns what is left."""
+        """Take the unusual events of a transaction, and return the rest of the transaction."""
         for rows in transaction.rows[:1]:
             self._position = Position(rows.event.file, rows.event.position)
         emptied = any(map(_takes_rows, transaction.schema_changes))
@@ -231,13 +231,13 @@ class TypedChanges:
             column.append(value)
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Take batches that became full after ``size`` bytes were read; gives what is due."""
+        """Take batches that became full after ``size`` bytes, and yield the batches that are due."""
         pending, self._pending = self._pending, []
         yield from pending
         yield from ready
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Everything that was taken."""
+        """Yield all remaining batches."""
         yield from self.take([], 0)
         yield from self.batches.flush()
 

@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def settle() -> None:
-    """Take what there is now out of the garbage collector's sight, once in a process.
+    """Exclude all current objects from garbage collection, once in a process (``gc.freeze``).
 
     Spark's workers collect all garbage after each task. That takes 25 ms and more with the modules that
     are loaded here, which never go, as long as a task that reads a few MB; it takes none afterwards.
