@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from replica_client.daemon.configuration import DaemonConfig
@@ -71,14 +72,19 @@ def unit_file(config: DaemonConfig, command: Path) -> str:
         config: the configuration.
         command: the installed ``replica-client``.
     """
-    paths = sorted(
-        {
-            str((config.directory / value).absolute().parent if key == "path" else value)
-            for route in config.routes
-            for key, value in route.options.items()
-            if key in ("path", "directory") and isinstance(value, str) and "$" not in value
-        }
-    )
+
+    def absolute(value: object) -> Path | None:
+        """Return a path of the configuration; None for a URL, a variable or no path."""
+        if not isinstance(value, str) or not value:
+            return None
+        return None if re.search(r"\$|://", str(value)) else (config.directory / value).absolute()
+
+    files = [route.options.get("path") for route in config.routes]
+    files += [route.sink.dead_letters for route in config.routes]
+    directories = [route.options.get("directory") for route in config.routes]
+    (directories if config.store.type == "file" else files).append(config.store.path)
+    found = {one.parent for one in map(absolute, files) if one}
+    paths = sorted({*map(str, found), *(str(one) for one in map(absolute, directories) if one)})
     writable = f"# Where sinks write:\nReadWritePaths={' '.join(paths)}\n" if paths else ""
     return _UNIT.format(
         config=config.file,

@@ -166,7 +166,8 @@ class LakePast:
             entry = self._entry(table)
             delta = open_delta(self._catalog.home(entry))
             pipelines = self._pipelines()
-            step = max((delta.transaction_version(one) or -1 for one in pipelines), default=-1)
+            steps = [delta.transaction_version(one) for one in pipelines]
+            step = max((one for one in steps if one is not None), default=-1)
             if step <= self._catalog.step:
                 shape = LakeTable(_model_of(entry))
                 rows = self._rows(entry, shape, delta)
@@ -193,10 +194,14 @@ class LakePast:
         return entry
 
     def _pipelines(self) -> set[str]:
-        """Return the applications that committed the newest applied version."""
+        """Return the applications whose commits show how far the tables are.
+
+        Commits of ``retain`` and of vacuum have no transactions: the newest version that has some counts.
+        """
         for version in self._taken():
-            return set(version.transactions)
-        return set()
+            if version.transactions:
+                return {self._catalog.pipeline, *version.transactions}
+        return {self._catalog.pipeline}
 
     def _back(
         self, entry: TableEntry, shape: LakeTable, rows: pa.Table, moment: LakeMoment

@@ -221,6 +221,26 @@ def test_the_unit_names_what_it_runs(configure, tmp_path):
     assert f"ReadWritePaths={config.directory}/out\n" in text
 
 
+def test_the_unit_may_write_what_the_configuration_names(tmp_path):
+    (tmp_path / "c.toml").write_text(
+        """[store]
+path = "positions"
+[[source]]
+name = "s"
+url = "mysql://repl@db1/"
+tables = ["shop.*"]
+[[source.sink]]
+name = "lines"
+type = "file"
+path = "out/lines"
+dead_letters = "letters/lines.jsonl"
+"""
+    )
+    text = unit_file(read_config(tmp_path / "c.toml", {}), Path("/usr/bin/replica-client"))
+    wanted = (tmp_path / one for one in ("letters", "out", "positions"))
+    assert f"ReadWritePaths={' '.join(map(str, wanted))}\n" in text
+
+
 class Clock:
     def __init__(self):
         self.monotonic, self.wall = 1000.0, 5_000_000.0
