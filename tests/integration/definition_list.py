@@ -58,8 +58,16 @@ _KEYS: Final = (
             ("ALTER TABLE t DROP KEY `primary`, ADD c INT",),
             ("DROP INDEX `Primary` ON t",),
             ("DROP INDEX i ON t", "ALTER TABLE t ADD KEY j (b), DROP KEY `PRIMARY`"),
-            ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (b)", "ALTER TABLE t DROP CONSTRAINT u"),
         )
+    ),
+    Form(
+        "unique key dropped as a constraint",
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY i (b))",
+            "ALTER TABLE t ADD CONSTRAINT u UNIQUE (b)",
+            "ALTER TABLE t DROP CONSTRAINT u",
+        ),
+        since=(8, 0),
     ),
     Form(
         "primary key added",

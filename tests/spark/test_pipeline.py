@@ -133,7 +133,8 @@ def test_again_there_is_nothing_and_a_second_one_is_refused(tmp_path):
             # Interrupted while Java starts, it takes Java with it.
             wait((tmp_path / "lake" / ".replica-client.lock").exists, process)
             time.sleep(1.0)
-            status, _, errors = finish(tmp_path / "shop.toml")
+            # A continuous one would wait until the first ends.
+            status, _, errors = finish(write_config(tmp_path, source.url))
             assert status == 2
             assert "another pipeline writes there" in errors
             os.kill(process.pid, signal.SIGINT)
