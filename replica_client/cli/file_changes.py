@@ -31,6 +31,8 @@ def write_file_changes(
     output = chosen.output
     interval = math.inf if output.whole_at_end else SAVE_INTERVAL
     delivery = Delivery(output, store, interval, state=reader.state)
+    # A run that goes on from a saved position may find nothing more of its tables.
+    checks_tables = chosen.checks_tables and (store is None or store.load_checkpoint() is None)
     chosen.begin(reader.position)
     with Stop().watching() as stop:
         try:
@@ -44,7 +46,7 @@ def write_file_changes(
                     break
             try:
                 chosen.check()
-                if chosen.checks_tables:
+                if checks_tables and not chosen.done:
                     reader.check_tables(ALLOW_EMPTY_HINT)
             except ConfigError:
                 output.discard()
@@ -53,5 +55,5 @@ def write_file_changes(
             if output.finish():
                 delivery.commit()
             tell_losses(reader.losses)
-            if not chosen.checks_tables:
+            if not checks_tables:
                 tell_unmatched(reader.unmatched_patterns)

@@ -171,7 +171,7 @@ class Route:
                 await self._deliver()
             except (ReplicaClientError, OSError) as error:
                 delay = self._failed(error, observation.commits > commits)
-            except _CopyRequestedError:
+            except (_CopyRequestedError, _StoppedError):
                 delay = 0.0
             except Exception as error:  # noqa: BLE001
                 # A third-party sink may raise anything; the other routes go on.

@@ -37,6 +37,9 @@ class _Taken:
     def flush(self) -> None:
         pass
 
+    def discard(self) -> None:
+        self.lines.clear()
+
     def finish(self) -> bool:
         return True
 

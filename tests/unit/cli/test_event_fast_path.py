@@ -14,6 +14,7 @@ from replica_client.cli import file_check
 from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
 from replica_client.cli.event_output import EventOutput, write_file_events
 from replica_client.cli.file_check import FileCheck, Findings
+from replica_client.codec.printable import escaped_json
 from replica_client.errors import ReplicaClientError
 from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.readers.schema_tracking import SchemaTracker
@@ -44,7 +45,7 @@ def events_one_by_one(path: Path, *, json: bool) -> tuple[str, str]:
     fault = ""
     try:
         for event in open_binlog(path).events():
-            lines.append(json_line(event) if json else plain_line(event))
+            lines.append(escaped_json(json_line(event)) if json else plain_line(event))
     except ReplicaClientError as error:
         fault = str(error)
     if lines and not json:
