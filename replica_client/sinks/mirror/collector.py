@@ -84,17 +84,14 @@ Step = NewTable | ApplyRows | ApplySchema
 class Collector:
     """Collects net changes by table.
 
-    Each step must be done before the next one is requested, as the collector then reads the result
-    from :attr:`tables`.
+    Do each step before you request the next one: the collector reads the result from :attr:`tables`.
 
     Args:
         tables: the mirror's tables, updated by the code that does the steps.
         encoder_of: returns the encoder of a column's values; None: they are stored as they are.
         strict: see :class:`NetChanges`.
-        create: whether a table without CREATE TABLE or snapshot before is assumed to be empty;
-            otherwise its rows are an error.
-        copies: initial copies that the stream has not passed, updated by the code that does the
-            steps.
+        create: whether a table without CREATE TABLE or snapshot is empty; else its rows are an error.
+        copies: initial copies that the stream has not passed; the code that does the steps updates them.
     """
 
     def __init__(

@@ -54,10 +54,10 @@ from replica_client.storage.location import Location, ObjectUrl, location
 
 _LOOK = 0.2
 _TRIES = 10
-"""Times in a row that a source that went away is looked for."""
+"""Tries in a row to reach a source that is unavailable."""
 
 _BATCHES_AT_ONCE = 8
-"""Micro-batches of a run to the end that are merged together: a table is written anew once for all of them."""
+"""Micro-batches of a run to the end that are merged together: a table is written once for all of them."""
 
 _GO_ON = '; or let the tables be copied again: record_losses = ["gtid_gap"] in [source]'
 _ROUNDS = 20
@@ -349,8 +349,7 @@ def _reached(config: PipelineConfig, state: PipelineState) -> Position | None:
 def _nothing_new(config: PipelineConfig, state: PipelineState) -> bool:
     """Return whether a run to the end of the source would have no change.
 
-    The start is the offset that Spark's checkpoint has committed. A batch that was only planned is
-    left to Spark.
+    The start is the offset that Spark's checkpoint has committed. Spark does a batch that is only planned.
     """
     if config.trigger != "available-now":
         return False
