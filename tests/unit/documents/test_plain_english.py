@@ -46,3 +46,26 @@ def test_pages_and_messages_have_none_of_the_odd_phrases() -> None:
         for line, text in messages(path):
             found += [f"{path.name}:{line}: {one[0]}" for one in ODD.finditer(text)]
     assert not found
+
+
+BEGINNINGS = re.compile(
+    r"(What|Whether|Let|Lets|Have|Has|Had|The same|Those|As :|Of|How|Where|Nothing)\b"
+)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """The texts of ``replica_client.cli`` are help texts, with a form of their own."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        if path.is_relative_to(PACKAGE / "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if any("property" in ast.unparse(one) for one in node.decorator_list):
+                    continue
+                text = ast.get_docstring(node) or ""
+                if BEGINNINGS.match(text):
+                    found.append(
+                        f"{path.relative_to(PACKAGE)}:{node.lineno}: {text.splitlines()[0]}"
+                    )
+    assert not found
