@@ -31,8 +31,14 @@ async def doubled(number: int) -> tuple[int, int]:
 
 async def test_results_of_several() -> None:
     """Each has a thread, and none of them is this one."""
+    together = threading.Barrier(4, timeout=30)
+
+    async def at_once(n: int) -> tuple[int, int]:
+        together.wait()  # a thread that has ended gives its number to the next one
+        return await doubled(n)
+
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(in_own_thread(partial(doubled, n))) for n in range(4)]
+        tasks = [group.create_task(in_own_thread(partial(at_once, n))) for n in range(4)]
     assert [task.result()[0] for task in tasks] == [0, 2, 4, 6]
     idents = {task.result()[1] for task in tasks}
     assert len(idents) == 4
