@@ -8,8 +8,8 @@
                 "gtid_set_before": …, "gtid_set_after": …,
                 "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false}, …]}
 
-The entry of the file that is still written may lag behind the file, which is scanned on start; a
-finished file is exactly what its entry says.
+The entry of the newest file may be older than the file: the file is scanned on start. A finished file
+is exactly as its entry says.
 """
 
 from __future__ import annotations

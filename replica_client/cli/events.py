@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from replica_client.cli.decode_options import AllowEmptyTables, KeyFile, decode_options
-from replica_client.cli.event_output import EventOutput, write_file_events
+from replica_client.cli.event_output import ChosenEvents, EventOutput, write_file_events
 from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.readers.files.binlog_file import open_binlog
-
-if TYPE_CHECKING:
-    from replica_client.cli.chosen_events import ChosenEvents
 
 EXAMPLE = "replica-client events --json binlog.000024"
 
@@ -55,8 +52,6 @@ def events(
     output = EventOutput(json=json)
     chosen = None
     if tables or exclude:
-        from replica_client.cli.chosen_events import ChosenEvents
-
         chosen = ChosenEvents(tables, exclude, allow_empty=allow_empty)
     if url is not None:
         # What connects takes long to import.

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from replica_client.daemon.running_snapshot import RunningSnapshot
 
 IDLE_SECONDS = 30.0
-EAGER_IDLE_SECONDS = 1.0
 """Seconds after which an idle stream's position is saved if it moved, as into another file."""
+EAGER_IDLE_SECONDS = 1.0
+"""Seconds for a semi-synchronous stream: its source waits for the position."""
 _TURN_SECONDS = 0.05
 MOST_SECONDS = 0.5
 """Default of the longest time that a change waits for its commit."""

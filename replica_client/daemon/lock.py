@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 from replica_client.errors import ConfigError
+from replica_client.storage.durable import open_locked
 
 
 class StateLock:
@@ -22,24 +22,17 @@ class StateLock:
     def __init__(self, directory: Path) -> None:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(
-                directory / "daemon.lock",
-                os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-                0o600,
-            )
+            self._descriptor = open_locked(directory / "daemon.lock", 0o600)
+        except BlockingIOError:
+            raise ConfigError(
+                f"state directory {directory}: another daemon uses it; stop that one, or give each its "
+                "own: state in [daemon]"
+            ) from None
         except OSError as error:
             raise ConfigError(
                 f"state directory {directory}: {error.strerror}; make it writable for this user, or "
                 "name another one: state in [daemon]"
             ) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise ConfigError(
-                f"state directory {directory}: another daemon uses it; stop that one, or give each its "
-                "own: state in [daemon]"
-            ) from None
 
     def release(self) -> None:
         """Release the directory."""

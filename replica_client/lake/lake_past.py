@@ -69,7 +69,11 @@ class LakePast:
         self._lake = lake
         self._log = ChangeLogVersions(log)
         self._catalog = self._load()
-        self._first_untaken = first_untaken(self._catalog.step)
+
+    @property
+    def _first_untaken(self) -> int:
+        """The first version of the change log that the tables of the catalog do not have."""
+        return first_untaken(self._catalog.step)
 
     def _load(self) -> LakeCatalog:
         catalog = LakeCatalog.load(self._lake)

@@ -9,7 +9,6 @@ the object without noticing cannot write the catalog any more: that has conditio
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -27,6 +26,7 @@ from replica_client.errors import (
     StorageConflictError,
     StorageError,
 )
+from replica_client.storage.durable import open_locked
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
@@ -82,15 +82,15 @@ def locked(
 def _locked_directory(output: Path) -> Iterator[None]:
     try:
         output.mkdir(parents=True, exist_ok=True)
-        lock = (output / LOCK).open("a")
+        lock = open_locked(output / LOCK)
+    except BlockingIOError:
+        raise _refusal(output) from None
     except OSError as error:
         raise SinkError(f"{output}: {error.strerror}; choose another output directory") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise _refusal(output) from None
+    try:
         yield
+    finally:
+        os.close(lock)
 
 
 def _refusal(output: Location, owner: str = "") -> OutputInUseError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -12,7 +10,7 @@ from typing import Any
 
 from replica_client.errors import SinkError
 from replica_client.position.stores.ownership import Claim, Owner, StandbyError
-from replica_client.storage.durable import DATA_MODE
+from replica_client.storage.durable import open_locked
 
 
 def check_writable(directory: Path) -> None:
@@ -75,19 +73,15 @@ class DirectoryLock:
         directory: an existing directory.
 
     Raises:
-        SinkError: another process writes there.
+        StandbyError: another process writes there.
+        OSError: the lock file cannot be used.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(
-            directory / ".lock", os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, DATA_MODE
-        )
+        self._descriptor = -1
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.release()
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
+            self._descriptor = open_locked(directory / ".lock")
+        except BlockingIOError:
             raise StandbyError(
                 f"{directory}: another process writes there; this one waits until it ends (give each its own directory)"
             ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -83,6 +84,36 @@ def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
     temporary = path.with_name(f".{name}{end}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(temporary, flags, mode), temporary
+
+
+def open_locked(path: Path, mode: int = DATA_MODE) -> int:
+    """Open a lock file, create a missing one, and lock it until its descriptor is closed.
+
+    The file is not open for writing where that is possible: a file system cannot become read-only while a
+    file is. NFS gives an exclusive lock only on a file that is open for writing.
+
+    Args:
+        path: the lock file; not a link.
+        mode: of a new file, before the umask.
+
+    Raises:
+        BlockingIOError: another process or descriptor holds the lock.
+        OSError: the file cannot be opened, or its file system has no locks.
+    """
+    for access in (os.O_RDONLY, os.O_RDWR):
+        flags = access | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno == errno.EBADF and access == os.O_RDONLY:
+                continue
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise BlockingIOError(errno.EAGAIN, "locked", os.fspath(path)) from None
+            raise
+        return descriptor
+    raise AssertionError  # the second turn returns or raises
 
 
 def _sweep(directory: Path) -> None:

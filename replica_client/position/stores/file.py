@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +27,7 @@ from replica_client.position.stores.base import Checkpoint, StoreInUseError
 from replica_client.position.stores.document import encode_checkpoint
 from replica_client.position.stores.growing import split_growing
 from replica_client.position.stores.state_file import StateFile
-from replica_client.storage.durable import replace_file, write_all
+from replica_client.storage.durable import open_locked, replace_file, write_all
 from replica_client.storage.location import local_path
 
 _APPENDED_SIZE = 128 << 10
@@ -102,21 +101,15 @@ class FilePositionStore:
         path = self._lock_path()
         while True:
             try:
-                # Not for writing: a file system that becomes read-only refuses while a file is open for it.
-                descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+                descriptor = open_locked(path)
+            except BlockingIOError:
+                raise StoreInUseError(
+                    f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
+                ) from None
             except OSError as error:
-                raise self._failed("use", error) from error
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(descriptor)
-                if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise StoreInUseError(
-                        f"position file {self._path}: another stream uses it; stop that one, or give each its own file"
-                    ) from None
                 if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
                     return  # a file system without locks
-                raise self._failed("lock", error) from error
+                raise self._failed("use", error) from error
             # Whoever held the lock may have removed the file between the two calls: then it locks nothing.
             if _is_file(descriptor, path):
                 self._lock = descriptor

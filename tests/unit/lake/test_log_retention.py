@@ -9,6 +9,7 @@ from replica_client.lake.change_log_rows import change_log_rows
 from replica_client.lake.config import load_config
 from replica_client.lake.delta_files import data_paths, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_retention import Retention, forget_changes
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 
@@ -66,6 +67,22 @@ def test_nothing_is_forgotten_while_a_table_is_copied(log, config, tmp_path):
     log.insert("a", id=4, v=4).commit()
     engine.run()
     assert retention.apply(engine.catalog) == 0, "once in an hour"
+
+
+def test_rows_of_a_moment_while_a_run_writes_after_a_retention(log, config, tmp_path):
+    engine = applier(tmp_path / "lake", log)
+    engine.run()
+    when = f"b.000001:{log.offset + 1}"
+    log.insert("a", id=3, v=3).commit()
+    assert forget_changes(config(), LakeCatalog.load(tmp_path / "lake"), LATER)
+    applier(tmp_path / "lake", log).run()
+    past = LakePast(tmp_path / "lake", log.directory)
+    moment = past.moment(when)
+    log.insert("a", id=4, v=4).commit()
+    applier(tmp_path / "lake", log).run()
+    # The catalog that it loaded is of before that run: it must notice, and load it again.
+    found = past.read(("d", "a"), moment).to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == [{"id": 1, "v": 5}, {"id": 2, "v": 2}]
 
 
 def test_without_tables_age_decides(log, config):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from replica_client.storage import durable
 from replica_client.storage.durable import (
     create_temporary,
     new_file,
+    open_locked,
     replace_file,
     sync_directory,
     sync_file,
@@ -147,3 +149,48 @@ def test_files_of_others(tmp_path: Path) -> None:
         write_all(file.fileno(), memoryview(b"abc"))
     sync_file(path)
     assert path.read_bytes() == b"abc"
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = open_locked(path)
+    assert fcntl.fcntl(first, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    with pytest.raises(BlockingIOError):
+        open_locked(path)
+    os.close(first)
+    os.close(open_locked(path))
+
+
+def test_a_file_system_that_locks_only_what_is_open_for_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS turns an exclusive flock into a lock of a byte range, which needs a descriptor for writing."""
+    real = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    first = open_locked(tmp_path / "lock")
+    with pytest.raises(BlockingIOError):
+        open_locked(tmp_path / "lock")
+    os.close(first)
+
+
+def test_a_lock_follows_no_link_and_says_what_the_file_system_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError):
+        open_locked(tmp_path / "link")
+    assert not (tmp_path / "other").exists()
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError) as caught:
+        open_locked(tmp_path / "lock")
+    assert caught.value.errno == errno.ENOLCK
