@@ -78,7 +78,6 @@ def mirror(
     postgres: PostgresServer,
 ) -> Mirror:
     source = server(request.param)
-    source.disconnect()  # another test may have left its session without strict mode
     database = new_database(source)
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {database}".encode())

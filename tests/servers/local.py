@@ -178,6 +178,12 @@ class LocalServers:
             raise found
         return found
 
+    def disconnect(self) -> None:
+        """End the root sessions of the shared servers; the next statement opens a new one."""
+        for server in self._shared.values():
+            if isinstance(server, LocalServer):
+                server.disconnect()
+
     def fresh(self, name: str, options: Sequence[str] = ()) -> LocalServer:
         """A new server with an empty binlog, for tests with options or that disturb it."""
         server = LocalServer(name, options)
@@ -195,8 +201,7 @@ class LocalServers:
         faults = []
         running = [one for one in self._shared.values() if isinstance(one, LocalServer)]
         if self._keep:
-            for server in running:
-                server.disconnect()
+            self.disconnect()
             running = []
         for server in [*self._fresh, *running]:
             try:

@@ -90,6 +90,17 @@ def local_servers(request: pytest.FixtureRequest) -> Iterator[LocalServers]:
         servers.close()
 
 
+@pytest.fixture(autouse=True)
+def _sessions_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End the shared servers' root sessions after each test: `SET SESSION` of one must not reach the next."""
+    servers: LocalServers | None = None
+    if "local_servers" in request.fixturenames:
+        servers = request.getfixturevalue("local_servers")
+    yield
+    if servers is not None:
+        servers.disconnect()
+
+
 @pytest.fixture(scope="session")
 def server(local_servers: LocalServers) -> Callable[[str], LocalServer]:
     """`server(name)`: the session's local server of that name."""
