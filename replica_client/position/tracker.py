@@ -165,6 +165,11 @@ class PositionTracker:
         return self._start is not None
 
     @property
+    def in_middle(self) -> bool:
+        """Whether table maps and rows that come next are in the midst of the open transaction."""
+        return self._start is not None and bool(_BEGUN[self._state]) and not self._payload_ends
+
+    @property
     def event_index(self) -> int:
         """Index in its transaction of the event that was fed last."""
         return self._event_index

@@ -59,7 +59,7 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
 from replica_client.schema.shape import TableShape
 
-DEFAULT_PART_SIZE = 64 << 20
+DEFAULT_PART_SIZE = 16 << 20
 # As plain ints: `&` of a flag enum runs Python code.
 _IGNORABLE = int(EventFlag.LOG_EVENT_IGNORABLE_F)
 _PREPARED_XA = int(MariadbGtidFlag.FL_PREPARED_XA)
@@ -379,6 +379,43 @@ class TransactionAssembler:
         if self._losses.records("undecodable"):
             return False  # each event is decoded first
         return not (self._rows or self._statements or self._part or self._resume is not None)
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether rows of the open transaction may come by :meth:`take_rows`."""
+        return self._resume is None and not self._losses.records("undecodable")
+
+    @property
+    def part_room(self) -> int:
+        """Bytes of rows events that complete a part of the open transaction."""
+        return self._options.part_size - self._size
+
+    @property
+    def gtid(self) -> str:
+        """GTID of the open transaction; ``""`` for none."""
+        return self._gtid
+
+    def take_rows(
+        self, rows: Iterable[RowsOfEvent], size: int, ended: int, ends_statement: bool
+    ) -> None:
+        """Take rows events in the midst of the open transaction, which complete no part of it.
+
+        Args:
+            rows: of the wanted tables among them.
+            size: bytes of these events.
+            ended: see :meth:`Savepoints.see_many_rows`.
+            ends_statement: likewise.
+
+        Raises:
+            SpoolError: rows that wait for their COMMIT cannot be kept in a temporary file.
+        """
+        self._savepoints.see_many_rows(ended, ends_statement=ends_statement)
+        if self._waits_from is None:
+            self._rows += rows
+            self._size += size
+            return
+        for one in rows:
+            self._savepoints.append(one)
 
     def undoubted_decoder(
         self, table_map: TableMapEvent, decoder: BinlogDecoder

@@ -78,7 +78,7 @@ class RowSpool:
         Raises:
             SpoolError: the temporary file cannot be written; the spool is unchanged.
         """
-        size = item.event.header.event_size if isinstance(item, RowsOfEvent) else 0
+        size = item.event_size if isinstance(item, RowsOfEvent) else 0
         cost = _OVERHEAD + (size or _text_size(item))
         storage = self._storage
         if self._items and storage.memory_used + cost > storage.memory_limit:

@@ -127,6 +127,17 @@ class Savepoints:
         self._see_no_savepoint()
         self._rows_before = ends_statement
 
+    def see_many_rows(self, ended: int, *, ends_statement: bool) -> None:
+        """Note rows events in sequence.
+
+        Args:
+            ended: how many of them, without the last, end a statement.
+            ends_statement: whether the last one does.
+        """
+        self._see_no_savepoint()
+        self._statement += ended
+        self._rows_before = ends_statement
+
     def see_statement(self) -> None:
         """Note a statement that has nothing to do with savepoints."""
         self._see_no_savepoint()

@@ -12,7 +12,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.codec.turns import Turn
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
-from replica_client.rows.buffers import allocate
+from replica_client.rows.buffers import allocate, number_array, text_array
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
@@ -53,10 +53,10 @@ all rows of a transaction and sorts in the order of transactions.
 """
 
 DEFAULT_MAX_ROWS = 16384
-MAX_SIZE = 64 << 20
+MAX_SIZE = 16 << 20
 """Bytes of row images after which a batch is full, whatever its number of rows."""
 
-_CHANGE_TYPES = pa.array(CHANGE_TYPES, pa.string())
+_CHANGE_TYPES = text_array([text.encode() for text in CHANGE_TYPES])
 _INT32, _INT64, _STRING, _STAMP = pa.int32(), pa.int64(), pa.string(), CHANGE_FIELDS[1].type
 _ALIGNMENT = 64
 _ABSENT_TYPE = CHANGE_FIELDS[8].type
@@ -152,17 +152,19 @@ class BatchBuilder:
             BinlogDecodeError: the event does not fit the table; the error has file and position.
                 The changes before it are in the batch.
         """
-        event = rows_of_event.event
-        body = event.body
-        if is_partial(body):
+        undecoded = rows_of_event.undecoded
+        if undecoded is None and is_partial(rows_of_event.event.body):
             for change in rows_of_event:
                 while not self.try_append(change, commit_version, commit_timestamp_us):
                     yield self.finish()
             return
         rows, row_index = self.rows, rows_of_event.first_row
         try:
-            images = self.decoder.images_of(body)
-            rows.begin(body.kind, body.columns_before, body.columns_after, images)
+            if undecoded is None:
+                images = self.decoder.images_of(rows_of_event.event.body)
+                undecoded = images, 0, len(images)
+            before, after = rows_of_event.column_bitmaps
+            rows.begin(rows_of_event.kind, before, after, *undecoded)
             if row_index:
                 rows.skip(row_index)
             done = False
@@ -176,18 +178,18 @@ class BatchBuilder:
                 if not done:
                     yield self.finish()
         except BinlogDecodeError as error:
-            raise located(error, event) from error.__cause__
+            raise located(error, rows_of_event.event) from error.__cause__
 
     def _run(self, rows: RowsOfEvent, row_index: int, version: str, timestamp_us: int) -> None:
-        event, runs = rows.event, self.runs
+        runs = self.runs
         runs.add(
-            KINDS.index(event.body.kind),
+            KINDS.index(rows.kind),
             self.rows.appended,
             row_index,
             timestamp_us,
-            event.position,
+            rows.position,
             rows.event_index,
-            runs.text(event.file),
+            runs.text(rows.file),
             runs.text(version),
             -1,
             runs.text(rows.gtid),
@@ -259,19 +261,21 @@ class BatchBuilder:
         if sink.storage == OBJECTS:
             return pa.array(sink.objects, kind)
         if not count:
-            return pa.array([], kind)
+            return pa.nulls(0, kind)
         nulls, buffers = sink.take(count)
         if sink.storage != DICTIONARY:
             return pa.Array.from_buffers(kind, count, buffers, nulls)
         numbers = pa.Array.from_buffers(_INT32, count, buffers, nulls)
         dictionary = self._dictionaries[at]
         if dictionary is None or len(dictionary) != len(sink.entries):
-            dictionary = self._dictionaries[at] = pa.array(sink.entries, pa.string())
+            dictionary = self._dictionaries[at] = text_array(
+                [entry.encode() for entry in sink.entries]
+            )
         return pa.DictionaryArray.from_arrays(numbers, dictionary, safe=False)
 
     def _change_columns(self, count: int) -> list[pa.Array]:
         if not count:
-            return [pa.array([], field.type) for field in CHANGE_FIELDS]
+            return [pa.nulls(0, field.type) for field in CHANGE_FIELDS]
         runs = self.runs
         # Calls of PyArrow are slow, so memory is allocated once for all columns.
         texts = [self._common_text(field, count) for field in (VERSION, GTID, FILE)]
@@ -392,14 +396,13 @@ def _change_types_of(kind: int, count: int) -> pa.Array:
     """Return the change types of rows that all have one kind of change."""
     both = [CHANGE_TYPES.index(text) for text in ("update_preimage", "update_postimage")]
     indexes = both * (count // 2) if KINDS[kind] == "update" else [kind] * count
-    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), _CHANGE_TYPES)
+    return pa.DictionaryArray.from_arrays(number_array(indexes), _CHANGE_TYPES)
 
 
 @lru_cache(maxsize=16)
 def _repeated(text: bytes, count: int) -> pa.Array:
     """Return a column that repeats one text, which need not be UTF-8."""
-    texts = pa.array([text], pa.binary()).view(pa.string())
-    return pa.DictionaryArray.from_arrays(_zeros(count), texts, safe=False)
+    return pa.DictionaryArray.from_arrays(_zeros(count), text_array([text]), safe=False)
 
 
 @lru_cache(maxsize=4)

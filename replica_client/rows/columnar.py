@@ -149,9 +149,23 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         return sink
 
     def begin(
-        self, kind: str, columns_before: bytes, columns_after: bytes | None, rows: bytes
+        self,
+        kind: str,
+        columns_before: bytes,
+        columns_after: bytes | None,
+        rows: bytes,
+        start: int = 0,
+        end: int = -1,
     ) -> None:
         """Set the images of an event to read; arguments as of ``RowImageDecoder.decode_rows``.
+
+        Args:
+            kind: of the changes.
+            columns_before: the bitmap of the first images.
+            columns_after: that of the second ones, of an update.
+            rows: bytes with the images.
+            start: where they begin.
+            end: where they end; -1: at the end of the bytes.
 
         Raises:
             ColumnDecodeError: a bitmap does not fit the table.
@@ -159,7 +173,9 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         insert = kind == "insert"
         delete = kind == "delete"
         raw: cython.p_const_uchar = rows
-        self._begin(insert, delete, columns_before, columns_after, raw, 0, len(rows))
+        self._begin(
+            insert, delete, columns_before, columns_after, raw, start, len(rows) if end < 0 else end
+        )
         self._source = rows
 
     @cython.cfunc
@@ -212,7 +228,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
         Raises:
             ColumnDecodeError: bytes that are not values of their columns.
         """
-        cursor: Cursor = Cursor(self._source)
+        cursor: Cursor = Cursor(self._source, self._offset, self._end)
         before: Any = self._before
         after: Layout | None = self._after
         second: Plan | None = None if after is None else after.plan

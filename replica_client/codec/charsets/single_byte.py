@@ -8,6 +8,8 @@ from collections.abc import Callable
 UNDEFINED = "\ufffe"
 """The table entry of a byte that is no character; no character set contains it."""
 
+_ASCII = bytes(range(128)).decode("ascii")
+
 
 def decoding_table(name: str) -> str:
     """Return the 256 characters of a character set."""
@@ -33,7 +35,11 @@ def single_byte_decoder(name: str, errors: str) -> Callable[[bytes], str]:
     def decoder(data: bytes) -> str:
         return decode(data, errors, table)[0]
 
-    return decoder
+    def ascii_first(data: bytes) -> str:
+        # Most text is ASCII, which Python copies; it looks up any other character by character.
+        return data.decode("ascii") if data.isascii() else decode(data, errors, table)[0]
+
+    return ascii_first if table[:128] == _ASCII else decoder
 
 
 def single_byte_encoder(name: str) -> Callable[[str], bytes]:

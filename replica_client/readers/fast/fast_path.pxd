@@ -4,6 +4,12 @@ from replica_client.readers.fast.gtid_runs cimport GtidRuns
 from replica_client.readers.fast.fast_path_tables cimport FastPathTables
 from replica_client.readers.fast.tagged_gtid cimport TaggedGtid
 
+cdef Py_ssize_t FIRST_AHEAD
+
+cdef bint in_place(
+    const unsigned char* raw, Py_ssize_t start, Py_ssize_t size, Py_ssize_t tail, long long after,
+    bint in_file, bint tells_ends, bint states_end) noexcept
+
 cdef class FastPath:
     cdef object _feed
     cdef object _assembler

@@ -152,7 +152,7 @@ _FORM_TABLE = cython.declare(cython.p_const_uchar, _FORMS)
 _STEP_TABLE = cython.declare(cython.p_const_uchar, _STEPS)
 # How many events have their checksums verified together: few until it is known whether the fast
 # path takes them, and no more than fit the processor's first cache.
-_FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
+FIRST_AHEAD = cython.declare(cython.Py_ssize_t, 8)
 _MOST_AHEAD = cython.declare(cython.Py_ssize_t, 64)
 _BYTES_AHEAD = cython.declare(cython.longlong, 32 << 10)
 # The same limits when other threads can work meanwhile: releasing the interpreter's lock has its
@@ -304,6 +304,43 @@ def _step(
     return step(steps, state, event_class)
 
 
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def in_place(
+    raw: cython.p_const_uchar,
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    tail: cython.Py_ssize_t,
+    after: cython.longlong,
+    in_file: cython.bint,
+    tells_ends: cython.bint,
+    states_end: cython.bint,
+) -> cython.bint:
+    """Return whether an event's header fits its size and its place.
+
+    Args:
+        raw: bytes with the event.
+        start: where it begins in them.
+        size: of the event.
+        tail: bytes of its checksum.
+        after: offset in its file after it.
+        in_file: whether it is in a file, or comes in a stream.
+        tells_ends: whether headers state where events end.
+        states_end: whether this one has to.
+    """
+    if size < HEADER_SIZE + tail:
+        return False
+    if load_le(raw, start + EVENT_SIZE_OFFSET, 4) != cython.cast(cython.ulonglong, size):
+        return False
+    if not in_file and raw[start + FLAGS_OFFSET] & ARTIFICIAL_FLAG:
+        return False
+    if not tells_ends:
+        return True
+    stated: cython.ulonglong = load_le(raw, start + NEXT_POSITION_OFFSET, 4)
+    return stated == cython.cast(cython.ulonglong, after & _LOW_32) or not (stated or states_end)
+
+
 @cython.cclass
 class FastPath:
     """Finder of ordinary transactions; subclasses decode them.
@@ -354,7 +391,7 @@ class FastPath:
         self._verified_begin = -1
         # Index of the event up to which checksums were found right, and how many are verified next.
         self._valid = 0
-        self._ahead = _FIRST_AHEAD
+        self._ahead = FIRST_AHEAD
         self._max_event_size = feed.options.max_event_size
         self._tables: FastPathTables = FastPathTables(feed, assembler, consumers)
         self._gtids: GtidRuns = GtidRuns()
@@ -380,7 +417,11 @@ class FastPath:
         self._verified_begin = -1
 
     def _prepare(self, file: str) -> bool:
-        """Check whether the fast path can be used, and adopt a changed format."""
+        """Adopt a changed format; return whether whole transactions can be taken."""
+        return self._adopts(file) and bool(self._assembler.is_between)
+
+    def _adopts(self, file: str) -> bool:
+        """Adopt a changed format; return whether the fast path can be used for its events."""
         decoder = self._feed.decoder
         format = decoder.format
         if format is not self._format:
@@ -405,7 +446,7 @@ class FastPath:
         if file != self._file:
             self._file = file
             self._verified_begin = -1
-        return bool(self._works and file and self._assembler.is_between and decoder.is_plain)
+        return bool(self._works and file and decoder.is_plain)
 
     def take(
         self,
@@ -437,7 +478,7 @@ class FastPath:
         self._gtids.forget_read()
         at: cython.Py_ssize_t = events.first
         self._valid = at
-        self._ahead = _FIRST_AHEAD
+        self._ahead = FIRST_AHEAD
         count: cython.Py_ssize_t
         last: cython.Py_ssize_t = 0
         begin: cython.longlong = offset
@@ -573,7 +614,6 @@ class FastPath:
         start: cython.Py_ssize_t
         size: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        next_position: cython.ulonglong
         state: cython.int = State.BETWEEN
         class_table: cython.p_const_uchar = self._classes
         step_table: cython.p_const_uchar = _STEP_TABLE
@@ -598,23 +638,15 @@ class FastPath:
             start = marks[2 * i]
             size = marks[2 * i + 1] - start
             end = start + size - tail
-            if end < start + HEADER_SIZE or size > max_event_size:
-                return 0
-            if load_le(raw, start + EVENT_SIZE_OFFSET, 4) != cython.cast(cython.ulonglong, size):
+            if size > max_event_size or not in_place(
+                raw, start, size, tail, offset + size, in_file, tells_ends, in_file and i == first
+            ):
                 return 0
             if i >= valid and offset >= verified:
                 valid = self._look_ahead(events, i)
                 if i == valid:
                     return 0
             offset += size
-            if not in_file and raw[start + FLAGS_OFFSET] & ARTIFICIAL_FLAG:
-                return 0
-            if tells_ends:
-                next_position = load_le(raw, start + NEXT_POSITION_OFFSET, 4)
-                if next_position != cython.cast(cython.ulonglong, offset & _LOW_32) and (
-                    next_position or (in_file and i == first)
-                ):
-                    return 0
             state = _step(tables, tagged, class_table, step_table, raw, start, end, state)
             if state == State.OPEN or state == State.NAMED:
                 continue

@@ -50,5 +50,6 @@ cdef class FastPathTables:
     cdef void* _near_slot(self, long long number) noexcept
     cdef bint is_near(self, const unsigned char* raw, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef FastPathTable known(self, long long number)
+    cdef bint adopt(self, long long number) except -1
     cdef bint rows_ok(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, int code) except -1

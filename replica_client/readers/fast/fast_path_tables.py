@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cython
 
 from replica_client.binlog.events.rows_extra import PARTITION
+from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.binlog.layout import ROWS_FORMS, ROWS_TYPES
 from replica_client.codec.sized_cache import SizedCache
+from replica_client.errors import MissingTableMapError
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
@@ -293,11 +295,15 @@ class FastPathTables:
         return table
 
     def _new_table(self, content: bytes, body: bytes) -> FastPathTable | None:
-        decoder = self._feed.decoder
-        table_map = decoder.table_map_of(body)
-        if table_map is None:
-            return None
-        found = self._assembler.undoubted_decoder(table_map, decoder)
+        table_map = self._feed.decoder.table_map_of(body)
+        table = None if table_map is None else self._resolved(content, table_map)
+        if table is not None:
+            self._tables.put(content, table, len(content))
+        return table
+
+    def _resolved(self, content: bytes, table_map: TableMapEvent) -> FastPathTable | None:
+        """Return the table of a map, with what takes its rows; None if it is uncertain."""
+        found = self._assembler.undoubted_decoder(table_map, self._feed.decoder)
         if found is None:
             return None
         builder = None
@@ -305,9 +311,23 @@ class FastPathTables:
             builder = self._consumers.made_builder(*found[0])
             if builder is None:
                 return None
-        table = FastPathTable(content, table_map, builder)
-        self._tables.put(content, table, len(content))
-        return table
+        return FastPathTable(content, table_map, builder)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def adopt(self, number: cython.longlong) -> cython.bint:
+        """Take over the table of an id whose map the full decoder read; return False if it is uncertain."""
+        if self._by_id.get(number) is not None:
+            return False
+        try:
+            table_map = self._decoder.table_map(number)
+        except MissingTableMapError:
+            return False
+        table: FastPathTable | None = self._resolved(b"", table_map)
+        if table is None:
+            return False
+        self._by_id[number] = table
+        return self._bring_near(number)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

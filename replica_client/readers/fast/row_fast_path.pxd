@@ -1,6 +1,7 @@
 from replica_client.codec.event_queue cimport EventQueue
 from replica_client.readers.fast.fast_path cimport FastPath
 from replica_client.readers.transaction cimport Transaction
+from replica_client.rows.change cimport RowsOfEvent
 
 cdef class RowFastPath(FastPath):
     cdef list _taken
@@ -12,3 +13,4 @@ cdef class RowFastPath(FastPath):
     cdef int _add(
         self, Transaction transaction, EventQueue queue, Py_ssize_t at_index, Py_ssize_t tail,
         long long offset, Py_ssize_t index, bint inside) except -1
+    cdef RowsOfEvent _rows_at(self, EventQueue queue, Py_ssize_t at_index, Py_ssize_t tail)

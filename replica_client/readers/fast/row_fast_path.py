@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from replica_client.binlog.events.rows import STMT_END_F
+from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.fast.transaction_gtids import GtidPositions
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
@@ -32,7 +34,11 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.codec.event_queue import EventQueue
     from cython.cimports.replica_client.codec.memory import load_le, same_bytes
-    from cython.cimports.replica_client.readers.fast.fast_path import FastPath
+    from cython.cimports.replica_client.readers.fast.fast_path import (
+        FIRST_AHEAD,
+        FastPath,
+        in_place,
+    )
     from cython.cimports.replica_client.readers.fast.fast_path_tables import (
         FastPathTable,
         FastPathTables,
@@ -58,18 +64,18 @@ else:
     )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
-    from replica_client.readers.fast.fast_path import FastPath
+    from replica_client.readers.fast.fast_path import FIRST_AHEAD, FastPath, in_place
     from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
     from replica_client.readers.transaction import Transaction, pending_transaction
     from replica_client.rows.change import RowsOfEvent, undecoded_rows
 
 if TYPE_CHECKING:
-    from replica_client.readers.assembler import TransactionAssembler
     from replica_client.readers.event_feed import EventFeed
 
 
 MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
+STMT_END = cython.declare(cython.int, STMT_END_F)
 _NO_BYTES = b""
 
 
@@ -225,6 +231,27 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         inside: cython.bint,
     ) -> cython.int:
         """Add the rows of an event of the queue to a transaction, if they are wanted."""
+        rows: RowsOfEvent | None = self._rows_at(queue, at_index, tail)
+        if rows is None:
+            return 0
+        rows._gtid = self._prefix
+        rows._gtid_number = transaction._gtid_number
+        rows._offset = offset
+        rows._event_index = index
+        rows._inner_index = at_index if inside else -1
+        if transaction._one is None:
+            transaction._one = rows
+        elif transaction._more is None:
+            transaction._more = [rows]
+        else:
+            transaction._more.append(rows)
+        return 0
+
+    @cython.cfunc
+    def _rows_at(
+        self, queue: EventQueue, at_index: cython.Py_ssize_t, tail: cython.Py_ssize_t
+    ) -> RowsOfEvent | None:
+        """Return the rows of an event of the queue; None if they are not wanted."""
         raw: cython.p_const_uchar = queue.data
         at: cython.Py_ssize_t = queue.marks[2 * at_index]
         end: cython.Py_ssize_t = queue.marks[2 * at_index + 1]
@@ -233,7 +260,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
             FastPathTable, tables.known(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
         )
         if table.builder is None:
-            return 0
+            return None
         form: cython.int = self._forms[raw[at + TYPE_OFFSET]]
         kind: cython.int = form & ROWS_KIND
         bitmap: cython.Py_ssize_t = (table.column_count + 7) >> 3
@@ -250,7 +277,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
                 table.after = bytes(raw[images : images + bitmap])
             after = table.after
             images += bitmap
-        # The queue's memory is reused, so the transaction gets a copy.
+        # The queue's memory is reused, so the rows get a copy.
         rows: RowsOfEvent = undecoded_rows(
             bytes(raw[at:end]),
             images - at,
@@ -263,19 +290,95 @@ class RowFastPath(FastPath):  # type: ignore[misc]
             self._format,
         )
         rows._file = self._file
-        rows._gtid = self._prefix
-        rows._gtid_number = transaction._gtid_number
-        rows._offset = offset
-        rows._event_index = index
-        rows._inner_index = at_index if inside else -1
         rows._timestamp = load_le(raw, at + TIMESTAMP_OFFSET, 4)
-        if transaction._one is None:
-            transaction._one = rows
-        elif transaction._more is None:
-            transaction._more = [rows]
-        else:
-            transaction._more.append(rows)
-        return 0
+        return rows
+
+    def take_inside(self, events: EventQueue, file: str, offset: cython.longlong) -> int:
+        """Take table maps and rows at the front of the queue, in the midst of a transaction.
+
+        A transaction that is too large to wait for its end is read by the full decoder; this takes
+        most of its events. The first event that is not certain is left, and so is the one that
+        completes a part of the transaction.
+
+        Args:
+            events: the queue; a transaction has begun before its first event.
+            file: the file that the events are in.
+            offset: the offset of the first event.
+
+        Returns:
+            The number of events that were taken and removed from the queue.
+        """
+        if not (self._adopts(file) and self._assembler.takes_rows):
+            return 0
+        raw: cython.p_const_uchar = events.data
+        marks: cython.p_longlong = events.marks
+        first: cython.Py_ssize_t = events.first
+        last: cython.Py_ssize_t = events.last
+        tail: cython.Py_ssize_t = self._tail
+        classes: cython.p_const_uchar = self._classes
+        tables: FastPathTables = self._tables
+        tracker = self._feed.tracker
+        index: cython.longlong = tracker.event_index
+        room: cython.longlong = self._assembler.part_room
+        # The transaction's first events were verified, but nothing says so here.
+        self._verified_begin = -1
+        self._valid = first
+        self._ahead = FIRST_AHEAD
+        valid: cython.Py_ssize_t = first if self.checks else last
+        taken: list[RowsOfEvent] = []
+        size: cython.longlong = 0
+        ended: cython.longlong = 0
+        ends: cython.int = -1
+        here: cython.longlong = offset
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        i: cython.Py_ssize_t = first
+        while i < last:
+            at = marks[2 * i]
+            end = marks[2 * i + 1]
+            if end - at > self._max_event_size or not in_place(
+                raw, at, end - at, tail, here + end - at, self._in_file, self._tells_ends, False
+            ):
+                break
+            if i >= valid:
+                valid = self._look_ahead(events, i)
+                if i >= valid:
+                    break
+            if classes[raw[at + TYPE_OFFSET]] == EventClass.ROWS:
+                if not tables.rows_ok(
+                    raw, at + HEADER_SIZE, end - tail, raw[at + TYPE_OFFSET]
+                ) and not (
+                    tables.adopt(load_le(raw, at + HEADER_SIZE, TABLE_ID_SIZE))
+                    and tables.rows_ok(raw, at + HEADER_SIZE, end - tail, raw[at + TYPE_OFFSET])
+                ):
+                    break
+                rows: RowsOfEvent | None = self._rows_at(events, i, tail)
+                if rows is not None:
+                    if size + end - at >= room:
+                        break
+                    size += end - at
+                    rows._gtid = self._assembler.gtid
+                    rows._gtid_number = 0
+                    rows._offset = here
+                    rows._event_index = index + 1 + i - first
+                    rows._inner_index = -1
+                    taken.append(rows)
+                if ends > 0:
+                    ended += 1
+                ends = raw[at + HEADER_SIZE + TABLE_ID_SIZE] & STMT_END
+            elif classes[raw[at + TYPE_OFFSET]] != EventClass.TABLE_MAP or (
+                not tables.is_near(raw, at + HEADER_SIZE, end - tail)
+                and tables.of_map(raw, at + HEADER_SIZE, end - tail) is None
+            ):
+                break
+            here += end - at
+            i += 1
+        if i > first:
+            tracker.skip(i - first, here - offset)
+            events.drop(i - first)
+            if ends >= 0:
+                self._assembler.take_rows(taken, size, ended, bool(ends))
+        return int(i - first)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -285,3 +388,21 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         transaction._run = len(self._gtids.found)
         transaction._run_number = self._gtids.last
         return 0
+
+
+def inside_path(
+    feed: EventFeed, assembler: object, fast_path: object, *, in_file: bool
+) -> RowFastPath | None:
+    """Return what takes rows inside large transactions; None if the assembler needs each event.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: takes the rows.
+        fast_path: takes whole transactions; used if it can take rows as well.
+        in_file: whether events are in a file, or come as a stream.
+    """
+    if type(assembler) is not TransactionAssembler:
+        return None
+    if isinstance(fast_path, RowFastPath):
+        return fast_path
+    return RowFastPath(feed, assembler, in_file)

@@ -17,6 +17,7 @@ from replica_client.readers.assembler import TransactionAssembler
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.fast.column_fast_path import ColumnFastPath
 from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
+from replica_client.readers.fast.row_fast_path import inside_path
 from replica_client.readers.files.file_bytes import BinlogFile, EventSource, open_events
 from replica_client.readers.notices import Notice, batches_of
 from replica_client.readers.transaction import Transaction
@@ -94,6 +95,7 @@ class FileSteps:
         self._feed = feed
         self._assembler = assembler
         self._fast_path = fast_path
+        self._inside_path = inside_path(feed, assembler, fast_path, in_file=True)
         self._stop = stop
         self.stopped = False
         self.inside: Position | None = None
@@ -154,6 +156,12 @@ class FileSteps:
             if not tracker.in_transaction and self._stops(file, offset):
                 self.stopped = True
                 return
+            if tracker.in_middle and self._inside_path is not None:
+                waiting = events.waiting
+                if self._inside_path.take_inside(events, file, offset):
+                    offset += waiting - events.waiting
+                    yield []
+                    continue
             data = events.take()
             size = len(data)
             fed = feed.feed(data, offset, file)

@@ -25,7 +25,7 @@ from replica_client.readers import inside
 from replica_client.readers.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.readers.event_feed import LocatedEvent
 from replica_client.readers.fast.column_fast_path import ColumnFastPath
-from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.fast.row_fast_path import RowFastPath, inside_path
 from replica_client.readers.inside import Acknowledged
 from replica_client.readers.live.grouped import GroupedItems, check_timeout
 from replica_client.readers.live.source_link import LinkOptions, SourceLink
@@ -389,7 +389,8 @@ class SourceStream(AsynchronousOnly):
         fast_path = (
             RowFastPath(feed, assembler, False) if type(assembler) is TransactionAssembler else None
         )
-        async for batch in self._events.packets(fast_path):
+        inside = inside_path(feed, assembler, fast_path, in_file=False)
+        async for batch in self._events.packets(fast_path, inside):
             if fast_path is not None and fast_path.took:
                 size = fast_path.taken_size
                 group = [self._shown(one) for one in fast_path.hand_over() if gate.gives(one)]
@@ -678,7 +679,8 @@ class SourceStream(AsynchronousOnly):
         fast_path = None
         if gate.is_open and self._options.transform is None:
             fast_path = ColumnFastPath(feed, assembler, batches, False)
-        async for taken in self._events.packets(fast_path):
+        inside = inside_path(feed, assembler, fast_path, in_file=False)
+        async for taken in self._events.packets(fast_path, inside):
             ready: list[RecordBatch | Notice] = []
             if fast_path is not None and fast_path.took:
                 ready += fast_path.hand_over()

@@ -21,6 +21,7 @@ from replica_client.errors import (
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.fast.fast_path import MAX_WAITING, FastPath
+from replica_client.readers.fast.row_fast_path import RowFastPath
 from replica_client.readers.live.past_source import PastSource
 from replica_client.readers.live.replay import Replay, is_artificial_here
 from replica_client.readers.live.source_link import SourceLink, may_pass
@@ -164,11 +165,15 @@ class StreamEvents:
         return Position(tracker.file, tracker.offset) >= self.until
 
     async def packets(
-        self, fast_path: FastPath | None = None
+        self, fast_path: FastPath | None = None, inside: RowFastPath | None = None
     ) -> AsyncGenerator[Iterator[LocatedEvent], None]:
         """Yield the events of each packet, each event once.
 
         Events that a fast path takes are left out; an empty iterator is yielded after them.
+
+        Args:
+            fast_path: takes whole transactions.
+            inside: takes rows in the midst of the others.
         """
         feed, link = self.feed, self._link
         waiting = 0
@@ -199,6 +204,9 @@ class StreamEvents:
                         break
                 if self.is_done():
                     return
+                if inside is not None and self._takes_inside(inside, events):
+                    yield iter(())
+                    continue
                 data = events.take()
                 if _is_format(data) and not await self._is_same_file(data):
                     break
@@ -231,6 +239,15 @@ class StreamEvents:
         until, file = self.until, tracker.file
         stop = until.offset if until is not None and until.file == file else -1
         if not fast_path.take(events, file, tracker.offset, stop):
+            return False
+        self._link.received()
+        return True
+
+    def _takes_inside(self, inside: RowFastPath, events: EventQueue) -> bool:
+        tracker = self.feed.tracker
+        if self._replay is not None or self._moved or not tracker.in_middle:
+            return False
+        if not inside.take_inside(events, tracker.file, tracker.offset):
             return False
         self._link.received()
         return True

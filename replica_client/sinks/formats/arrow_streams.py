@@ -23,6 +23,7 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
+from replica_client.rows.buffers import number_array, text_array
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
 from replica_client.sinks.formats.message import Message, MessageKind
@@ -30,7 +31,7 @@ from replica_client.sinks.schema_change_batches import schema_changes_batch
 from replica_client.sinks.sink_options import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 
-_READ: Final = pa.array(["read"], pa.string())
+_READ: Final = text_array([b"read"])
 
 
 class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -138,5 +139,5 @@ def _message(kind: MessageKind, database: str, table: str, stream: bytes) -> Mes
 
 def _as_read(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with the change type ``read`` in all rows."""
-    kinds = pa.DictionaryArray.from_arrays(pa.array([0] * batch.num_rows, pa.int32()), _READ)
+    kinds = pa.DictionaryArray.from_arrays(number_array([0] * batch.num_rows), _READ)
     return batch.set_column(0, batch.schema.field(0), kinds)

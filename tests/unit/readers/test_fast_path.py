@@ -12,6 +12,7 @@ import replica_client as rc
 from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ReplicaClientError
 from replica_client.readers.fast.column_fast_path import ColumnFastPath
+from replica_client.readers.fast.row_fast_path import inside_path
 from replica_client.readers.files import file_batches
 from replica_client.rows.selection import Selection
 from tests.unit.readers.relocation import relocated
@@ -37,6 +38,10 @@ class Without:
 
     def take(self, *arguments: Any) -> int:
         return 0
+
+
+class Inside(Without):
+    """A fast path that takes nothing but rows inside of transactions, as in very large ones."""
 
 
 class Counting:
@@ -68,6 +73,8 @@ class Deferring(Counting):
 
 def outcome(fast_path: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[Any, ...]:
     monkeypatch.setattr(file_batches, "ColumnFastPath", fast_path)
+    inside = (lambda *_, **__: None) if fast_path is Without else inside_path
+    monkeypatch.setattr(file_batches, "inside_path", inside)
     reader = rc.open_binlog(**arguments)
     batches = []
     error = None
@@ -84,6 +91,7 @@ def outcome(fast_path: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -
 def assert_same(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> None:
     expected = outcome(Without, monkeypatch, **arguments)
     assert outcome(Counting, monkeypatch, **arguments) == expected
+    assert outcome(Inside, monkeypatch, **arguments) == expected
     if rc.compiled():
         assert outcome(Deferring, monkeypatch, **arguments) == expected
 

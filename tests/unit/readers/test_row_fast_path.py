@@ -11,12 +11,12 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
-from replica_client.readers.fast.row_fast_path import RowFastPath
+from replica_client.readers.fast.row_fast_path import RowFastPath, inside_path
 from replica_client.readers.files import binlog_file, file_batches
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.selection import Selection
-from tests.unit.readers.test_fast_path import DEMO, FILES, GOLDEN, Without
+from tests.unit.readers.test_fast_path import DEMO, FILES, GOLDEN, Inside, Without
 
 
 class Counting:
@@ -55,6 +55,8 @@ def seen(transaction: Transaction) -> tuple[Any, ...]:
 
 def outcome(fast_path: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> tuple[Any, ...]:
     monkeypatch.setattr(binlog_file, "RowFastPath", fast_path)
+    inside = (lambda *_, **__: None) if fast_path is Without else inside_path
+    monkeypatch.setattr(file_batches, "inside_path", inside)
     reader = rc.open_binlog(**arguments)
     transactions, positions = [], []
     error = None
@@ -70,6 +72,7 @@ def outcome(fast_path: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -
 def assert_same(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> None:
     expected = outcome(Without, monkeypatch, **arguments)
     assert outcome(Counting, monkeypatch, **arguments) == expected
+    assert outcome(Inside, monkeypatch, **arguments) == expected
 
 
 def test_demo_goes_by_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
