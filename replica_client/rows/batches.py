@@ -13,7 +13,7 @@ from replica_client.codec.turns import Turn
 from replica_client.errors import BinlogDecodeError
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.buffers import allocate, number_array, text_array
-from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.change import RowsOfEvent, undecoded_of
 from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
 from replica_client.rows.image import RowImageDecoder, is_partial, located
@@ -152,7 +152,7 @@ class BatchBuilder:
             BinlogDecodeError: the event does not fit the table; the error has file and position.
                 The changes before it are in the batch.
         """
-        undecoded = rows_of_event.undecoded
+        undecoded = undecoded_of(rows_of_event)
         if undecoded is None and is_partial(rows_of_event.event.body):
             for change in rows_of_event:
                 while not self.try_append(change, commit_version, commit_timestamp_us):

@@ -298,16 +298,6 @@ class RowsOfEvent:
         return changes
 
     @property
-    def undecoded(self) -> tuple[bytes, int, int] | None:
-        """The bytes of an event that is not decoded, and where its images are; None for a decoded one.
-
-        Such an event is neither partial nor compressed, and its images have the current format.
-        """
-        if self._data is None:
-            return None
-        return self._data, self._images_start, self._images_end
-
-    @property
     def undecoded_images(self) -> bytes | None:
         """The row images of an event that is not decoded; None for a decoded one."""
         if self._data is None:
@@ -399,6 +389,16 @@ class RowsOfEvent:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowsOfEvent, self._fields()
+
+
+def undecoded_of(rows: RowsOfEvent) -> tuple[bytes, int, int] | None:
+    """Return the bytes of an event that is not decoded, and where its images are; None if it is decoded.
+
+    Such an event is neither partial nor compressed, and its images have the current format.
+    """
+    if rows._data is None:
+        return None
+    return rows._data, rows._images_start, rows._images_end
 
 
 def passing_changes(rows: RowsOfEvent, screen: RowScreen | None) -> Iterator[Change]:

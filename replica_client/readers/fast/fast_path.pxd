@@ -6,7 +6,7 @@ from replica_client.readers.fast.tagged_gtid cimport TaggedGtid
 
 cdef Py_ssize_t FIRST_AHEAD
 
-cdef bint in_place(
+cdef bint header_fits(
     const unsigned char* raw, Py_ssize_t start, Py_ssize_t size, Py_ssize_t tail, long long after,
     bint in_file, bint tells_ends, bint states_end) noexcept
 

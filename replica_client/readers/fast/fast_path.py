@@ -307,7 +307,7 @@ def _step(
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def in_place(
+def header_fits(
     raw: cython.p_const_uchar,
     start: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
@@ -638,7 +638,7 @@ class FastPath:
             start = marks[2 * i]
             size = marks[2 * i + 1] - start
             end = start + size - tail
-            if size > max_event_size or not in_place(
+            if size > max_event_size or not header_fits(
                 raw, start, size, tail, offset + size, in_file, tells_ends, in_file and i == first
             ):
                 return 0

@@ -37,7 +37,7 @@ if cython.compiled:
     from cython.cimports.replica_client.readers.fast.fast_path import (
         FIRST_AHEAD,
         FastPath,
-        in_place,
+        header_fits,
     )
     from cython.cimports.replica_client.readers.fast.fast_path_tables import (
         FastPathTable,
@@ -64,7 +64,7 @@ else:
     )
     from replica_client.codec.event_queue import EventQueue
     from replica_client.codec.memory import load_le, same_bytes
-    from replica_client.readers.fast.fast_path import FIRST_AHEAD, FastPath, in_place
+    from replica_client.readers.fast.fast_path import FIRST_AHEAD, FastPath, header_fits
     from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
     from replica_client.readers.fast.gtid_runs import GtidRuns
     from replica_client.readers.transaction import Transaction, pending_transaction
@@ -336,7 +336,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         while i < last:
             at = marks[2 * i]
             end = marks[2 * i + 1]
-            if end - at > self._max_event_size or not in_place(
+            if end - at > self._max_event_size or not header_fits(
                 raw, at, end - at, tail, here + end - at, self._in_file, self._tells_ends, False
             ):
                 break

@@ -29,7 +29,7 @@ GIVEN = (
 )
 SOURCES = [DEMO, *GOLDEN]
 # They tell whether an event was decoded, which a copy's is; tests of transforms call them.
-AS_KEPT = {"undecoded", "undecoded_images", "with_images"}
+AS_KEPT = {"undecoded_images", "with_images"}
 
 
 def _arguments(value: Any, name: str) -> list[tuple[Any, ...]]:
