@@ -78,8 +78,7 @@ def known_tables(archive: Archive) -> Iterator[TableName]:
             yield table.database, table.name
     for change in archive.files.schema_changes():
         yield change.database, change.table
-        if change.after is not None:
-            yield change.after.database, change.after.name
+        yield change.name_after
     yield from archive.files.history_now().known_tables()
 
 

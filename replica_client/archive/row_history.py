@@ -88,10 +88,9 @@ def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
     """Return the names over time of the table that has this name at the end, the newest first."""
     renames: list[tuple[Position, TableName, TableName]] = []
     for change in files.schema_changes():
-        if change.kind == "rename_table" and change.after is not None:
+        if change.kind == "rename_table":
             here = Position(change.file, change.position)
-            after = (change.after.database, change.after.name)
-            renames.append((here, (change.database, change.table), after))
+            renames.append((here, (change.database, change.table), change.name_after))
     eras: list[TableEra] = []
     stop: Position | None = None
     now = name

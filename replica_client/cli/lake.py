@@ -50,10 +50,10 @@ def copy(
         list[str], typer.Argument(metavar="TABLE…", help="database.name; * and ? stand for parts.")
     ],
 ) -> None:
-    """Let the next run copy tables anew, also those that were left out. The pipeline must not run."""
+    """Copy tables again, also those that were left out: now if the pipeline runs, else in its next run."""
     lines = Lines()
     for name in _module(config).copy_tables(config, tables):
-        lines.line(f"{name}: the next run copies it")
+        lines.line(f"{name}: its copy is asked for; the pipeline makes it")
 
 
 @app.command(epilog="Example:  replica-client lake compact shop.toml")

@@ -1,45 +1,66 @@
-"""``replica-client snapshot``: ask the service for the rows of tables."""
+"""``replica-client snapshot``: copy tables again, beside the running service or pipeline."""
 
 from __future__ import annotations
 
+import json
+import time
+import tomllib
+import urllib.request
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from replica_client.cli.extras import extra_module
-from replica_client.cli.output import Lines
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.output import Lines, progress_console
 from replica_client.errors import ConfigError
 
 _MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
-EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
+EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders --wait"
+_LOOK_SECONDS: Final = 0.5
+_PAGE_SECONDS: Final = 5.0
 
 
 def snapshot(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG.toml", help="Of the service, which may be running.")
-    ],
-    sink: Annotated[
-        str, typer.Option("--sink", metavar="SOURCE.SINK", help="Where the rows are to go.")
+        Path,
+        typer.Argument(
+            metavar="CONFIG.toml", help="Of the service or the pipeline, which may be running."
+        ),
     ],
     table: Annotated[
         list[str], typer.Option("--table", metavar="DATABASE.TABLE", help="May be given again.")
     ],
+    sink: Annotated[
+        str,
+        typer.Option(
+            "--sink",
+            metavar="SOURCE.SINK",
+            help="Where the rows are to go; not needed if there is one sink.",
+        ),
+    ] = "",
     where: Annotated[
         str, typer.Option("--where", metavar="CONDITION", help="SQL: only these rows.")
     ] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show progress until the rows are in the sink.")
+    ] = False,
 ) -> None:
-    """Copy tables again into a sink of the service, also tables that were set aside.
+    """Copy tables again into a sink of the service or the lake of a pipeline, also tables that were set aside.
 
     Sinks of events get the rows chunk by chunk while the stream goes on. A mirror's tables are emptied and filled in
-    place, and its other tables wait for that. The request is a file in the state directory of the service, which takes
-    it within a second while it runs, or at its next start. It survives any kill, and its rows come once.
+    place, and its other tables wait for that. A lake's tables are replaced. The request is a file that the running
+    service or pipeline takes within seconds, or at its next start. It survives any kill, and its rows come once.
     """
+    if _is_pipeline(config):
+        return _copy_in_lake(config, table, sink, where, wait=wait)
     found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
     from replica_client.daemon.snapshot_requests import SnapshotRequests
 
     routes = {route.name: route for route in found.routes}
-    named = [name for name, route in routes.items() if sink in (name, route.sink.name)]
+    named = [name for name, route in routes.items() if sink in (name, route.sink.name, "")]
     if len(named) != 1:
         raise ConfigError(f"--sink {sink}: give one of {', '.join(routes)}")
     route = routes[named[0]]
@@ -49,9 +70,112 @@ def snapshot(
         if not (database and point and name):
             raise ConfigError(f"--table {text}: DATABASE.TABLE is wanted")
         tables.append((database, name))
-    if route.sink.type == "parquet":
-        raise ConfigError(f"{route.name}: a sink of type parquet takes no rows on request")
     if route.sink.type in _MIRRORS and where:
         raise ConfigError(f"{route.name}: a mirror copies whole tables; leave --where out")
-    request = SnapshotRequests(found.state, route.name).add(tables, where)
-    Lines().line(f"{route.name}: snapshot {request.name} of {', '.join(table)} is asked for")
+    requests = SnapshotRequests(found.state, route.name)
+    request = requests.add(tables, where)
+    lines = Lines()
+    lines.line(f"{route.name}: snapshot {request.name} of {', '.join(table)} is asked for")
+    lines.flush()
+    if not wait:
+        return None
+    listen = found.daemon.listen
+
+    def left() -> str:
+        page = _route_page(listen, route.source.name, route.sink.name)
+        if page is not None:
+            for error in page["errors"]:
+                if request.name in error["text"]:
+                    raise FaultFoundError(error["text"])
+        if requests.has(request.name):
+            copying = "" if page is None else page["copying"]
+            return copying or (
+                "waits for the service" if page is not None else "waits: no service answers"
+            )
+        reasons = {one["table"]: one["reason"] for one in page["set_aside"]} if page else {}
+        if failed := [f"{one}: {reasons[one]}" for one in table if one in reasons]:
+            raise FaultFoundError(f"{route.name}: still set aside: {'; '.join(failed)}")
+        return ""
+
+    _wait(left)
+    lines.line(f"{route.name}: snapshot {request.name} is done")
+    return lines.flush()
+
+
+def _is_pipeline(config: Path) -> bool:
+    """Return whether a file configures a pipeline; a malformed file is left to its reader."""
+    try:
+        found = tomllib.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found.get("source"), dict)
+
+
+def _copy_in_lake(
+    config: Path, tables: Sequence[str], sink: str, where: str, *, wait: bool
+) -> None:
+    if where:
+        raise ConfigError(f"{config}: a lake copies whole tables; leave --where out")
+    if sink not in ("", "lake"):
+        raise ConfigError(f"--sink {sink}: a pipeline has one sink; leave it out")
+    module = extra_module("replica_client.lake.maintenance", "spark")
+    names = module.copy_tables(config, tables)
+    lines = Lines()
+    for name in names:
+        lines.line(f"{name}: its copy is asked for; the pipeline makes it")
+    lines.flush()
+    if not wait:
+        return
+
+    def left() -> str:
+        pending, failed = module.copy_progress(config, names)
+        if failed and not pending:
+            stated = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+            raise FaultFoundError(f"not copied: {stated}")
+        return ", ".join(pending)
+
+    _wait(left)
+    for name in names:
+        lines.line(f"{name}: copied")
+    lines.flush()
+
+
+def _wait(left: Callable[[], str]) -> None:
+    """Show what is left until nothing is: on a terminal in place, else one line for each change."""
+    console = progress_console()
+    said = ""
+    with console.status("") if console.is_terminal else _Nothing() as status:
+        while text := left():
+            if status is not None:
+                status.update(text)
+            elif text != said:
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+            said = text
+            time.sleep(_LOOK_SECONDS)
+
+
+class _Nothing:
+    """A context for output that is no terminal."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc_info: object) -> None:
+        return None
+
+
+def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
+    """Return what the running service says of a sink; None if none answers."""
+    if not listen:
+        return None
+    from replica_client.monitoring.page import listen_address
+
+    host, port = listen_address(listen)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else shown}:{port}/status.json"  # noqa: S104
+    try:
+        with urllib.request.urlopen(url, timeout=_PAGE_SECONDS) as answer:
+            routes = json.load(answer)["routes"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return next((one for one in routes if (one["source"], one["sink"]) == (source, sink)), None)

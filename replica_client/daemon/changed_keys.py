@@ -69,10 +69,7 @@ class ChangedKeys:
         )
 
     def _is_about(self, change: SchemaChange) -> bool:
-        after = change.after
-        named = {(change.database, change.table)}
-        if after is not None:
-            named.add((after.database, after.name))
+        named = {(change.database, change.table), change.name_after}
         return self._table in named or (not change.table and change.database == self._table[0])
 
     def _see_rows(self, rows: RowsOfEvent, start: LogPosition) -> None:

@@ -173,8 +173,8 @@ class SinkTable(Struct, frozen=True, forbid_unknown_fields=True):
         exclude: patterns of unwanted tables, instead of the source's.
         columns: wanted columns, instead of the source's.
         snapshot: begin with a copy of the existing tables: mirrors copy before the stream, sinks of
-            events (all others except parquet) while it runs. A table that is new, or that a mirror
-            cannot follow, is copied later.
+            events (all others) while it runs. A table that is new, that comes back into
+            ``tables``, or that a mirror cannot follow, is copied later.
         snapshot_rows: approximate rows copied at once.
         snapshot_locking: ``brief`` takes FLUSH TABLES WITH READ LOCK while a copy begins, for MySQL
             sources without GTIDs, and for tables without a primary key that change all the time.

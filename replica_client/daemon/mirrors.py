@@ -74,7 +74,7 @@ class TransformDigests:
             for name in sorted(sources)
             if transform.indexes(*name)
         ]
-        return _digest(found) if found else ""
+        return digest_of(found) if found else ""
 
     def state(self, sources: Mapping[TableName, Sequence[TableName]]) -> dict[str, str]:
         """Return the digests to save with the position: per table, and of all under ``""``."""
@@ -84,7 +84,7 @@ class TransformDigests:
     @property
     def whole(self) -> str:
         """A digest of all transforms."""
-        return _digest(list(self._declared)) if self._declared else ""
+        return digest_of(list(self._declared)) if self._declared else ""
 
     def changed(
         self, saved: object, sources: Mapping[TableName, Sequence[TableName]]
@@ -99,7 +99,8 @@ class TransformDigests:
         }
 
 
-def _digest(value: object) -> str:
+def digest_of(value: object) -> str:
+    """Return a short digest of a JSON value."""
     text = json.dumps(value, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 

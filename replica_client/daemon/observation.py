@@ -281,10 +281,7 @@ class Observation:
         if change.kind == "drop_database":
             for key in [key for key in self.tables if key[0] == change.database]:
                 del self.tables[key]
-        elif change.kind == "drop_table" or (
-            change.after is not None
-            and (change.after.database, change.after.name) != (change.database, change.table)
-        ):
+        elif change.kind == "drop_table" or change.name_after != (change.database, change.table):
             self.tables.pop((change.database, change.table), None)
 
     def did_commit(self, position: Position, seconds: float) -> None:

@@ -469,6 +469,7 @@ class Route:
         if not isinstance(sink, SnapshotSink):
             return None
         # Imported only to copy tables, to keep the start quick.
+        from replica_client.daemon.event_scope import EventScope
         from replica_client.daemon.running_snapshot import RunningSnapshot
         from replica_client.daemon.snapshot_chunk import SnapshotPlan
 
@@ -479,16 +480,18 @@ class Route:
             observation.copied_rows += rows
             observation.snapshot_tables = left
 
+        selection = selection_of(self.config, mirror=True)
         plan = SnapshotPlan(
             self.name,
             hosts,
-            selection_of(self.config, mirror=True),
+            selection,
             config.snapshot,
             config.snapshot_rows,
             config.snapshot_locking,
             self._transform,
             raw_filters=self.config.source.signal_raw_filters,
             invalid_text=self.config.source.invalid_text,
+            scope=EventScope.of(self.config, selection, self._digests()),
         )
         requests = SnapshotRequests(self._state, self.name)
         assert self._aside is not None

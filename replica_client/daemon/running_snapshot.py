@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
 from replica_client.daemon.changed_keys import ChangedKeys
+from replica_client.daemon.event_scope import STATE_KEY as SCOPE_KEY
+from replica_client.daemon.event_scope import EventScope
 from replica_client.daemon.first_copy import CopyProgress, server_name
 from replica_client.daemon.signals import SIGNAL, Signal, SignalTable
 from replica_client.daemon.snapshot_chunk import (
@@ -248,6 +250,8 @@ class RunningSnapshot:
 
     def _save(self) -> None:
         self._hide()
+        if self._plan.scope is not None and self._plan.all_tables:
+            self.progress.note_digests(self._plan.scope.digest)
         self._stream.companions[STATE_KEY] = self.progress.to_state()
 
     # The task that reads.
@@ -287,14 +291,18 @@ class RunningSnapshot:
         for request in requests:
             if request.name not in progress.requests:
                 _LOG.info("%s: snapshot %s is asked for", self._plan.route, request.name)
+                progress.requests.append(request.name)
+                if request.where and (name := self._set_aside(request.tables)):
+                    self._refuse(request.name, f"{name} is set aside: only a whole copy helps")
+                    self._save()
+                    continue
                 progress.left += [
                     TableProgress(*table, request=request.name, where=request.where)
                     for table in request.tables
                 ]
                 self._aside.take_back(map(self._target, request.tables))
-                progress.requests.append(request.name)
                 self._save()
-            elif request.name in self._durable:
+            elif request.name in self._durable and not progress.has_left(request.name):
                 await asyncio.to_thread(self._requests.remove, request.name)
 
     async def _find_tables(self) -> None:
@@ -305,10 +313,22 @@ class RunningSnapshot:
             ]
         known = len(self.progress.left)
         unknown = self.progress.expand(found)
-        self._aside.take_back(self._target(one.name) for one in self.progress.left[known:])
+        added = self.progress.left[known:]
+        for one in added:
+            if (one.where or one.filter) and (name := self._set_aside([one.name])):
+                self._refuse(one.request, f"{name} is set aside: only a whole copy helps")
+                self.progress.left.remove(one)
+        self._aside.take_back(
+            self._target(one.name) for one in added if not (one.where or one.filter)
+        )
         for signal in unknown:
             self._refuse(signal.id, "no table that the sink wants has such a name")
         self._save()
+
+    def _set_aside(self, tables: Iterable[TableName]) -> str:
+        """Return the name of a table that is set aside; empty if none is."""
+        names = (self._target(one) for one in tables)
+        return next((".".join(one) for one in names if one in self._aside.tables), "")
 
     def _refuse(self, request: str, why: str) -> None:
         _LOG.error("%s: snapshot %s: %s", self._plan.route, request, why)
@@ -320,16 +340,36 @@ class RunningSnapshot:
         Raises:
             ReplicaClientError: the source is unavailable, or refuses.
         """
-        self._hide()
+        scope, companions = self._plan.scope, self._stream.companions
         if self._plan.all_tables:
-            known = self.progress.known
             async with await self._connect() as connection:
+                self._forget(connection, scope)
+                known = self.progress.known
                 for name, model in sorted((await read_definitions(connection)).items()):
                     if name not in known and self._wants(connection, name):
                         whole = self._view(connection, model).key is None
                         self.progress.left.append(TableProgress(*name, whole=whole))
             self._save()
+        elif scope is not None and scope.has_changed(companions):
+            async with await self._connect() as connection:
+                there = await read_definitions(connection)
+            for text in scope.differences(companions.get(SCOPE_KEY), there):
+                _LOG.error("%s: %s", self._plan.route, text)
+                self._fail(text)
+        if scope is not None:
+            scope.save(companions)
+        self._hide()
         self._tell("", 0, len(self.progress.left))
+
+    def _forget(self, connection: SourceConnection, scope: EventScope | None) -> None:
+        """Forget tables that left ``tables``, and copies whose columns or transforms changed."""
+        route, progress = self._plan.route, self.progress
+        for name in progress.forget(lambda one: self._wants(connection, one)):
+            _LOG.info("%s: %s.%s left tables: it is copied when it returns", route, *name)
+        for name in () if scope is None else progress.forget_changed(scope.digest):
+            _LOG.warning(
+                "%s: %s.%s: its columns or transforms changed; it is copied again", route, *name
+            )
 
     def _view(self, connection: SourceConnection, model: TableModel) -> SnapshotView:
         plan = self._plan

@@ -11,6 +11,7 @@ from typing import Final
 from replica_client.binlog.values.strings import TextPolicy
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.changed_keys import Key
+from replica_client.daemon.event_scope import EventScope
 from replica_client.daemon.first_copy import server_name
 from replica_client.daemon.snapshot_progress import TableProgress
 from replica_client.daemon.snapshot_view import SnapshotView
@@ -50,6 +51,7 @@ class SnapshotPlan:
         raw_filters: signals may choose rows with SQL.
         invalid_text: the policy for bytes that are invalid in their character set, as in the
             stream.
+        scope: tables, columns and transforms, to compare with those of the last run; None: unknown.
     """
 
     route: str
@@ -61,6 +63,7 @@ class SnapshotPlan:
     transform: Transformer | None = None
     raw_filters: bool = False
     invalid_text: TextPolicy = "strict"
+    scope: EventScope | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class SnapshotProgress:
         requests: names of requests whose tables are known here.
         signals: signals whose tables are not looked up yet.
         request: the request whose row was written last.
+        digests: what decided how rows of copied tables look, by ``database.table``; a table
+            without columns and transforms of its own has none. None: not known.
     """
 
     left: list[TableProgress] = field(default_factory=list)
@@ -73,11 +75,48 @@ class SnapshotProgress:
     requests: list[str] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     request: str = ""
+    digests: dict[str, str] | None = None
 
     @property
     def known(self) -> set[TableName]:
         """Tables whose first copy is done or pending."""
         return self.copied | {one.name for one in self.left if not one.request}
+
+    def forget(self, wants: Callable[[TableName], bool]) -> list[TableName]:
+        """Forget tables that are not wanted any more; they are copied when they return.
+
+        Returns:
+            the tables that are forgotten.
+        """
+        gone = sorted(name for name in self.known if not wants(name))
+        self.copied.difference_update(gone)
+        self.left = [one for one in self.left if one.request or one.name not in gone]
+        return gone
+
+    def forget_changed(self, digest: Callable[[TableName], str]) -> list[TableName]:
+        """Forget copies of tables whose rows look different now; return these tables.
+
+        Args:
+            digest: of a table; empty if it has no columns and transforms of its own.
+        """
+        before = self.digests
+        if before is None:
+            return []
+        changed = [
+            name for name in sorted(self.known) if before.get(".".join(name), "") != digest(name)
+        ]
+        self.copied.difference_update(changed)
+        self.left = [one for one in self.left if one.request or one.name not in changed]
+        return changed
+
+    def note_digests(self, digest: Callable[[TableName], str]) -> None:
+        """Record how rows of the known tables look."""
+        found = {".".join(name): digest(name) for name in sorted(self.known)}
+        self.digests = {name: one for name, one in found.items() if one}
+
+    def has_left(self, request: str) -> bool:
+        """Return whether rows of a request are not written."""
+        return any(one.request == request for one in self.left)
 
     def end(self) -> None:
         """Record that the first table is done."""
@@ -102,8 +141,8 @@ class SnapshotProgress:
                 return False
             self.copied.add(name)
             return True
-        after = None if change.after is None else (change.after.database, change.after.name)
-        if after is None or after == name:
+        after = change.name_after
+        if after == name:
             return False
         known = name in self.known
         self.left = [replace(one, database=after[0], table=after[1]) if one.name == name else one
@@ -154,6 +193,7 @@ class SnapshotProgress:
             "requests": list(self.requests),
             "signals": [one.to_state() for one in self.signals],
             "request": self.request,
+            **({} if self.digests is None else {"digests": self.digests}),
         }
 
     @classmethod
@@ -173,6 +213,7 @@ class SnapshotProgress:
                 [str(one) for one in value["requests"]],
                 [Signal.from_state(one) for one in value.get("signals", ())],
                 str(value.get("request", "")),
+                None if (found := value.get("digests")) is None else dict(found),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PositionStoreError(

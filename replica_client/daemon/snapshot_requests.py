@@ -1,7 +1,6 @@
 """Requests for snapshots of tables: files in the state directory, which a running service picks up.
 
-A request is a file ``ROUTE.snapshots/NAME.json``. It is removed when it is part of the sink's
-checkpoint.
+A request is a file ``ROUTE.snapshots/NAME.json``. It is removed when its rows are in the sink.
 """
 
 from __future__ import annotations
@@ -67,6 +66,10 @@ class SnapshotRequests:
             except (ValueError, KeyError, TypeError):
                 damaged.append(path.stem)
         return requests, damaged
+
+    def has(self, name: str) -> bool:
+        """Return whether a request is not done."""
+        return self._path(name).exists()
 
     def remove(self, name: str) -> None:
         """Remove a request."""

@@ -143,8 +143,8 @@ class TablesSetAside:
             del self.tables[name]
             self._save()
             return True
-        after = None if change.after is None else (change.after.database, change.after.name)
-        if after is not None and after != name:
+        after = change.name_after
+        if after != name:
             self.tables[after] = self.tables.pop(name)
             self._save()
             return self._renames and change.kind == "rename_table"

@@ -231,10 +231,7 @@ class TableSync:
 
 def _touched(change: SchemaChange) -> set[TableName]:
     """Return the tables that a statement changed."""
-    names = {(change.database, change.table)}
-    if change.after is not None:
-        names.add((change.after.database, change.after.name))
-    return names
+    return {(change.database, change.table), change.name_after}
 
 
 def _rows_of(change: Change, model: TableModel) -> Iterator[ChangedRow]:

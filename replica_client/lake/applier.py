@@ -190,6 +190,20 @@ class Applier:
             self.histories.forget()
             self._failed = False
 
+    def adopt_selection(self) -> list[TableName]:
+        """Forget tables that left the selection, and copy those that came into it.
+
+        Returns:
+            the tables that are forgotten.
+        """
+        before = set(self.catalog.tables)
+        gone = self._statements.adopt_selection()
+        if gone or before != set(self.catalog.tables):
+            self.tables.forget()
+            self.histories.forget()
+            self.catalog.save()
+        return gone
+
     # Versions.
 
     def _take(self, version: LoggedVersion) -> None:

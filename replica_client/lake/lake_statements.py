@@ -32,6 +32,10 @@ _LETTER_CASE: Final = (
     "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "
     "files (option lowerCaseTableNames)"
 )
+_SELECTED_LATER: Final = "it was selected after the lake had begun"
+_HOW: Final = (
+    'say start = "snapshot" in [source], then: replica-client snapshot CONFIG --table TABLE'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,24 @@ class Statements:
         self._can_copy = can_copy
         self._soft_deletes = soft_deletes
         self._merge_waiting = merge_waiting
+
+    def adopt_selection(self) -> list[TableName]:
+        """Forget tables that left the selection, and copy those that came into it.
+
+        Returns:
+            the tables that are forgotten.
+        """
+        tables, wants = self._catalog.tables, self._selection.wants
+        gone = [name for name in tables if not wants(*name)]
+        for name in gone:
+            del tables[name]
+        for name in self._catalog.history.tables():
+            model = _model(self._catalog.history.table(name))
+            if model is None or name in tables or name[0] == "mysql" or not wants(*name):
+                continue
+            entry = tables[name] = TableEntry(*name, "left_out", model=model)
+            self._lacks(entry, _SELECTED_LATER if self._can_copy else f"{_SELECTED_LATER}; {_HOW}")
+        return gone
 
     def entry(self, table: TableName) -> TableEntry | None:
         """Return the entry of a selected table that has rows, and make it on first sight."""

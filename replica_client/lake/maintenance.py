@@ -12,7 +12,8 @@ from deltalake.exceptions import DeltaError
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.config import PipelineConfig, load_config
-from replica_client.lake.copies import copies_directory
+from replica_client.lake.copies import CopyPlan, copies_directory
+from replica_client.lake.copy_requests import REASON, CopyRequests, tables_of
 from replica_client.lake.delta_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
@@ -21,8 +22,7 @@ from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.pipeline_state import load_state
 from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
-from replica_client.lake.writer_lock import locked
-from replica_client.rows.selection import Selection
+from replica_client.lake.writer_lock import OutputInUseError, locked
 from replica_client.storage.files import names_in, remove_tree
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
@@ -79,37 +79,89 @@ def table_sizes(catalog: LakeCatalog) -> list[TableUpkeep]:
 
 
 def copy_tables(config: str | os.PathLike[str], tables: Sequence[str]) -> list[str]:
-    """Mark tables to be copied again by the next run, also those left out; return their names.
+    """Request copies of tables, also of those left out; return the tables' names.
 
-    Until the run has copied them, they are not current.
+    A running pipeline copies them between two steps, else the next run does. Until then, they are
+    not current.
 
     Args:
         config: the pipeline's configuration file.
         tables: names as ``database.name``; ``*`` and ``?`` stand for parts of names.
 
     Raises:
-        ConfigError: the file is wrong, it copies no tables, no table has such a name, or a pipeline
-            runs on the lake.
+        ConfigError: the file is wrong, it copies no tables, or no table has such a name.
         PositionStoreError: the catalogue cannot be written.
+        OSError: the request cannot be written.
+        StorageError: likewise, in a store.
     """
     read = load_config(config)
     if not read.lake.copies:
         raise ConfigError(f'{config}: it copies no tables; say start = "snapshot" in [source]')
-    with locked(read.output):
-        catalog = LakeCatalog.load(read.output)
-        if catalog is None:
-            raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
-        chosen: dict[str, TableEntry] = {}
-        for pattern in tables:
-            wanted = Selection((pattern,)).for_server(catalog.history.lower_case_names)
-            found = [e for e in catalog.tables.values() if wanted.wants(*e.table)]
-            if not found:
-                raise ConfigError(f"{read.output} has no table {pattern}; nothing was changed")
-            chosen |= {".".join(entry.table): entry for entry in found}
-        for entry in chosen.values():
-            entry.needs_copy("its copy was asked for")
-        catalog.save()
+    _asked(read, LakeCatalog.load(read.output), tables)
+    try:
+        with locked(read.output):
+            catalog = LakeCatalog.load(read.output)
+            chosen = _asked(read, catalog, tables)
+            assert catalog is not None
+            for entry in chosen.values():
+                entry.needs_copy(REASON)
+            catalog.save()
+    except OutputInUseError:
+        CopyRequests(read.output).add(tables)
+        chosen = _asked(read, LakeCatalog.load(read.output), tables)
     return list(chosen)
+
+
+def _asked(
+    read: PipelineConfig, catalog: LakeCatalog | None, tables: Sequence[str]
+) -> dict[str, TableEntry]:
+    """Return the tables that were asked for, by name."""
+    if catalog is None:
+        raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
+    chosen: dict[str, TableEntry] = {}
+    for pattern in tables:
+        found = tables_of(catalog, pattern)
+        if not found:
+            raise ConfigError(f"{read.output} has no table {pattern}; nothing was changed")
+        chosen |= {".".join(entry.table): entry for entry in found}
+    return chosen
+
+
+def copy_progress(
+    config: str | os.PathLike[str], tables: Sequence[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return how far copies of tables are, for :func:`copy_tables`.
+
+    Args:
+        config: the pipeline's configuration file.
+        tables: names as ``database.name``.
+
+    Returns:
+        a line for each table that is not copied yet; and the tables that cannot be copied, with
+        the reason.
+
+    Raises:
+        ConfigError: the file is wrong, or there is no lake.
+        PositionStoreError: the catalogue cannot be read.
+    """
+    read, catalog = _lake(config)
+    asked = {one for request in CopyRequests(read.output).found().values() for one in request}
+    waiting = {".".join(one.table) for pattern in asked for one in tables_of(catalog, pattern)}
+    left, failed = [], {}
+    for entry in catalog.tables.values():
+        name = ".".join(entry.table)
+        if name not in tables:
+            continue
+        if name in waiting:
+            left.append(f"{name}: waits for the pipeline")
+        elif entry.status == "copying":
+            manifests = copies_directory(read.output) / entry.copy
+            done = len([one for one in names_in(manifests) if one[:1].isdigit()])
+            plan = CopyPlan.load(manifests, *entry.table)
+            left.append(f"{name}: {done:,} of {len(plan.parts) if plan else '?'} chunks")
+        elif entry.status == "left_out":
+            failed[name] = entry.reason
+    return left, failed
 
 
 def compact_lake(

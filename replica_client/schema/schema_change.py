@@ -35,6 +35,8 @@ class SchemaChange:
         context: of its session; None where it is not known.
         server_id: of the server that ran the statement.
         merged: whether a transform merges several tables, of which this is one.
+        new_name: database and table from now on if the name changes, also if the definition is not
+            known; else None.
 
     Examples:
         >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
@@ -56,6 +58,16 @@ class SchemaChange:
     context: StatementContext | None = None
     server_id: int = 0
     merged: bool = False
+    new_name: tuple[str, str] | None = None
+
+    @property
+    def name_after(self) -> tuple[str, str]:
+        """Database and table after the statement."""
+        if self.new_name is not None:
+            return self.new_name
+        if self.after is not None:
+            return self.after.database, self.after.name
+        return self.database, self.table
 
 
 def schema_change(
@@ -82,4 +94,5 @@ def schema_change(
         event_index,
         context,
         server_id,
+        new_name=change.new_name,
     )

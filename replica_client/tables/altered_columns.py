@@ -155,9 +155,7 @@ def sources_of(meaning: AlterTable, before: TableModel, after: TableModel) -> li
 
 def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededError:
     """Return the error for an alteration that a mirror cannot follow."""
-    tables = {(change.database, change.table)}
-    if change.after is not None:
-        tables.add((change.after.database, change.after.name))
+    tables = {(change.database, change.table), change.name_after}
     return CopyNeededError(
         f"{change.database}.{change.table}: the mirror cannot follow {change.statement[:200]!r}: {error}; "
         "drop the table from the mirror and start it over, or let it be copied again with snapshot = true",

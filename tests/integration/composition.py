@@ -1,14 +1,17 @@
 """Random services that share sources and destinations, random operations on all of them, and SELECT on both sides.
 
-Two services, each of one source, have one to three sinks each. Mirrors in MySQL and PostgreSQL are in one database for
-all sinks of that kind; those in SQLite and DuckDB have a file each. Tables of the sinks of one destination do not meet.
-After some operations everything is waited for, and each mirror is compared with its source.
+Two services, each of one source, have one to three sinks each, into destinations of every kind, shared and separate.
+Tables of the sinks of one shared destination do not meet. After some operations everything is waited for. Then each
+mirror and lake is compared with its source, and so is what a consumer has that keeps the last state of each key.
 """
+
+# Over 500 lines: the operations and what they expect share the state of the world.
 
 from __future__ import annotations
 
 import contextlib
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -20,14 +23,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.integration.composition_destinations import (
+    EVENTS,
+    MIRRORS,
+    SHARED,
+    Consumer,
+    Destinations,
+    Position,
+)
 from tests.integration.daemon_process import DaemonProcess
-from tests.integration.postgres_server import PostgresServer
-from tests.integration.sink_comparison import compare_sink
+from tests.integration.mirror_source import shortest_float, source_rows
+from tests.integration.sink_comparison import MIRRORS as READERS
 from tests.servers.local import LocalServer
 
 TABLES = 6
-KINDS = ("mysql", "postgres", "sqlite", "duckdb")
-_LEVEL_SECONDS = 120.0
+KEYLESS = "t5"
+MASKED = "t0"
+MASK = "***"
+BASE = ("id", "n", "f", "s")
+KINDS = MIRRORS + EVENTS
+_LEVEL_SECONDS = 180.0
+_WAIT_SECONDS = 90.0
 
 
 @dataclass
@@ -40,7 +56,11 @@ class Party:
         daemon: the service.
         tables: names that there are.
         added: columns that were added to a table.
-        free: tables that no sink has, by destination.
+        marks: where the last copy of a table for a sink of events begins at the earliest.
+        masked: whether a column of :data:`MASKED` is masked.
+        names: of the views on mirrors of PostgreSQL and MySQL, by table.
+        services: how many there were.
+        statements: that were run.
     """
 
     source: LocalServer
@@ -48,13 +68,23 @@ class Party:
     daemon: DaemonProcess
     tables: list[str]
     added: dict[str, list[str]] = field(default_factory=dict)
+    marks: dict[tuple[str, str], Position] = field(default_factory=dict)
+    views: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    masked: bool = False
     key: int = 1000
+    services: int = 1
+    statements: list[str] = field(default_factory=list)
 
     def run(self, statement: str) -> None:
         self.source.execute(statement)
+        self.statements.append(statement)
 
     def sink_of(self, name: str) -> dict[str, Any]:
         return next(one for one in self.daemon.sinks if one["name"] == name)
+
+    def mark(self, sink: dict[str, Any], table: str) -> None:
+        """A table is copied for a sink of events from now on."""
+        self.marks[sink["name"], table] = self.source.binlog_position()
 
 
 class Composition:
@@ -62,27 +92,31 @@ class Composition:
 
     Args:
         sources: two servers.
-        target: a server for the mirrors of kind ``mysql``.
-        postgres: for those of kind ``postgres``.
+        destinations: all of them.
         directory: for everything else.
         seed: of all that is random.
         say: is told each operation.
+        kinds: of sinks.
     """
 
     def __init__(
         self,
         sources: tuple[LocalServer, LocalServer],
-        target: LocalServer,
-        postgres: PostgresServer,
+        destinations: Destinations,
         directory: Path,
         seed: int,
         say: Callable[[str], None],
+        kinds: tuple[str, ...] = KINDS,
     ) -> None:
         self.random = random.Random(seed)
-        self.target, self.postgres, self.directory, self.say = target, postgres, directory, say
+        self.kinds = kinds
+        self.there, self.directory, self.say = destinations, directory, say
+        self.target = destinations.target
         self.done: Counter[str] = Counter()
-        self.compared = 0
+        self.used: Counter[str] = Counter()
+        self.compared = self.events = 0
         self.names = 0
+        self.target.execute("CREATE DATABASE IF NOT EXISTS positions")
         self.parties = [self._party(at, source) for at, source in enumerate(sources)]
 
     def _party(self, at: int, source: LocalServer) -> Party:
@@ -90,46 +124,52 @@ class Composition:
         source.execute(f"CREATE DATABASE {database}")
         tables = [f"t{number}" for number in range(TABLES)]
         for name in tables:
-            key = "" if name == "t5" else "PRIMARY KEY"
-            source.execute(
-                f"CREATE TABLE {database}.{name} (id INT {key}, n INT, f FLOAT, s VARCHAR(30))"
-            )
-            for row in range(20):
-                source.execute(f"INSERT INTO {database}.{name} VALUES ({row}, 0, 0.1, 'a{row}')")
+            self._make(source, database, name)
         home = self.directory / database
         home.mkdir()
         settings = {"url": source.url(), "tables": [f"{database}.*"], "heartbeat": 1.0}
-        daemon = DaemonProcess(home, settings, [], {"name": f"service-{at}"})
+        store = {"type": "mysql", "url": f"{self.target.url('root').rstrip('/')}/positions"}
+        daemon = DaemonProcess(home, settings, [], {"name": f"service-{at}"}, store)
         party = Party(source, database, daemon, tables)
         for _ in range(self.random.randint(1, 3)):
             daemon.sinks.append(self._new_sink(party))
         return party
 
+    def _make(self, source: LocalServer, database: str, name: str) -> None:
+        key = "" if name == KEYLESS else "PRIMARY KEY"
+        source.execute(
+            f"CREATE TABLE {database}.{name} (id INT {key}, n INT, f FLOAT, s VARCHAR(30))"
+        )
+        rows = ", ".join(f"({row}, 0, 0.1, 'a{row}')" for row in range(20))
+        source.execute(f"INSERT INTO {database}.{name} VALUES {rows}")
+
+    def _free(self, party: Party, kind: str, but: dict[str, Any] | None = None) -> list[str]:
+        """Return the tables that a sink of this kind may have."""
+        names = {f"{party.database}.{one}" for one in party.tables}
+        if kind in SHARED:
+            names -= {
+                table
+                for sink in party.daemon.sinks
+                if sink is not but and sink["type"] == kind
+                for table in sink["tables"]
+            }
+        return sorted(names)
+
     def _new_sink(self, party: Party) -> dict[str, Any]:
-        kind = self.random.choice(KINDS)
+        kind = self.random.choice(self.kinds)
         self.names += 1
         name = f"sink{self.names}"
-        taken = {
-            table
-            for sink in party.daemon.sinks
-            if sink["type"] == kind and kind in ("mysql", "postgres")
-            for table in sink["tables"]
-        }
-        free = [f"{party.database}.{one}" for one in party.tables]
-        left = [one for one in free if one not in taken]
+        left = self._free(party, kind)
         if not left:
-            kind, left = "sqlite", free
+            kind, left = "sqlite", self._free(party, "sqlite")
         tables = self.random.sample(left, self.random.randint(1, min(3, len(left))))
-        options: dict[str, Any] = {
-            "mysql": {"url": self.target.url("root"), "database_prefix": "m_"},
-            "postgres": {"url": self.postgres.url, "schema_prefix": "m_"},
-            "sqlite": {"path": self.directory / f"{name}.db"},
-            "duckdb": {"path": self.directory / f"{name}.duckdb"},
-        }[kind]
+        self.used[kind] += 1
         common = {"name": name, "snapshot": True, "retry_seconds": 1.0, "tables": tables}
-        return {"type": kind, **common, **options}
+        if kind in EVENTS:
+            common["snapshot_rows"] = 15
+        return {"type": kind, **common, **self.there.options(kind, name)}
 
-    # Operations.
+    # Operations on the source.
 
     def write(self, party: Party) -> None:
         """Rows come, change and go."""
@@ -152,30 +192,70 @@ class Composition:
         """A table is altered."""
         pick, name = self.random, self.random.choice(party.tables)
         table, added = f"{party.database}.{name}", party.added.setdefault(name, [])
-        what = pick.choice(("add", "default", "drop", "widen", "text", "truncate", "swap"))
+        what = pick.choice(
+            (*("add",) * 3, "drop", "widen", "text", "truncate", "swap", "swap", "index", "rename", "charset",
+             "comment", "default", "recreate")
+        )  # fmt: skip
+        party.key += 1
         if what == "drop" and added:
             party.run(f"ALTER TABLE {table} DROP COLUMN {added.pop()}")
+        elif what == "rename" and added:
+            old, new = added.pop(), f"c{party.key}"
+            party.run(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+            added.append(new)
         elif what == "widen":
             party.run(f"ALTER TABLE {table} MODIFY n BIGINT")
         elif what == "text":
             party.run(f"ALTER TABLE {table} MODIFY s VARCHAR({pick.randint(40, 90)})")
+        elif what == "charset":
+            party.run(f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4")
+        elif what == "index":
+            party.run(f"ALTER TABLE {table} ADD INDEX i{party.key} (n)")
+        elif what == "comment":
+            party.run(f"ALTER TABLE {table} COMMENT = 'of {party.key}'")
+        elif what == "default":
+            party.run(f"ALTER TABLE {table} ALTER COLUMN n SET DEFAULT {party.key}")
         elif what == "truncate":
             party.run(f"TRUNCATE TABLE {table}")
-        elif what == "swap" and name != "t5":
-            other = pick.choice([one for one in party.tables if one != name])
-            database = party.database
-            party.run(
-                f"RENAME TABLE {table} TO {database}.moved, {database}.{other} TO {table}, "
-                f"{database}.moved TO {database}.{other}"
-            )
-            party.added[name], party.added[other] = party.added.get(other, []), added
+        elif what == "recreate" and not self._has_views(party, table):
+            party.run(f"DROP TABLE {table}")
+            self._make(party.source, party.database, name)
+            added.clear()
+        elif what == "swap" and name != KEYLESS and not party.masked:
+            self._swap(party, name)
         else:
-            party.key += 1
             column = f"c{party.key}"
             default = pick.choice(("INT NULL", "VARCHAR(9) NOT NULL DEFAULT '50%'", "DATE NULL"))
             place = pick.choice(("", " FIRST", " AFTER id"))
             party.run(f"ALTER TABLE {table} ADD COLUMN {column} {default}{place}")
             added.append(column)
+
+    def _swap(self, party: Party, name: str) -> None:
+        """Two tables exchange their names; a sink of events that has one of them gets the other's rows."""
+        other = self.random.choice([one for one in party.tables if one not in (name, KEYLESS)])
+        database = party.database
+        pair = {f"{database}.{name}", f"{database}.{other}"}
+        for sink in party.daemon.sinks:
+            if sink["type"] in EVENTS and len(pair & set(sink["tables"])) == 1:
+                party.mark(sink, next(iter(pair & set(sink["tables"]))))
+        party.run(
+            f"RENAME TABLE {database}.{name} TO {database}.moved, {database}.{other} TO {database}.{name}, "
+            f"{database}.moved TO {database}.{other}"
+        )
+        added = party.added
+        added[name], added[other] = added.get(other, []), added.get(name, [])
+        for sink in party.daemon.sinks:
+            marks = [(sink["name"], one) for one in sorted(pair)]
+            if pair <= set(sink["tables"]):
+                one, two = (party.marks.pop(mark, None) for mark in marks)
+                party.marks |= {
+                    mark: at for mark, at in zip(marks, (two, one), strict=True) if at is not None
+                }
+
+    def _has_views(self, party: Party, table: str) -> bool:
+        return any(of == table for _, of in party.views)
+
+    # Operations on the services.
 
     def kill(self, party: Party) -> None:
         """The service is killed, and started again."""
@@ -197,10 +277,52 @@ class Composition:
         time.sleep(self.random.uniform(0.1, 1.0))
         process.send_signal(signal.SIGCONT)
 
-    def restart_target(self, party: Party) -> None:
-        """The server of mirrors restarts."""
-        del party
-        self.target.restart()
+    def take_over(self, party: Party) -> None:
+        """A standby waits; the active service dies or stands still, and the standby goes on."""
+        active = party.daemon
+        home = active.directory.with_name(f"{party.database}-{party.services}")
+        home.mkdir()
+        party.services += 1
+        standby = DaemonProcess(home, active.source, active.sinks, active.daemon, active.store)
+        self._answers(party)
+        standby.start()
+        process = active.process
+        assert process is not None
+        frozen = self.random.random() < 0.4
+        try:
+            standby.until(lambda one: _all(one, len(active.sinks), "standby"), _WAIT_SECONDS)
+            process.send_signal(signal.SIGSTOP if frozen else signal.SIGKILL)
+            self.write(party)
+            if frozen:
+                # Files have a lock that a frozen process keeps: it must end before another goes on.
+                locks = {"file", "parquet", "sqlite", "duckdb"}
+                wanted = {one["name"] for one in active.sinks if one["type"] not in locks}
+                standby.until(
+                    lambda one: (
+                        wanted
+                        <= {route["sink"] for route in one.status()["routes"] if _streams(route)}
+                    ),
+                    _WAIT_SECONDS,
+                )
+                process.send_signal(signal.SIGCONT)
+                time.sleep(self.random.uniform(0, 1.5))
+            active.close()
+            party.daemon = standby
+            standby.until(
+                lambda one: all(_streams(route) for route in one.status()["routes"]), _WAIT_SECONDS
+            )
+        finally:
+            if party.daemon is not standby:
+                standby.close()
+
+    def restart_server(self, party: Party) -> None:
+        """The server of a source or a destination restarts."""
+        kind = self.random.choice(["source", *self.there.running])
+        self.say(f"  {kind}")
+        if kind == "source":
+            party.source.restart()
+        else:
+            self.there.restart(kind)
 
     def show(self, party: Party) -> None:
         """Somebody looks at the positions."""
@@ -208,8 +330,6 @@ class Composition:
 
     def snapshot(self, party: Party) -> None:
         """A table is copied again."""
-        if not party.daemon.sinks:
-            return
         sink = self.random.choice(party.daemon.sinks)
         table = self.random.choice(sink["tables"])
         self._copy_again(party, sink, table)
@@ -219,61 +339,115 @@ class Composition:
         config = str(party.daemon.config)
         self._command(party, "snapshot", config, "--sink", name, "--table", table)
 
-    def _command(self, party: Party, *arguments: str) -> None:
+    def _command(self, party: Party, *arguments: str, status: int = 0) -> str:
         found = subprocess.run(
             [sys.executable, "-m", "replica_client", *arguments],
             capture_output=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         text = (found.stdout + found.stderr).decode(errors="replace")
-        assert found.returncode == 0, f"{arguments}: {text[-800:]}"
+        assert found.returncode == status, f"{arguments}: {text[-800:]}"
+        return text
 
     def change_sinks(self, party: Party) -> None:
         """A sink comes or goes, or its tables do, and the service reads its configuration again."""
+        self.level(party)
         sinks, pick = party.daemon.sinks, self.random
-        what = pick.choice(("add", "remove", "tables"))
+        what = pick.choice(("add", "remove", "tables", "tables"))
         if what == "add" and len(sinks) < 3:
             sinks.append(self._new_sink(party))
         elif what == "remove" and len(sinks) > 1:
-            sinks.remove(pick.choice(sinks))
+            gone = pick.choice(sinks)
+            sinks.remove(gone)
         else:
             sink = pick.choice(sinks)
-            names = {f"{party.database}.{one}" for one in party.tables}
-            if sink["type"] in ("mysql", "postgres"):
-                names -= {
-                    table
-                    for one in sinks
-                    if one is not sink and one["type"] == sink["type"]
-                    for table in one["tables"]
-                }
-            sink["tables"] = pick.sample(sorted(names), pick.randint(1, min(4, len(names))))
-        party.daemon.write_config()
-        process = party.daemon.process
-        assert process is not None
-        process.send_signal(signal.SIGHUP)
+            names = self._free(party, sink["type"], sink)
+            before = set(sink["tables"])
+            sink["tables"] = pick.sample(names, pick.randint(1, min(4, len(names))))
+            if sink["type"] in EVENTS:
+                for table in set(sink["tables"]) - before:
+                    party.mark(sink, table)
+        shown = {one["name"]: (one["type"], *one["tables"]) for one in sinks}
+        self.say(f"  {what}: {shown}")
+        self._hang_up(party)
+
+    def mask(self, party: Party) -> None:
+        """A column is masked, or shown again."""
+        self.level(party)
+        party.masked = not party.masked
+        table = f"{party.database}.{MASKED}"
+        party.daemon.source.pop("transform", None)
+        if party.masked:
+            party.daemon.source["transform"] = [
+                {"tables": [table], "mask": {"s": MASK}, "keep": ["*"]}
+            ]
+        for sink in party.daemon.sinks:
+            if sink["type"] in EVENTS and table in sink["tables"]:
+                party.mark(sink, table)
+        self._hang_up(party)
+
+    def refuse(self, party: Party) -> None:
+        """A configuration in which two sinks would write one table is refused by name, and the old one goes on."""
+        shared = [one for one in party.daemon.sinks if one["type"] in SHARED]
+        if not shared:
+            return
+        sink = self.random.choice(shared)
+        other = {**sink, "name": "twin", "tables": sink["tables"][:1]}
+        party.daemon.sinks.append(other)
+        self._answers(party)
+        try:
+            self._hang_up(party)
+            text = party.daemon.status()["config_error"]
+            assert sink["name"] in text, text
+        finally:
+            party.daemon.sinks.remove(other)
+        self._hang_up(party)
+        assert not party.daemon.status()["config_error"]
+
+    def _answers(self, party: Party) -> None:
+        party.daemon.until(lambda one: bool(one.status()["routes"]), _WAIT_SECONDS)
+
+    def _hang_up(self, party: Party) -> None:
+        """SIGHUP; returns when the configuration was read."""
+        daemon = party.daemon
+        self._answers(party)
+        before = _readings(daemon)
+        daemon.write_config()
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda one: _readings(one) > before, _WAIT_SECONDS)
+
+    # Operations on mirrors.
 
     def use(self, party: Party) -> None:
-        """Users make indexes and views on a mirror."""
+        """Users make indexes and views on a mirror, and get rights there."""
         sink = self.random.choice(party.daemon.sinks)
         table = self.random.choice(sink["tables"])
         database, _, name = table.partition(".")
+        if sink["type"] not in ("postgres", "mysql", "sqlite"):
+            return
         self.level(party)
         self.names += 1
         made = f"u{self.names}"
         if sink["type"] == "postgres":
             self._postgres(f"CREATE INDEX {made} ON m_{database}.{name} (n)")
             self._postgres(f"CREATE VIEW m_{database}.v{made} AS SELECT id, n FROM m_{table}")
+            self._postgres(f"CREATE ROLE r{made}")
+            self._postgres(f"GRANT SELECT ON m_{table} TO r{made}")
+            party.views.setdefault(("postgres", table), []).append(f"m_{database}.v{made}")
         elif sink["type"] == "mysql":
             self.target.execute(f"CREATE INDEX {made} ON m_{table} (n)")
             self.target.execute(f"CREATE VIEW m_{database}.v{made} AS SELECT id, n FROM m_{table}")
-        elif sink["type"] == "sqlite":
+        else:
             with contextlib.closing(sqlite3.connect(sink["path"], timeout=30)) as connection:
                 connection.execute(f'CREATE INDEX "{made}" ON "{table}" (n)')
 
     def take_out(self, party: Party) -> None:
         """A row is deleted from a mirror by hand; its table is set aside, and copied again."""
-        sinks = [one for one in party.daemon.sinks if one["type"] != "duckdb"]
+        sinks = [
+            one for one in party.daemon.sinks if one["type"] in ("postgres", "mysql", "sqlite")
+        ]
         if not sinks:
             return
         sink = self.random.choice(sinks)
@@ -301,53 +475,165 @@ class Composition:
         self._copy_again(party, sink, table)
         party.daemon.until(lambda _: not aside(), _LEVEL_SECONDS)
 
-    def _postgres(self, statement: str) -> None:
+    def _postgres(self, statement: str) -> list[Any]:
         import psycopg
 
-        with psycopg.connect(self.postgres.url, autocommit=True) as connection:
-            connection.execute(statement.encode())
+        with psycopg.connect(self.there.postgres.url, autocommit=True) as connection:
+            found = connection.execute(statement.encode())
+            return list(found.fetchall()) if found.description else []
 
     # The proof.
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Run the services."""
-        with contextlib.ExitStack() as stack:
+        try:
             for party in self.parties:
-                stack.enter_context(party.daemon)
+                party.daemon.start()
             yield
+        finally:
+            for party in self.parties:
+                party.daemon.close()
 
     def step(self) -> None:
         """Do one operation."""
-        often = [self.write] * 6 + [self.alter] * 3 + [self.change_sinks] * 2
-        rare = [self.kill, self.restart, self.freeze, self.show, self.snapshot, self.use]
-        operation = self.random.choice(often + rare + [self.take_out, self.restart_target])
+        often = [self.write] * 8 + [self.alter] * 6 + [self.change_sinks] * 3
+        rare = [self.kill, self.restart, self.freeze, self.show, self.snapshot, self.snapshot]
+        rare += [
+            self.use,
+            self.take_out,
+            self.restart_server,
+            self.take_over,
+            self.mask,
+            self.refuse,
+        ]
+        operation = self.random.choice(often + rare)
         party = self.random.choice(self.parties)
         self.say(f"{party.database}: {operation.__name__}")
+        before = len(party.statements)
         operation(party)
+        if operation == self.alter:
+            self.say(f"  {'; '.join(party.statements[before:])}")
         self.done[operation.__name__] += 1
 
     def level(self, party: Party) -> None:
-        """Wait until a service has committed everything."""
+        """Wait until a service has committed everything, and copied all tables."""
         wanted = {one["name"] for one in party.daemon.sinks}
 
         def has_sinks(daemon: DaemonProcess) -> bool:
-            return {route["sink"] for route in daemon.status()["routes"]} == wanted
+            routes = daemon.status()["routes"]
+            return {route["sink"] for route in routes} == wanted and not any(
+                route["snapshot_tables"] for route in routes
+            )
 
-        party.daemon.until(has_sinks, _LEVEL_SECONDS)
-        party.daemon.until_level(_LEVEL_SECONDS)
+        for _ in range(2):  # a copy may have begun after the first wait
+            party.daemon.until(has_sinks, _LEVEL_SECONDS)
+            party.daemon.until_level(_LEVEL_SECONDS)
 
     def compare(self) -> None:
-        """Wait for everything, and compare every mirror with its source."""
+        """Wait for everything, and compare every destination with its source."""
         for party in self.parties:
             self.level(party)
             for sink in party.daemon.sinks:
                 route = party.daemon.route(sink["name"])
                 assert not route["set_aside"], route["set_aside"]
-                options = {key: str(value) for key, value in sink.items()}
-                kind, tables = sink["type"], sink["tables"]
-                if kind == "postgres":
-                    options["schema_prefix"] = "m_"
-                compared = compare_sink(kind, options, party.source, tables=tables)
-                assert compared.tables == len(tables), (compared.tables, tables)
-                self.compared += compared.tables
+            status, text = party.daemon.get("/readyz")
+            assert status == 200, text
+            for sink in party.daemon.sinks:
+                (self._compare_events if sink["type"] in EVENTS else self._compare_mirror)(
+                    party, sink
+                )
+            for kind, table in party.views:
+                if kind == "postgres" and any(
+                    table in sink["tables"] for sink in party.daemon.sinks if sink["type"] == kind
+                ):
+                    self._compare_views(party, table)
+
+    def _compare_views(self, party: Party, table: str) -> None:
+        wanted = int(party.source.query(f"SELECT COUNT(*) FROM {table}")[0][0])
+        for view in party.views["postgres", table]:
+            ((found,),) = self._postgres(f"SELECT count(*) FROM {view}")
+            assert found == wanted, f"{view}: {found} rows, {table} has {wanted}"
+
+    def _expected(self, party: Party, table: str) -> list[dict[str, Any]]:
+        database, _, name = table.partition(".")
+        columns = party.source.query(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+            "ORDER BY ordinal_position",
+            (database, name),
+        )
+        names = [str(one) for (one,) in columns]
+        rows = [
+            dict(zip(names, row, strict=True)) for row in source_rows(party.source, database, name)
+        ]
+        if party.masked and name == MASKED:
+            for row in rows:
+                row["s"] = None if row["s"] is None else MASK
+        return rows
+
+    def _compare_mirror(self, party: Party, sink: dict[str, Any]) -> None:
+        options = {key: str(value) for key, value in sink.items()}
+        for table in sink["tables"]:
+            expected = [tuple(row.values()) for row in self._expected(party, table)]
+            found = _read(sink["type"], options, table)
+            assert found is not None or not expected, f"{table} is not in {sink['name']}"
+            self._same(sink, table, list(map(repr, expected)), list(map(repr, found or ())))
+
+    def _compare_events(self, party: Party, sink: dict[str, Any]) -> None:
+        consumer = Consumer()
+        events = self.there.events(sink)
+        self.events += len(events)
+        consumer.take(events, keyless=[f"{party.database}.{KEYLESS}"])
+        assert not consumer.twice, f"{sink['type']} {sink['name']}: twice {consumer.twice[:3]}"
+        for table in sink["tables"]:
+            mark = party.marks.get((sink["name"], table))
+            rows = consumer.rows(table, mark)
+            shown = [
+                [[repr([_shown(row.get(name)) for name in BASE]) for row in some]]
+                for some in (self._expected(party, table), rows)
+            ]
+            try:
+                self._same(sink, table, shown[0][0], shown[1][0])
+            except AssertionError as error:
+                last = [(one.kind, one.at, one.number) for one in events if one.table == table]
+                raise AssertionError(f"{error}; copied since {mark}; events {last[-40:]}") from None
+
+    def _same(self, sink: dict[str, Any], table: str, wanted: list[str], got: list[str]) -> None:
+        lacks, more = Counter(wanted) - Counter(got), Counter(got) - Counter(wanted)
+        assert not lacks, (
+            f"{sink['type']} {sink['name']}: {table}: lacks {len(lacks)} of {len(wanted)}: {list(lacks)[:3]}, "
+            f"has {list(more)[:3]} instead"
+        )
+        assert not more, f"{sink['type']} {sink['name']}: {table}: {list(more)[:3]} too many"
+        self.compared += 1
+
+
+def _shown(value: Any) -> Any:
+    return shortest_float(value) if isinstance(value, float) else value
+
+
+def _read(kind: str, options: dict[str, str], table: str) -> list[tuple[Any, ...]] | None:
+    """Return the rows of a mirror; a file of DuckDB is locked while the service writes it."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return READERS[kind](options, *table.split("."))
+        except Exception as error:
+            if "Could not set lock" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _streams(route: dict[str, Any]) -> bool:
+    return bool(route["state"] == "streaming")
+
+
+def _all(daemon: DaemonProcess, count: int, state: str) -> bool:
+    states = [route["state"] for route in daemon.status()["routes"]]
+    return states == [state] * count
+
+
+def _readings(daemon: DaemonProcess) -> int:
+    """How often a service read its configuration again."""
+    text = daemon.log.read_text(errors="replace")
+    return len(re.findall(r"configuration read again|new configuration is refused", text))

@@ -78,8 +78,8 @@ def compare_sink(
     Raises:
         AssertionError: they differ.
     """
-    if kind in _MIRRORS:
-        return _compare_mirror(_MIRRORS[kind], options, server, tables)
+    if kind in MIRRORS:
+        return _compare_mirror(MIRRORS[kind], options, server, tables)
     if kind == "file":
         name = options.get("name", "changes")
         got = file_lines(Path(options["path"]), name)
@@ -202,6 +202,11 @@ def parquet_changes(directory: Path) -> list[tuple[Any, ...]]:
 
     Each is the table's name, then its place, change type and values, as Arrow gives them.
     """
+    return batch_rows(parquet_batches(directory))
+
+
+def parquet_batches(directory: Path) -> list[pa.RecordBatch]:
+    """All committed batches of the sink ``parquet``."""
     checkpoint = directory / "parquet.checkpoint.json"
     if not checkpoint.exists():
         return []
@@ -216,7 +221,7 @@ def parquet_changes(directory: Path) -> list[tuple[Any, ...]]:
     if saved["length"]:
         journal = directory / "_open" / f"{saved['segment']:08d}.journal"
         batches += read_journal(journal, saved["length"])
-    return batch_rows(batches)
+    return batches
 
 
 def batch_rows(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, ...]]:
@@ -426,7 +431,7 @@ def _clickhouse_rows(
     return [tuple(map(stored, row, kinds)) for row in rows]
 
 
-_MIRRORS = {
+MIRRORS = {
     "sqlite": _sqlite_rows,
     "mysql": _mysql_rows,
     "postgres": _postgres_rows,

@@ -169,8 +169,7 @@ class _Changes:
         for item in transaction.items:
             if isinstance(item, SchemaChange):
                 self.reshaped.add((item.database, item.table))
-                if item.after is not None:
-                    self.reshaped.add((item.after.database, item.after.name))
+                self.reshaped.add(item.name_after)
             elif isinstance(item, RowsOfEvent):
                 self._rows(item, tables)
 

@@ -109,7 +109,7 @@ def shard_statements(
         after: plan of the table that it becomes.
     """
     targets = {one.target for one in (plan, after) if one is not None and one.shard is not None}
-    new = None if change.after is None else (change.after.database, change.after.name)
+    new = change.name_after
     if change.kind == "rename_table":
         if plan is None or plan.shard is None:
             gone = (change.database, change.table) if plan is None else plan.target
@@ -120,9 +120,10 @@ def shard_statements(
                 table=gone[1],
                 before=None,
                 after=None,
+                new_name=None,
                 statement=f"DROP TABLE `{gone[1]}`",
             )
-        elif new is not None and (after is None or after.shard is None):
+        elif after is None or after.shard is None:
             # The rows of the renamed table come with it.
             targets.add(new if after is None else after.target)
     for target in sorted(targets):

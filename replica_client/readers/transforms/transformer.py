@@ -214,9 +214,7 @@ class Transformer:
 
     def _schema_change(self, change: SchemaChange) -> Iterator[SchemaChange | ShardStatement]:
         plan = self.plan(change.database, change.table)
-        after_plan = plan
-        if change.after is not None:
-            after_plan = self.plan(change.after.database, change.after.name)
+        after_plan = self.plan(*change.name_after)
         self._check_renamed(change, plan, after_plan)
         if plan is None and after_plan is None:
             yield change
@@ -242,18 +240,25 @@ class Transformer:
             after=after,
             statement=WITHHELD if hidden else change.statement,
             merged=merged,
+            new_name=None if change.new_name is None else self.target(*change.new_name),
         )
 
     def _check_renamed(
         self, change: SchemaChange, plan: TablePlan | None, after: TablePlan | None
     ) -> None:
         """Raise if a table's new name would show columns that were hidden."""
-        if plan is None or not plan.hides or plan is after or change.after is None:
+        new = change.name_after
+        if (
+            plan is None
+            or not plan.hides
+            or plan is after
+            or new == (change.database, change.table)
+        ):
             return
         if after is None or not set(plan.hiding()) <= set(after.hiding()):
             raise ConfigError(
                 f"{change.file}:{change.position}: {change.database}.{change.table}, of which columns are hidden, "
-                f"became {change.after.database}.{change.after.name}, for which no transform says so; add "
+                f"became {new[0]}.{new[1]}, for which no transform says so; add "
                 "the name to its tables"
             )
 

@@ -13,7 +13,7 @@ is sent to the destination of the table's rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -21,17 +21,12 @@ from msgspec import Meta
 
 from replica_client.binlog.options import DecodeOptions
 from replica_client.readers.transaction import Transaction
-from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
-from replica_client.rows.buffers import number_array, text_array
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.row_change import Change
 from replica_client.sinks.formats.message import Message, MessageKind
-from replica_client.sinks.schema_change_batches import schema_changes_batch
+from replica_client.sinks.schema_change_batches import schema_changes_batch, snapshot_batches
 from replica_client.sinks.sink_options import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
-
-_READ: Final = text_array([b"read"])
 
 
 class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,18 +82,8 @@ class ArrowFormat:
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
         """See :class:`~replica_client.sinks.formats.line_format.MessageFormat`."""
-        shape, low = rows.shape, rows.low
-        names = tuple(column.name for column in rows.columns)
-        builder = BatchBuilder(shape, names, self._decoding, None, self._options.max_rows)
-        stamp, version = rows.timestamp * 1_000_000, low.sort_key()
-        for number, row in zip(rows.numbers, rows.rows, strict=True):
-            coordinates = (low.file, low.offset, 0, number, "", rows.timestamp, shape)
-            change = Change("insert", shape.database, shape.table, None, row, *coordinates)
-            if not builder.try_append(change, version, stamp):
-                yield from self._of_batch(_as_read(builder.finish()), {})
-                builder.append(change, version, stamp)
-        if len(builder):
-            yield from self._of_batch(_as_read(builder.finish()), {})
+        for batch in snapshot_batches(rows, self._decoding, self._options.max_rows):
+            yield from self._of_batch(batch, {})
 
     def _of_batch(
         self, batch: pa.RecordBatch, rows: Mapping[int, RowsOfEvent]
@@ -135,9 +120,3 @@ class ArrowFormat:
 
 def _message(kind: MessageKind, database: str, table: str, stream: bytes) -> Message:
     return Message(kind, database, table, None, "", binary=stream)
-
-
-def _as_read(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with the change type ``read`` in all rows."""
-    kinds = pa.DictionaryArray.from_arrays(number_array([0] * batch.num_rows), _READ)
-    return batch.set_column(0, batch.schema.field(0), kinds)

@@ -110,10 +110,8 @@ class CanalFormat:
             elif isinstance(item, SchemaChange) and item.event_index != last:
                 # One message per statement, for the first table that it names.
                 last = item.event_index
-                after = item.after or item.before
                 ddl_type = _ddl_type(item)
-                renamed = ddl_type == "RENAME" and after is not None
-                table = after.name if renamed and after is not None else item.table
+                table = item.name_after[1] if ddl_type == "RENAME" else item.table
                 line = _ddl(ddl_type, item.database, table, item.statement, transaction)
                 of_rows: MessageKind = "row" if item.kind == "truncate_table" else "schema"
                 yield Message(of_rows, item.database, item.table, None, line)

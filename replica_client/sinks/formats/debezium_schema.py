@@ -87,7 +87,7 @@ def schema_change_members(
 
 def name_after(change: SchemaChange) -> str:
     """Return the table's name after the change."""
-    return change.table if change.after is None else change.after.name
+    return change.name_after[1]
 
 
 def _members(database: str, text: str, changes: list[str]) -> str:
@@ -132,7 +132,7 @@ def _quoted(name: str) -> str:
 
 def _table_change(change: SchemaChange, *, comments: bool) -> str:
     after = change.after
-    named = (change.database, change.table) if after is None else (after.database, after.name)
+    named = change.name_after
     table = "null" if after is None else _table(after, comments=comments)
     name = quote(f'"{named[0]}"."{named[1]}"')
     return f'{{"type":"{_TYPES.get(change.kind, "ALTER")}","id":{name},"table":{table}}}'

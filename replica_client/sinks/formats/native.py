@@ -135,9 +135,9 @@ class NativeFormat:
 
 def _schema_change(change: SchemaChange, transaction: Transaction) -> str:
     renamed = ""
-    after = change.after
-    if after is not None and (after.database, after.name) != (change.database, change.table):
-        renamed = f', "new_database": {quote(after.database)}, "new_table": {quote(after.name)}'
+    database, table = change.name_after
+    if (database, table) != (change.database, change.table):
+        renamed = f', "new_database": {quote(database)}, "new_table": {quote(table)}'
     return (
         f'{{"file": {quote(change.file)}, "position": {change.position}, '
         f'"event_index": {change.event_index}, "row_index": 0, "gtid": {quote(transaction.gtid)}, '

@@ -130,7 +130,7 @@ class Collector:
                 yield from self.flush()
                 self._encoders.clear()
                 for change in self._not_copied(item):
-                    with _of_table(_names_after(change)):
+                    with _of_table(change.name_after):
                         check_tracked(change.after)
                         self._check_cascade(change)
                     number = numbers.get(item.event_index, 0)
@@ -238,8 +238,8 @@ class Collector:
             yield change
             return
         name, new = (change.database, change.table), None
-        if change.after is not None:
-            new = (change.after.database, change.after.name)
+        if change.after is not None or change.new_name is not None:
+            new = change.name_after
         if not change.table:
             names = {one for one in (*self.tables, *self._copies) if one[0] == change.database}
         else:
@@ -263,7 +263,7 @@ class Collector:
             raise changed_while_copied(*new)
         elif new != name and name not in before:
             # The copy of the renamed table is complete already.
-            yield replace(change, kind="drop_table", after=None)
+            yield replace(change, kind="drop_table", after=None, new_name=None)
 
     def _lost(self, loss: Loss, position: Position) -> None:
         """Request copies of the tables that lack lost changes.
@@ -338,13 +338,6 @@ def check_tracked(model: TableModel | None) -> None:
     """
     if model is not None and model.untracked:
         raise SinkError(f"{model.database}.{model.name}: {model.untracked}")
-
-
-def _names_after(change: SchemaChange) -> TableName:
-    """Return the name of the table after a schema change."""
-    if change.after is None:
-        return change.database, change.table
-    return change.after.database, change.after.name
 
 
 @contextmanager
@@ -466,9 +459,7 @@ def tables_of(step: Step) -> set[TableName]:
         return {(step.changes.model.database, step.changes.model.name)}
     if isinstance(step, NewTable) or not step.change.table:
         return set()
-    after = step.change.after
-    names = {(step.change.database, step.change.table)}
-    return names if after is None else names | {(after.database, after.name)}
+    return {(step.change.database, step.change.table), step.change.name_after}
 
 
 def changed_while_copied(

@@ -46,8 +46,8 @@ def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:
             else:
                 store.create(change.after)
     elif name not in store.tables:
-        if change.kind == "rename_table" and change.after is not None and not create:
-            raise unknown_table(change.after.database, change.after.name)
+        if change.kind == "rename_table" and not create:
+            raise unknown_table(*change.name_after)
     elif change.kind == "drop_table":
         store.drop(name)
     elif change.kind == "truncate_table":

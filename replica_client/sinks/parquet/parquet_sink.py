@@ -1,9 +1,10 @@
 """Row changes as Parquet files by table and time: exactly once.
 
 ``DATABASE/TABLE/DAY/TIME-SEGMENT-NUMBER.parquet`` with the columns of ``.batches()``; schema
-changes in ``_schema_changes/``. Committed changes wait in a journal in ``_open/`` until they are
-published; the checkpoint ``parquet.checkpoint.json`` has its committed length. A segment is
-published when it is large or old enough, and after a crash when the sink is opened.
+changes in ``_schema_changes/``. Rows of a snapshot have the ``_change_type`` ``read``. Committed
+changes wait in a journal in ``_open/`` until they are published; the checkpoint
+``parquet.checkpoint.json`` has its committed length. A segment is published when it is large or old
+enough, and after a crash when the sink is opened.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from replica_client.sinks.output_directory import (
 from replica_client.sinks.parquet.journal import Journal, read_journal
 from replica_client.sinks.parquet.segments import SegmentWriter
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.schema_change_batches import schema_changes_batch
+from replica_client.sinks.schema_change_batches import schema_changes_batch, snapshot_batches
 from replica_client.sinks.sink_options import check_least, check_path, check_positive, read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.file_names import ignores_case
@@ -88,6 +90,7 @@ class ParquetSink:
 
     guarantee = Guarantee.EXACTLY_ONCE
     holds_position = True
+    takes_snapshot = True
 
     def __init__(self, options: ParquetOptions) -> None:
         self._options = options
@@ -139,6 +142,12 @@ class ParquetSink:
         """See :class:`~replica_client.sinks.protocol.GroupSink`."""
         self._raise_failure()
         await self._batches.add_some(transactions, size)
+
+    async def write_snapshot(self, rows: SnapshotRows) -> None:
+        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
+        self._raise_failure()
+        await self._batches.flush()
+        await self._worker.run(self._take_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
         """See :class:`~replica_client.sinks.protocol.Sink`."""
@@ -232,6 +241,12 @@ class ParquetSink:
                 self._collected += sum(rows.event_size for rows in transaction.rows)
                 if self._collected >= _MOST_COLLECTED:
                     self._flush(journal)
+
+    def _take_snapshot(self, rows: SnapshotRows) -> None:
+        journal = self._opened()
+        with os_errors(str(journal.path)):
+            self._flush(journal)
+            _append(journal, snapshot_batches(rows, DecodeOptions(), _BATCH_ROWS))
 
     def _flush(self, journal: Journal) -> None:
         is_large, self._collected = self._collected >= _MOST_COLLECTED, 0

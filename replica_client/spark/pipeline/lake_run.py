@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from replica_client.lake.copies import (
     copies_directory,
     copy_chunk,
 )
+from replica_client.lake.copy_requests import REASON, CopyRequests, tables_of
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -43,6 +45,7 @@ from replica_client.wire.server_errors import CHANGED_ERRORS
 
 CHUNKS_AT_ONCE: Final = 64
 """Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
+_REQUEST_SECONDS: Final = 2.0
 _COPIES_AT_ONCE: Final = 100
 """Copies of one commit of the change log."""
 
@@ -132,6 +135,7 @@ class LakeRun:
         self.applied = Applied()
         self._read: dict[TableName, tuple[str, list[ChunkManifest]]] = {}
         self._unread: dict[TableName, _Unread] = {}
+        self._look_at = 0.0
 
     def apply(self) -> Applied:
         """Merge the new changes of the change log into the tables."""
@@ -143,6 +147,37 @@ class LakeRun:
         total.kept += done.kept
         total.tables |= done.tables
         return done
+
+    def adopt_selection(self) -> None:
+        """Forget tables that left ``tables``, and copy those that came; take pending requests.
+
+        Raises:
+            PositionStoreError: the catalogue cannot be written.
+        """
+        for gone in self.applier.adopt_selection():
+            self._say(f"{'.'.join(gone)} left tables: it is no table of the lake any more")
+        self.take_requests()
+
+    def take_requests(self) -> None:
+        """Mark the tables whose copies users asked for, at most every two seconds.
+
+        Raises:
+            PositionStoreError: the catalogue cannot be written.
+        """
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _REQUEST_SECONDS
+        requests = CopyRequests(self._config.output)
+        found = requests.found()
+        if not found:
+            return
+        self.applier.recover()
+        for pattern in (one for asked in found.values() for one in asked):
+            for entry in tables_of(self.catalog, pattern):
+                if self._config.lake.copies:
+                    entry.needs_copy(REASON)
+        self.catalog.save()
+        requests.remove(list(found))
 
     @property
     def to_copy(self) -> list[TableEntry]:

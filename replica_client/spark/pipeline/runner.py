@@ -181,6 +181,7 @@ def _follow(
             lake = LakeRun(config, state.pipeline, CHANGE_LOG_SCHEMA, session, progress.say)
             view.lake = lake
             _apply(lake, view)  # what a run that was killed has left
+            lake.adopt_selection()
         retention = Retention(config)
         retention.apply(None if lake is None else lake.catalog)
         run = _Run(session, config, state, lake, view, retention)
@@ -246,10 +247,8 @@ class _Run:
         self._config = config
         self._state = state
         self._lake = lake
-        self._progress = view.progress
-        self._history = view.history
-        self._rounds = 0
-        self._position = ""
+        self._progress, self._history = view.progress, view.history
+        self._rounds, self._position = 0, ""
         self.query: StreamingQuery | None = None
         self.ended = False
 
@@ -294,6 +293,7 @@ class _Run:
         self._retention.apply(None if lake is None else lake.catalog)
         if lake is None:
             return False
+        lake.take_requests()
         reached = _reached(self._config, self._state)
         done = _apply(lake, self._view)
         if self._config.trigger == "continuous" and lake.to_copy:

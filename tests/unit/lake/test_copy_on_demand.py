@@ -3,9 +3,11 @@
 import pytest
 
 from replica_client.errors import ConfigError
+from replica_client.lake.copy_requests import CopyRequests
 from replica_client.lake.lake_catalog import LakeCatalog
-from replica_client.lake.maintenance import copy_tables
+from replica_client.lake.maintenance import copy_progress, copy_tables
 from replica_client.lake.writer_lock import locked
+from replica_client.rows.selection import Selection
 from tests.unit.lake.lakes import HandLog, applier
 
 
@@ -54,10 +56,50 @@ def test_what_is_not_there_changes_nothing(config, tables, words):
 
 
 def test_where_nothing_can_be_copied(config, tmp_path):
-    with locked(tmp_path / "lake"), pytest.raises(ConfigError, match="another pipeline"):
-        copy_tables(config, ["d.orders"])
     with pytest.raises(ConfigError, match="it copies no tables"):
         copy_tables(written(tmp_path, "earliest"), ["d.orders"])
     with pytest.raises(ConfigError, match="no lake"):
         (tmp_path / "other").mkdir()
         copy_tables(written(tmp_path / "other"), ["d.orders"])
+
+
+def test_a_running_pipeline_takes_a_request(config, tmp_path):
+    with locked(tmp_path / "lake"):
+        assert copy_tables(config, ["d.l*"]) == ["d.lines", "d.left"]
+        assert statuses(config)["lines"] == ("current", False)
+        assert copy_progress(config, ["d.lines", "d.left"]) == (
+            ["d.lines: waits for the pipeline", "d.left: waits for the pipeline"],
+            {},
+        )
+    requests = CopyRequests(tmp_path / "lake")
+    (name,) = requests.found()
+    assert requests.found()[name] == ["d.l*"]
+    (tmp_path / "lake" / "requests" / "damaged.json").write_text("{")
+    assert requests.found()["damaged.json"] == []
+    requests.remove(list(requests.found()))
+    assert requests.found() == {}
+
+
+def test_tables_leave_the_selection_and_come_back(tmp_path):
+    log = HandLog(tmp_path / "lake" / "change_log")
+    for name in ("orders", "lines"):
+        log.ddl(f"create table {name} (id int primary key, v int)").insert(name, id=1, v=2)
+    log.commit()
+    applier(tmp_path / "lake", log).run()
+    some = applier(tmp_path / "lake", log, selection=Selection(["d.orders"]), can_copy=True)
+    assert some.adopt_selection() == [("d", "lines")]
+    log.update("lines", {"id": 1, "v": 2}, {"id": 1, "v": 3}).commit()
+    some.run()
+    assert set(LakeCatalog.load(tmp_path / "lake").tables) == {("d", "orders")}
+    both = applier(tmp_path / "lake", log, can_copy=True)
+    assert both.adopt_selection() == []
+    entry = LakeCatalog.load(tmp_path / "lake").tables["d", "lines"]
+    assert (entry.status, bool(entry.copy)) == ("copying", True)
+    # Where nothing can be copied, the table is left out, with the remedy.
+    some.adopt_selection()
+    none = applier(tmp_path / "lake", log)
+    none.catalog.tables.pop(("d", "lines"))
+    none.adopt_selection()
+    entry = LakeCatalog.load(tmp_path / "lake").tables["d", "lines"]
+    assert entry.status == "left_out"
+    assert "snapshot" in entry.reason
