@@ -18,7 +18,7 @@ from replica_client.cli.output import Lines, progress_console
 from replica_client.errors import ConfigError
 
 _MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
-EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders --wait"
+EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 _LOOK_SECONDS: Final = 0.5
 _PAGE_SECONDS: Final = 5.0
 
