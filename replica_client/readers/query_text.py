@@ -321,7 +321,7 @@ def _listed(meaning: Meaning) -> Meaning:
 
 def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     """Read a statement as the server's own text."""
-    text = query.decode("utf-8", "replace")
+    text = query.decode("utf-8", "surrogateescape")
     own = replace(
         context,
         sql_mode=context.sql_mode & ~MODE_NO_BACKSLASH_ESCAPES,
@@ -338,7 +338,7 @@ def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     elif "table charset" in unwritten:
         reason = "without the character set of its table, as this sql_mode (ORACLE, ANSI …) asks"
         meaning = _without_default(meaning, context, reason)
-    return ReadQuery(text, own, meaning)
+    return ReadQuery(query.decode("utf-8", "replace"), own, meaning)
 
 
 def _unwritten(context: StatementContext) -> frozenset[str]:
@@ -401,7 +401,7 @@ def _has_good_names(meaning: Meaning) -> bool:
     texts = [*meaning.table]
     for column in meaning.columns:
         texts += [column.name, *(column.type.labels or ())]
-    return not any("\ufffd" in text for text in texts)
+    return all(map(is_text, texts))
 
 
 def _in_doubt(

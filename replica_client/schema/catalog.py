@@ -409,6 +409,7 @@ class _Applier:
             if meaning.charset:
                 model = known.altered(meaning.charset, self._context.thread_id)
                 self._catalog.set_database(name, model)
+                self._spread_default(name)
             return TableChange("alter_database", (name, ""))
         may_exist = (
             isinstance(meaning, CreateDatabase)
@@ -438,7 +439,21 @@ class _Applier:
             return TableChange("drop_database", (name, ""))
         charset = meaning.charset or self._context.server_charset
         self._catalog.set_database(name, known.made(charset, self._context.thread_id))
+        self._spread_default(name)
         return TableChange("create_database", (name, ""))
+
+    def _spread_default(self, database: str) -> None:
+        """Forget the default character set of databases with the same name in another letter case.
+
+        MySQL before 8.0 caches one default for all of them until it restarts. (Seen on MySQL 5.6.)
+        """
+        if self._context.is_mariadb or self._context.version >= (8, 0, 0):
+            return
+        casefolded = casefold_name(database)
+        for other in self._catalog.databases():
+            if other != database and casefold_name(other) == casefolded:
+                model = self._catalog.database(other)
+                self._catalog.set_database(other, replace(model, charset=None, last_charset=None))
 
     def _not_understood(self, meaning: NotUnderstood) -> Iterator[TableChange]:
         names = list(meaning.tables)

@@ -35,7 +35,9 @@ _FOREIGN = re.compile(
     r"|DATA\s+DIRECTORY|INDEX\s+DIRECTORY",
     re.IGNORECASE,
 )
-_STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|/\*.*?\*/", re.DOTALL)
+_SEMICOLON = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|/\*.*?\*/|;", re.DOTALL
+)
 
 
 @dataclass
@@ -112,16 +114,11 @@ def _unescaped(text: str) -> str:
 
 
 def split(text: str) -> Iterator[str]:
-    """Statements between semicolons that are in no string, name or comment."""
+    """Return the statements between semicolons that are in no string, name or comment."""
     text = re.sub(r"(?m)^\s*(?:--[ \t].*|--|DELIMITER.*)$", "", text)
-    start = at = 0
-    while at < len(text):
-        match = _STRING.match(text, at)
-        if match is not None:
-            at = match.end()
-        elif text[at] == ";":
-            yield text[start:at]
-            start = at = at + 1
-        else:
-            at += 1
+    start = 0
+    for match in _SEMICOLON.finditer(text):
+        if match[0] == ";":
+            yield text[start : match.start()]
+            start = match.end()
     yield text[start:]

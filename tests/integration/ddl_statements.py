@@ -76,6 +76,21 @@ class Group:
 
 
 @dataclass
+class Refused:
+    """A statement after which a table of the server is unverified.
+
+    Attributes:
+        source: the name of its group.
+        sql: the statement.
+        reason: of the table's state.
+    """
+
+    source: str
+    sql: str
+    reason: str
+
+
+@dataclass
 class Verdicts:
     """A comparison of many statements.
 
@@ -85,7 +100,7 @@ class Verdicts:
         compared: tables that were compared.
         labels: labels whose bytes were compared.
         wrong: differences.
-        refused: statements that are refused by name, with the reason.
+        refused: statements that are refused by name.
     """
 
     taken: int = 0
@@ -93,7 +108,7 @@ class Verdicts:
     compared: int = 0
     labels: int = 0
     wrong: list[str] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
@@ -272,6 +287,9 @@ class Subject:
 def repairing(error: Exception, sql: str) -> tuple[str, ...]:
     """Statements that make what an error says is not there, or drop what is in the way."""
     number, text = (*error.args, "", "")[:2]
+    if number == 1 and (lost := re.search(r"'\./([^/']+)/db\.opt'", str(text))):
+        # ALTER DATABASE before MySQL 8 and in MariaDB.
+        return (f"CREATE DATABASE {quoted(lost[1])}",)
     names = re.findall(r"'([^']+)'", str(text))
     if not names:
         return ()
@@ -341,7 +359,7 @@ def history_of(
         start=Position(*start),
         stop=None if end is None else Position(*end),
         schema=None,
-        assembly=AssemblyOptions(Selection(["*.*"]), on_unknown_table="skip"),
+        assembly=AssemblyOptions(Selection(["*.*"]), record_losses="all"),
     )
     for transaction in reader.transactions():
         for _ in transaction.changes:
@@ -373,10 +391,12 @@ def judged(server: Any, groups: Iterable[tuple[str, Group]], verdicts: Verdicts)
         except ReplicaClientError as error:
             verdicts.wrong.append(f"{name}: {type(error).__name__}: {error}")
             continue
-        verdicts.wrong += [f"{name}: {text}" for text in judge(history, group, verdicts)]
+        verdicts.wrong += [f"{name}: {text}" for text in judge(history, group, verdicts, name)]
 
 
-def judge(history: SchemaHistory, group: Group, verdicts: Verdicts) -> Iterator[str]:
+def judge(
+    history: SchemaHistory, group: Group, verdicts: Verdicts, source: str = ""
+) -> Iterator[str]:
     """Compare a group's statements with the history, and give what is wrong."""
     verdicts.rejected += group.rejected
     before: dict[str, TableState | None] = {}
@@ -387,6 +407,8 @@ def judge(history: SchemaHistory, group: Group, verdicts: Verdicts) -> Iterator[
         for name in sorted(names):
             state = state_at(history, name, done.end)
             answer = done.tables.get(name)
+            if answer is not None and not answer["columns"]:
+                continue  # the server cannot open it: a MERGE table of tables that differ
             if state is before.get(name) and answer == seen.get(name):
                 continue
             before[name] = state
@@ -394,7 +416,7 @@ def judge(history: SchemaHistory, group: Group, verdicts: Verdicts) -> Iterator[
             differences, labels = compare(state, answer, name)
             verdicts.labels += labels
             if isinstance(state, Unverified) and answer is not None:
-                verdicts.refused.append((done.sql, state.reason))
+                verdicts.refused.append(Refused(source, done.sql, state.reason))
             for text in differences:
                 yield f"{done.sql[:600]!r}: {text}"
         seen = done.tables

@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.labels import is_text
 
 WORD, NAME, STRING, NUMBER, OPERATOR = "word", "name", "string", "number", "operator"
 
@@ -22,8 +21,7 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _EXECUTABLE = re.compile(r"/\*(M?)!([0-9]{5,6})?")
 _WORD = re.compile(f"[0-9]*{_LETTER}{_LETTER_OR_DIGIT}*")
 _NUMBER = re.compile(
-    r"0[xX][0-9A-Fa-f]+(?![A-Za-z0-9_$])|0b[01]+(?![A-Za-z0-9_$])"
-    r"|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_$])"
+    rf"(?:0[xX][0-9A-Fa-f]+|0b[01]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!{_LETTER_OR_DIGIT})"
 )
 # The common tokens, matched fast: words, names in backquotes, strings without escapes and
 # doubled quotes, and operators that begin nothing else.
@@ -207,6 +205,7 @@ def _comment_end(text: str, at: int) -> int:
 
 
 _BEYOND_BMP: Final = re.compile("[\U00010000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class NotUnderstoodError(Exception):
@@ -414,7 +413,7 @@ def _kept_name(text: str) -> str:
     """
     if text.isascii():
         return text
-    if not is_text(text):
+    if _SURROGATE.search(text):
         raise NotUnderstoodError("a name with bytes that are no text")
     return _BEYOND_BMP.sub("?", text)
 

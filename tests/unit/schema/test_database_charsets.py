@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_client.constants.flavor import ServerFlavor
@@ -114,3 +116,29 @@ def test_convert_to_default(
         assert not isinstance(state, TableModel)
     else:
         assert _charset(history) == charset
+
+
+@pytest.mark.parametrize(
+    ("flavor", "version", "charset"),
+    [
+        # 5.6 keeps one default for both until it restarts, which the binlog does not show.
+        (MYSQL, (5, 6, 24), None),
+        (MYSQL, (8, 0, 0), "latin1"),
+        (MARIADB, (10, 11, 18), "latin1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement", ["CREATE DATABASE D CHARSET cp1251", "ALTER DATABASE D CHARSET cp1251"]
+)
+def test_databases_whose_names_differ_in_letter_case(
+    statement: str, flavor: ServerFlavor, version: tuple[int, int, int], charset: str | None
+) -> None:
+    history = SchemaHistory(lower_case_names=False)
+    context = replace(_context(ALTERING, "", flavor), version=version)
+    for text in ("CREATE DATABASE d CHARSET latin1", "CREATE DATABASE x CHARSET latin1", statement):
+        history.run(text, context)
+    for database, expected in (("d", charset), ("x", "latin1"), ("D", "cp1251")):
+        history.run(f"CREATE TABLE {database}.t (v VARCHAR(9))", context)
+        state = history.table((database, "t"))
+        assert isinstance(state, TableModel)
+        assert state.columns[0].charset == expected

@@ -41,6 +41,9 @@ CREATE = "CREATE TABLE t (a INT)"
         (["DROP TABLE t", 'CREATE TABLE t (a INT, b CHAR(1) DEFAULT ")") /*, c INT*/'], "t", None),
         (["create /* gh-ost */ table d._t_gho like t", "alter table _t_gho add b int",
           "rename table t to _t_del, _t_gho to t", "drop table _t_del"], "t", "a int, b int"),
+        # Names that begin with digits, and U+FFFD, which is a character like others.
+        (["CREATE TABLE d.12t3 (123a INT, 1e BIGINT)"], "12t3", "123a int, 1e bigint"),
+        (["CREATE TABLE u (\ufffd INT, a\ufffd BIGINT)", "ALTER TABLE u DROP \ufffd"], "u", "a\ufffd bigint"),
     ],
 )  # fmt: skip
 def test_tables(statements: list[str], table: str, expected: str | None) -> None:
