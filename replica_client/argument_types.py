@@ -108,6 +108,7 @@ ARGUMENTS: Final[dict[str, tuple[_Check, str]]] = {
     "first_attempts": (_is_integer, "a number of tries, or None for no end"),
     "attempts": (_is_integer, "a number of tries, or None for no end"),
     "full_rows": (_is_flag, _FLAG),
+    "allow_empty": (_is_flag, _FLAG),
     "record_losses": (_is_kinds, 'a list of kinds such as ["statement"], or "all"'),
     "on_statement": (_one_of("error", "deliver"), '"error" or "deliver"'),
     "on_unknown_table": (_one_of("error", "positional"), '"error" or "positional"'),

@@ -25,6 +25,14 @@ class TableSource(Protocol):
         """Return the schemas of each table's batches, the newest last."""
         ...
 
+    def check_tables(self) -> None:
+        """Raise if a pattern of the wanted tables matches no table.
+
+        Raises:
+            ConfigError: names the pattern, and the nearest table.
+        """
+        ...
+
     def batches(
         self, table: TableName, columns: Sequence[str], where: Condition | None, max_rows: int
     ) -> Iterator[RecordBatch]:
@@ -177,8 +185,11 @@ class BinlogTables(Mapping[str, BinlogTable]):
         columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         where: str | None = None,
         max_rows: int = 16384,
+        *,
+        allow_empty: bool = True,
     ) -> None:
         self._source = source
+        self._allow_empty = allow_empty
         self._columns = columns
         self._where = where
         self._max_rows = max_rows
@@ -189,7 +200,10 @@ class BinlogTables(Mapping[str, BinlogTable]):
 
     @cached_property
     def _names(self) -> dict[str, TableName]:
-        return {joined_name(*name): name for name in sorted(self._source.schemas())}
+        found = {joined_name(*name): name for name in sorted(self._source.schemas())}
+        if not self._allow_empty:
+            self._source.check_tables()
+        return found
 
     def __getitem__(self, key: str) -> BinlogTable:
         name = self._names.get(key)

@@ -18,6 +18,7 @@ from replica_client.readers.files.file_range import spooled
 from replica_client.readers.files.piece_batches import Decoding, PieceReading, decoded_in_order
 from replica_client.readers.files.pieces import Piece
 from replica_client.readers.start_position import Start
+from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.where import Condition
 from replica_client.schema.ddl.steps import TableName
@@ -97,6 +98,15 @@ class FileTables:
             ConfigError: the files do not contain the beginning or the end.
         """
         return self._found().schemas
+
+    def check_tables(self) -> None:
+        """Raise if a pattern of the wanted tables matches no table of the files.
+
+        Raises:
+            ConfigError: names the pattern, and the nearest table.
+        """
+        found, hint = self._found(), f"; {remedies('empty answer')}"
+        self._assembly.selection.check_matched(found.history, found.schemas, hint)
 
     def batches(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -12,19 +14,26 @@ import pyarrow as pa
 
 from replica_client.archive.contents import SeenSchemas
 from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ServerError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.piece_batches import ChosenRows
 from replica_client.readers.live.connect import connect
 from replica_client.readers.live.follow import FollowedSource
+from replica_client.readers.live.live_schema import list_tables
+from replica_client.readers.live.reconnect import asked
 from replica_client.readers.notices import batches_of
 from replica_client.readers.start_position import Start, micros_of
+from replica_client.readers.surface import remedies
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.where import Condition
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
+from replica_client.transport.connection import SourceConnection
+from replica_client.transport.url import parse_url
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 
 
 class LiveTables:
@@ -53,6 +62,7 @@ class LiveTables:
         self._since, self._until, self._schema = since, until, schema
         self._lock = threading.Lock()
         self._schemas: dict[TableName, list[pa.Schema]] | None = None
+        self._history = SchemaHistory()
         self._end = Position("", 0)
 
     def _open(self, assembly: AssemblyOptions) -> FollowedSource:
@@ -64,6 +74,7 @@ class LiveTables:
                 options=self._decode,
                 assembly=assembly,
                 schema=self._schema,
+                allow_empty=True,
             )
         )
 
@@ -83,9 +94,35 @@ class LiveTables:
                             break
                         for rows in transaction.rows:
                             seen.saw(rows.shape, rows.decoder)
-                    self._end = stream.position
+                    self._end, self._history = stream.position, stream.history
                 self._schemas = found
             return self._schemas
+
+    def check_tables(self) -> None:
+        """Raise if a pattern of the wanted tables matches no table that was read or is there now.
+
+        Raises:
+            ReplicaClientError: the source cannot be asked.
+        """
+        selection, read = self._assembly.selection, self.schemas()
+        if not selection.unmatched_of(self._history):
+            return
+
+        async def question() -> list[TableName]:
+            async with await SourceConnection.open(parse_url(self._url)) as connection:
+                return await list_tables(connection)
+
+        try:
+            # The caller's thread may run an event loop.
+            with ThreadPoolExecutor(1) as thread:
+                known = thread.submit(asyncio.run, asked(question, "listing the tables")).result()
+        except ServerError as error:
+            if error.errno not in UNKNOWABLE_ERRORS:
+                raise
+            if self._since != "earliest":
+                return  # another part of the binlog may have the table
+            known = []
+        selection.check_matched(self._history, [*known, *read], f"; {remedies('empty answer')}")
 
     def _is_behind(self, transaction: Transaction) -> bool:
         """Return whether a transaction is at or after ``until``."""

@@ -40,6 +40,7 @@ def scan_binlog(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    allow_empty: bool = False,
     on_statement: Literal["error", "deliver"] | None = None,
     on_unknown_table: Literal["error", "positional"] | None = None,
     invalid_text: Literal["strict", "replace", "bytes"] | None = None,
@@ -70,6 +71,8 @@ def scan_binlog(
         full_rows: raise an error for row images that lack wanted columns.
         record_losses: kinds of losses that do not stop the reading; see
             :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        allow_empty: accept a pattern of ``tables`` that matches no table; otherwise it is an error when
+            the tables are looked up.
         on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``,
             ``deliver`` returns it as a statement of its transaction; None: ``error``.
         on_unknown_table: a table whose column names nothing proves: ``error`` stops with
@@ -125,4 +128,4 @@ def scan_binlog(
             files, assembly, decode, begin, end, schema, lower_case_table_names, threads
         )
     tell_plain()
-    return BinlogTables(found, columns, where, max_rows)
+    return BinlogTables(found, columns, where, max_rows, allow_empty=allow_empty)

@@ -140,9 +140,10 @@ def changes(
             schema=known,
             full_rows=full_rows,
             record_losses=record_losses or (),
+            allow_empty=allow_empty,
             options=decode_options(None, invalid_text=invalid_text),
         )
-        write_source_changes(stream, chosen, url)
+        write_source_changes(stream, chosen)
         return
     from replica_client.cli.file_changes import write_file_changes
     from replica_client.cli.file_progress import file_progress

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Final
 
 from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.interruption import run_async
-from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
-from replica_client.errors import ConfigError, ServerError
+from replica_client.cli.loss_report import tell_losses, tell_unmatched
+from replica_client.errors import ConfigError
 from replica_client.readers.live.source_stream import SourceStream
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
-
-_TABLES: Final = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
 
 
-def write_source_changes(stream: SourceStream, chosen: ChosenChanges, url: str = "") -> None:
+def write_source_changes(stream: SourceStream, chosen: ChosenChanges) -> None:
     """Write the changes that a stream gives.
 
     Args:
         stream: of the source.
         chosen: which, and where they go.
-        url: of the source; it is asked for its tables where a pattern matched none of those that were read.
     """
     refused = False
     try:
         try:
-            run_async(_from_source(stream, chosen, url))
+            run_async(_from_source(stream, chosen))
         except ConfigError:
             refused = True
             raise
@@ -39,7 +33,7 @@ def write_source_changes(stream: SourceStream, chosen: ChosenChanges, url: str =
             tell_unmatched(stream.unmatched_patterns)
 
 
-async def _from_source(stream: SourceStream, chosen: ChosenChanges, url: str) -> None:
+async def _from_source(stream: SourceStream, chosen: ChosenChanges) -> None:
     output = chosen.output
     interval = math.inf if output.whole_at_end else SAVE_INTERVAL
     delivery = Delivery(output, interval=interval)
@@ -73,20 +67,9 @@ async def _from_source(stream: SourceStream, chosen: ChosenChanges, url: str) ->
         chosen.begin(stream.position)
         try:
             await deliver()
-            if url and chosen.checks_tables and stream.unmatched_patterns:
-                stream.check_tables(await _tables_of(url), ALLOW_EMPTY_HINT)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
             if output.finish():
                 await commit()
             await stream.flush()
-
-
-async def _tables_of(url: str) -> list[tuple[str, str]]:
-    """Return the names of the tables that a source shows; none where it does not answer, as a relay."""
-    try:
-        async with await SourceConnection.open(parse_url(url)) as connection:
-            return [(str(one), str(two)) for one, two in await connection.query(_TABLES, columns=2)]
-    except ServerError:
-        return []

@@ -9,21 +9,24 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.daemon.configuration import DaemonConfig, RouteConfig
+from replica_client.daemon.configuration import DaemonConfig, RouteConfig, SourceTable
 from replica_client.daemon.external_values import resolved
 from replica_client.daemon.mirrors import check_mirror, is_mirror
 from replica_client.daemon.otlp_endpoint import otlp_endpoint
 from replica_client.daemon.route_memory import RouteMemory
 from replica_client.daemon.source_access import (
     hosts_of,
+    selection_of,
     stream_options,
     transformer_of,
 )
 from replica_client.daemon.stores import store_options
-from replica_client.errors import ReplicaClientError, SinkError
+from replica_client.errors import ConfigError, ReplicaClientError, SinkError
 from replica_client.monitoring.page import listen_address
 from replica_client.position.position import Position
 from replica_client.position.stores.ownership import OwnedSink
+from replica_client.readers.live.live_schema import list_columns, list_tables
+from replica_client.schema.history import SchemaHistory
 from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import ProbedSink, ReadSink
 from replica_client.sinks.registry import make_sink
@@ -171,6 +174,47 @@ async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
     return []
 
 
+async def _check_tables(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
+    """Return faults of patterns and conditions that fit no table which the source lists."""
+    sink = make_sink(route.sink.type, resolved(route.options, config.directory))
+    selection = selection_of(route, mirror=is_mirror(sink))
+    await sink.close()
+    host = hosts_of(route.source, config.directory)[0]
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async with await SourceConnection.open(host) as connection:
+                names = await list_tables(connection)
+                casefolds = connection.server.casefolds_names
+    except (ReplicaClientError, TimeoutError):
+        return []  # the source's own check says so; a relay has no tables
+    try:
+        known = SchemaHistory(lower_case_names=casefolds)
+        selection.check_matched(known, names, found="is on the source")
+    except ConfigError as error:
+        return [Fault(f"sink {route.name}", f"tables: {error}")]
+    return []
+
+
+async def _check_conditions(config: DaemonConfig, source: SourceTable) -> list[Fault]:
+    """Return a fault if a transform's condition has a column that none of its tables has."""
+    transformer = transformer_of(source, config.directory)
+    if transformer is None or not transformer.has_conditions:
+        return []
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async with await SourceConnection.open(
+                hosts_of(source, config.directory)[0]
+            ) as connection:
+                columns = await list_columns(connection)
+    except (ReplicaClientError, TimeoutError):
+        return []  # the source's own check says so; a relay has no tables
+    try:
+        transformer.check_conditions(columns)
+    except ConfigError as error:
+        return [Fault(f"source {source.name}", str(error))]
+    return []
+
+
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """Return the faults found by connecting to sources, sinks and the store."""
     # Imported only for the check, to keep the start of the service quick.
@@ -190,8 +234,10 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
                 for finding in findings
                 if finding.severity is Severity.PROBLEM
             ]
+        faults += await _check_conditions(config, source)
     for route in config.routes:
         faults += await _check_start(config, route)
+        faults += await _check_tables(config, route)
         faults += await _probe(config, route)
     if config.store.type == "mysql":
         try:

@@ -11,11 +11,11 @@ from replica_client.daemon.route import Route
 from replica_client.daemon.source_access import selection_of
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.errors import ReplicaClientError
+from replica_client.readers.live.live_schema import list_tables
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
 
 _LOG = logging.getLogger("replica_client.daemon")
-_TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
 
 
 def has_caught_up(observation: Observation, end: SourceEnd) -> bool:
@@ -44,8 +44,8 @@ async def tell_unmatched(route: Route, hosts: Callable[[], list[ConnectOptions]]
     try:
         async with await _connect(await asyncio.to_thread(hosts)) as connection:
             known = selection.for_server(connection.server.casefolds_names)
-            for database, table in await connection.query(_TABLES, columns=2):
-                known.wants(database, table)
+            for name in await list_tables(connection):
+                known.wants(*name)
         shown = ", and the source shows none,"
     except ReplicaClientError as error:
         shown = ""

@@ -50,6 +50,8 @@ recordLosses           kinds of losses, with commas, or ``all``: such a loss bec
 lowerCaseTableNames    files: ``lower_case_table_names`` (0, 1 or 2) of the server that wrote them, which files
                        do not have; without it a statement on ``Orders`` leaves ``orders`` unproven
 fullRows               ``true``: refuse row images that lack wanted columns
+allowEmpty             ``true``: accept a pattern of ``tables`` that matches no table; otherwise it is an
+                       error in a batch, and a warning at the start of a stream of a live source
 onUnknownTable         ``error``, or ``positional`` (col_1, col_2 …): a table whose column names
                        neither the binlog nor a statement in it has
 =====================  ========================================================================
@@ -119,6 +121,7 @@ KNOWN_OPTIONS = (
     "pollInterval",
     "recordLosses",
     "fullRows",
+    "allowEmpty",
     "lowerCaseTableNames",
     "onUnknownTable",
 )
@@ -155,6 +158,7 @@ class SourceOptions:
         max_rows: maximum rows of a micro-batch, or None.
         variant: whether JSON is VARIANT.
         full_rows: whether row images that lack wanted columns are refused.
+        allow_empty: whether patterns of tables may match nothing.
         letter_case: ``lower_case_table_names`` of the server that wrote the files; None: not known.
         storage: options of an object store.
         losses: kinds of losses that become rows.
@@ -180,6 +184,7 @@ class SourceOptions:
     index_directory: str | None = None
     variant: bool = False
     full_rows: bool = False
+    allow_empty: bool = False
     letter_case: int | None = None
     losses: tuple[str, ...] = ()
     evolves: bool = False
@@ -236,6 +241,7 @@ class SourceOptions:
             schema_file=given.get("schemaFile"),
             letter_case=_letter_case(given),
             full_rows=_one_of(given, "fullRows", "false", "true") == "true",
+            allow_empty=_one_of(given, "allowEmpty", "false", "true") == "true",
             losses=_words(given.get("recordLosses")) or (),
             variant=_one_of(given, "json", "string", "variant") == "variant",
             pushes_filters=_one_of(given, "filterPushdown", "false", "true") == "true",

@@ -44,6 +44,11 @@ _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
         "toml": 'take names by position with on_unknown_table = "positional"',
         "spark": "take names by position with onUnknownTable=positional",
     },
+    "empty answer": {
+        "python": "allow_empty=True takes an empty answer",
+        "command line": "--allow-empty takes an empty answer",
+        "spark": "allowEmpty=true takes an empty answer",
+    },
 }
 
 

@@ -250,7 +250,12 @@ class Selection:
         return self.unmatched()
 
     def check_matched(
-        self, history: SchemaHistory, others: Iterable[tuple[str, str]] = (), hint: str = ""
+        self,
+        history: SchemaHistory,
+        others: Iterable[tuple[str, str]] = (),
+        hint: str = "",
+        *,
+        found: str = "was read",
     ) -> None:
         """Refuse a pattern of wanted tables that has matched no table so far, nor any known table.
 
@@ -258,6 +263,7 @@ class Selection:
             history: knows tables.
             others: names of more existing tables.
             hint: end of the message.
+            found: what the message says that no such table was or is.
 
         Raises:
             ConfigError: the message has the pattern and the nearest table.
@@ -269,7 +275,7 @@ class Selection:
         for pattern in self.unmatched():
             names = known.union(self._cache, own._cache)
             near = did_you_mean(pattern, (".".join(name) for name in names))
-            raise ConfigError(f"no table {pattern} was read{near and '; '}{near}{hint}")
+            raise ConfigError(f"no table {pattern} {found}{near and '; '}{near}{hint}")
 
     def columns_of(self, database: str, table: str) -> frozenset[str] | None:
         """Return the names of a table's wanted columns; None means all."""

@@ -261,8 +261,7 @@ class _Applier:
         return state if isinstance(state, TableModel) else None
 
     def _alter(self, meaning: AlterTable) -> Iterator[TableChange]:
-        table = meaning.table
-        if self._is_of_temporary(table):
+        if self._is_of_temporary(table := meaning.table):
             if meaning.rename is not None:
                 self._rename_temporary(table, meaning.rename)
             return
@@ -407,8 +406,8 @@ class _Applier:
         known = self._catalog.database(name)
         if isinstance(meaning, AlterDatabase):
             if meaning.charset:
-                model = known.altered(meaning.charset, self._context.thread_id)
-                self._catalog.set_database(name, model)
+                after = known.altered(meaning.charset, self._context.thread_id)
+                self._catalog.set_database(name, after)
                 self._spread_default(name)
             return TableChange("alter_database", (name, ""))
         may_exist = (
@@ -427,14 +426,13 @@ class _Applier:
                 )
                 or not known.complete
             ):
-                # The database may have existed, with tables and another character set.
+                # It may have existed, with tables and another character set.
                 return TableChange("create_database", (name, ""))
         for table in self._catalog.known_tables(name):
             self._catalog.set_table(table, ABSENT)
         if isinstance(meaning, DropDatabase):
-            failed = bool(self._context.error_code)
             last = known.charset or known.last_charset
-            gone = DatabaseModel(None, not failed, known.changed_by, last)
+            gone = DatabaseModel(None, not self._context.error_code, known.changed_by, last)
             self._catalog.set_database(name, gone)
             return TableChange("drop_database", (name, ""))
         charset = meaning.charset or self._context.server_charset
@@ -443,17 +441,13 @@ class _Applier:
         return TableChange("create_database", (name, ""))
 
     def _spread_default(self, database: str) -> None:
-        """Forget the default character set of databases with the same name in another letter case.
-
-        MySQL before 8.0 caches one default for all of them until it restarts. (Seen on MySQL 5.6.)
-        """
+        """Forget the default of databases in another letter case: MySQL 5.6 caches one for all."""
         if self._context.is_mariadb or self._context.version >= (8, 0, 0):
             return
-        casefolded = casefold_name(database)
         for other in self._catalog.databases():
-            if other != database and casefold_name(other) == casefolded:
-                model = self._catalog.database(other)
-                self._catalog.set_database(other, replace(model, charset=None, last_charset=None))
+            if other != database and casefold_name(other) == casefold_name(database):
+                complete = self._catalog.database(other).complete
+                self._catalog.set_database(other, DatabaseModel(complete=complete))
 
     def _not_understood(self, meaning: NotUnderstood) -> Iterator[TableChange]:
         names = list(meaning.tables)

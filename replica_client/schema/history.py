@@ -116,7 +116,7 @@ class SchemaHistory:
         self.lower_case_names = lower_case_names
         self._origin: Origin = "ddl"
         self._spellings = Spellings()
-        self._reported: set[str] = set()
+        self._reported: dict[str, None] = {}
         self._state: tuple[int, str] | None = None
 
     # The members of the Catalog protocol.
@@ -467,11 +467,13 @@ class SchemaHistory:
     def is_new(self, text: str) -> bool:
         """Record a text as reported; return whether it was not reported yet.
 
-        Copies share the record, which has a limit: at the limit the result is False.
+        Copies share the record, which has a limit: beyond it the oldest text counts as new again.
         """
-        if text in self._reported or len(self._reported) >= _MOST_REPORTED:
+        if text in self._reported:
             return False
-        self._reported.add(text)
+        while len(self._reported) >= _MOST_REPORTED:
+            del self._reported[next(iter(self._reported))]
+        self._reported[text] = None
         return True
 
     # Saving and loading.

@@ -250,6 +250,9 @@ async def test_a_refusal_by_privilege_is_an_answer(live: _Live, errno: int, star
     begin = "latest" if start == "latest" else here
     with pytest.raises(UnknownTableError, match=r"shop\.t: .*SELECT"):
         await live.new_row(begin)
+    # A table that is granted after a start at the end is asked for; a server without a catalogue is asked once.
+    asked_again = start == "latest" and errno not in (1064, 1047, 1235)
+    assert len(live.listed.asked) == 1 + asked_again
     positional = AssemblyOptions(Selection(), on_unknown_table="positional")
     assert await live.new_row(begin, assembly=positional) == {"col_1": 1, "col_2": 2}
 

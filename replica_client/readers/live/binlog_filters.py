@@ -72,7 +72,7 @@ async def check_filters(
 
 def hides_statements(status: BinlogStatus, selection: Selection | None) -> bool:
     """Return whether a source logs rows of wanted tables but may hide statements on them."""
-    if selection is None or selection.selects_all or not status.do_databases:
+    if selection is None or not status.do_databases:
         return bool(status.filters)
     wanted = selection.casefolded()
     return any(wanted.wants_database(name.lower()) for name in status.do_databases)

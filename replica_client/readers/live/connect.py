@@ -59,6 +59,7 @@ def connect(
     schema: SchemaHistory | None = None,
     full_rows: bool = False,
     record_losses: Collection[str] | str = (),
+    allow_empty: bool = False,
     on_statement: Literal["error", "deliver"] | None = None,
     on_unknown_table: Literal["error", "positional"] | None = None,
     invalid_text: Literal["strict", "replace", "bytes"] | None = None,
@@ -102,6 +103,8 @@ def connect(
         record_losses: kinds of losses that are counted with the position instead of stopping the
             stream (``statement``, ``undecodable``, ``incomplete_row``, ``gtid_gap``, ``unknown_table``,
             ``xa_prepare``, or ``all``); see :class:`~replica_client.readers.assembler.AssemblyOptions`.
+        allow_empty: accept a pattern of ``tables`` that matches no table. Otherwise it is an error at the
+            end of a new run with ``stop_at_end``, and a warning at a start at ``"latest"``.
         on_statement: handling of a row change that was logged as text: ``error`` stops with
             ``DataLossError``, ``deliver`` delivers it as a statement of its transaction; None:
             ``error``.
@@ -154,6 +157,7 @@ def connect(
         decode_of(options, invalid_text=invalid_text, temporals=temporals),
         schema,
         _transformer(transform),
+        allow_empty,
     )
     return SourceStream(hosts, stream_options, position_store, save_interval)
 

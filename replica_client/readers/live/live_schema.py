@@ -46,6 +46,29 @@ _SINGLE_READINGS = 4
 """Number of tables that are queried one by one; then all wanted tables are read at once."""
 
 
+async def list_tables(connection: SourceConnection) -> list[TableName]:
+    """Return the names of all tables and views that a source lists.
+
+    Raises:
+        ServerError: the source refuses, or has no catalogue.
+    """
+    rows = await connection.query(queries.ALL_TABLES, columns=2)
+    return [(queries.text_of(database), queries.text_of(table)) for database, table in rows]
+
+
+async def list_columns(connection: SourceConnection) -> list[tuple[str, str, str]]:
+    """Return database, table and name of all columns that a source lists.
+
+    Raises:
+        ServerError: the source refuses, or has no catalogue.
+    """
+    rows = await connection.query(queries.ALL_COLUMNS, columns=3)
+    return [
+        (queries.text_of(one), queries.text_of(two), queries.text_of(name))
+        for one, two, name in rows
+    ]
+
+
 async def read_source(
     options: ConnectOptions,
     decode: DecodeOptions,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
@@ -38,6 +39,7 @@ from replica_client.readers.misuse import AsynchronousOnly
 from replica_client.readers.notices import Notice, batches_of, changes_of
 from replica_client.readers.prepared_rows import PreparedRows
 from replica_client.readers.start_position import micros_of
+from replica_client.readers.surface import remedies
 from replica_client.readers.transaction import Transaction
 from replica_client.readers.transaction_group import OVERHEAD, TransactionGroup
 from replica_client.readers.withheld_errors import withheld_error
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 _GROUP_SIZE = 128
+_LOG = logging.getLogger("replica_client")
 _Item = TypeVar("_Item")
 
 
@@ -87,6 +90,7 @@ class SourceStream(AsynchronousOnly):
         self._options = options
         self._iterators: list[GroupedItems[Any, Any]] = []
         self._getting: AsyncGenerator[Change, None] | None = None
+        self._checks_tables = False
         self._link = SourceLink(
             hosts,
             LinkOptions(
@@ -264,7 +268,35 @@ class SourceStream(AsynchronousOnly):
     async def __aenter__(self) -> Self:
         saved = await self._progress.load()
         await self._events.open(self._options.start if saved is None else saved)
+        # After a saved position there may be no row of a table that the run before had.
+        self._checks_tables = saved is None and not self._options.allow_empty
+        if self._checks_tables and not self._options.stop_at_end:
+            await self._tell_unmatched()
         return self
+
+    async def _tell_unmatched(self) -> None:
+        """Warn of patterns that match no table where all wanted tables were read at the start."""
+        if self._options.start != "latest" or not self.unmatched_patterns:
+            return
+        known = await self._knowledge.tables()
+        try:
+            self.check_tables(known or ())
+        except ConfigError as error:
+            if known is not None:
+                _LOG.warning("%s; the stream waits for it", error)
+
+    async def _check_read_tables(self) -> None:
+        """Raise if a pattern matched no table at the end of a whole finite read.
+
+        Raises:
+            ConfigError: names the pattern, and the nearest table.
+        """
+        if not self._checks_tables or not self._options.stop_at_end or not self.unmatched_patterns:
+            return
+        known = await self._knowledge.tables()
+        if known is None and self._options.start != "earliest":
+            return  # another part of the binlog may have the table
+        self.check_tables(known or (), f"; {remedies('empty answer')}")
 
     async def __aexit__(self, kind: type[BaseException] | None = None, *exc_info: object) -> None:
         self._events.is_open = False
@@ -405,6 +437,7 @@ class SourceStream(AsynchronousOnly):
                 async for transaction in self._assembled(located, assembler, gate):
                     yield TransactionGroup.of_one(transaction)
                     del transaction
+        await self._check_read_tables()
 
     def _only_rows(self, group: list[Transaction]) -> bool:
         """Return whether transactions of a fast path have only rows, after the transforms, too."""
@@ -695,6 +728,7 @@ class SourceStream(AsynchronousOnly):
                         ready = []
             if ready:
                 yield ready
+        await self._check_read_tables()
 
 
 def _nothing() -> None:

@@ -18,7 +18,7 @@ from replica_client.readers.assembler import AssemblyOptions, TransactionAssembl
 from replica_client.readers.event_feed import EventFeed, LocatedEvent
 from replica_client.readers.live.binlog_filters import check_filters
 from replica_client.readers.live.live_prepared import PreparedSource
-from replica_client.readers.live.live_schema import SchemaProver, read_source
+from replica_client.readers.live.live_schema import SchemaProver, list_tables, read_source
 from replica_client.readers.live.past_source import ReadingState
 from replica_client.readers.live.reconnect import asked
 from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
@@ -26,6 +26,7 @@ from replica_client.readers.live.source_link import SourceLink
 from replica_client.readers.live.source_start import transaction_start
 from replica_client.readers.live.stream_options import StreamOptions
 from replica_client.readers.prepared_rows import PreparedRows
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import STATE_KEY, LogPosition, SchemaHistory
 from replica_client.transport.connect_options import ConnectOptions
 from replica_client.transport.connection import SourceConnection
@@ -144,6 +145,24 @@ class StreamKnowledge:
             self._prover.works = error.errno in PRIVILEGE_ERRORS
             return latest
         return start
+
+    async def tables(self) -> list[TableName] | None:
+        """Return the names of all tables that the source lists; None if it does not list them.
+
+        Raises:
+            ServerError: the source failed, and not for a privilege that the account lacks.
+            TransportError: the connection failed too often.
+        """
+        try:
+            return await self._retried(self._list_tables, "listing the tables")
+        except ServerError as error:
+            if error.errno not in UNKNOWABLE_ERRORS:
+                raise
+            return None
+
+    async def _list_tables(self) -> list[TableName]:
+        async with await SourceConnection.open(self._link.host) as connection:
+            return await list_tables(connection)
 
     async def check_filters(self, connection: SourceConnection) -> None:
         """Check whether the source's binlog filters may hide changes of wanted tables.

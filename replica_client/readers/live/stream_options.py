@@ -33,6 +33,8 @@ class StreamOptions:
         decode: how values are decoded.
         schema: definitions at the start; None: what the source and its binlog prove.
         transform: transforms of everything that is delivered; None: no transform.
+        allow_empty: accept patterns of tables that match nothing, after a whole finite read and at
+            the start of an endless one.
     """
 
     start: Start = "latest"
@@ -46,6 +48,7 @@ class StreamOptions:
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     schema: SchemaHistory | None = None
     transform: Transformer | None = None
+    allow_empty: bool = True
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.position.losses import Loss
 from replica_client.readers.transaction import Transaction
@@ -21,6 +22,7 @@ from replica_client.readers.transforms.row_images import TransformedImages
 from replica_client.readers.transforms.table_plan import TablePlan
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.where import columns_of
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TableModel
 
@@ -80,6 +82,35 @@ class Transformer:
     def has_outbox(self) -> bool:
         """Whether rows of some table are messages."""
         return any(one.outbox is not None for one in self._transforms)
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether a transform chooses rows by a condition."""
+        return any(one.where is not None for one in self._transforms)
+
+    def check_conditions(self, columns: Iterable[tuple[str, str, str]]) -> None:
+        """Raise if a condition has a column that none of its transform's tables has.
+
+        Args:
+            columns: database, table and name of the columns of all tables.
+
+        Raises:
+            ConfigError: names the transform, and the nearest column.
+        """
+        conditions = [one for one in self._transforms if one.where is not None]
+        known: list[set[str]] = [set() for _ in conditions]
+        for database, table, name in columns:
+            for one, names in zip(conditions, known, strict=True):
+                if one.tables.wants(database, table):
+                    names.add(name.lower())
+        for one, names in zip(conditions, known, strict=True):
+            assert one.where is not None
+            for column in sorted(columns_of(one.where)):
+                if names and column.lower() not in names:
+                    near = did_you_mean(column, names)
+                    raise ConfigError(
+                        f"{one.name}: where: none of its tables has a column {column!r}; {near}"
+                    )
 
     def plan(self, database: str, table: str) -> TablePlan | None:
         """Return a table's plan; None if the table stays as it is.

@@ -180,7 +180,7 @@ def default_text(column: ColumnModel) -> str | None:
         return "1970-01-01 00:00:00"
     if default is not None and column.kind == "bit":
         bits = re.fullmatch(r"(?:[bB]'([01]*)'|0b([01]*))", default)
-        return default if bits is None else bits[1] or bits[2]
+        return default if bits is None else bits[1] or bits[2] or "0"
     return default
 
 

@@ -24,10 +24,11 @@ from replica_client.readers.files.file_bytes import BinlogFile
 from replica_client.readers.files.file_order import FileMark, check_pair
 from replica_client.readers.schema_tracking import SchemaTracker
 from replica_client.readers.start_position import micros_of, stop_of
+from replica_client.readers.surface import remedies
 from replica_client.rows.selection import Selection
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.file_catalog import FileCatalog
-from replica_client.spark.source.file_table import table_maps
+from replica_client.spark.source.file_table import table_maps, table_names
 from replica_client.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.spark.source.schema_timeline import SchemaTimeline
 from replica_client.spark.source.typed import TypedTable, plan_table
@@ -63,6 +64,32 @@ class FilePlanner:
     def filters(self) -> Filters:
         """Return the filters that apply inside the ranges."""
         return Filters.of(self._options)
+
+    def check_tables(self, start: Position | None = None) -> None:
+        """Raise if a pattern of the wanted tables matches no table of the files; call it after :meth:`ranges`.
+
+        Args:
+            start: ignored: all files are at hand.
+
+        Raises:
+            ConfigError: names the pattern, and the nearest table.
+        """
+        selection = self._options.assembly().selection
+        files = self._catalog.files()
+        if self._options.allow_empty or not selection.unmatched() or not files:
+            return
+        history = self._timeline.history_at(Position(files[-1].name, files[-1].size))
+        if not selection.unmatched_of(history):
+            return
+        seen: set[tuple[str, str]] = set()
+        for file in files:
+            for name in table_names(file, self._options.decode):
+                if name not in seen:
+                    seen.add(name)
+                    selection.for_server(history.lower_case_names).wants(*name)
+            if not selection.unmatched():
+                return
+        selection.check_matched(history, seen, f"; {remedies('empty answer')}")
 
     def freeze(self) -> None:
         """Fix the end: later changes are ignored."""

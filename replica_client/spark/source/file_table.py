@@ -18,6 +18,10 @@ _WANTED = (
     EventType.TRANSACTION_PAYLOAD_EVENT,
 )
 
+_NAMES_OFFSET = 27
+"""Where the names of a table begin in its map, after the header, the table id and the flags."""
+_CHECKSUM_SIZE = 4
+
 
 def table_maps(
     file: ListedFile, database: str, table: str, options: DecodeOptions
@@ -50,6 +54,34 @@ def table_maps(
                 if found.header.type_code == EventType.TABLE_MAP_EVENT:
                     if (found.body.schema, found.body.table) == (database, table):
                         yield found, decoder
+
+
+def table_names(file: ListedFile, options: DecodeOptions) -> Iterator[tuple[str, str]]:
+    """Yield the database and name of the tables that have table maps in a file.
+
+    Raises:
+        BinlogDecodeError: a fault in the file.
+    """
+    decoder = BinlogDecoder(options, file.name)
+    seen: set[bytes] = set()
+    with BinlogFile(file.name, file.where).open() as stream:
+        source = open_events(stream, file.name, options)
+        while (position := source.position) < file.size:
+            data = source.next_event(decoder.format.header_size, options.max_event_size)
+            if data is None:
+                return
+            if data[4] not in _WANTED:
+                continue
+            # The map of a table differs from the one before in its head, its table id and its checksum.
+            if data[4] == EventType.TABLE_MAP_EVENT:
+                body = bytes(data[_NAMES_OFFSET:-_CHECKSUM_SIZE])
+                if body in seen:
+                    continue
+                seen.add(body)
+            event = decoder.decode(data, position, file.name)
+            for found in (event, *_inside(event, decoder)):
+                if found.header.type_code == EventType.TABLE_MAP_EVENT:
+                    yield found.body.schema, found.body.table
 
 
 def _inside(event: BinlogEvent, decoder: BinlogDecoder) -> Iterator[BinlogEvent]:

@@ -13,6 +13,8 @@ from replica_client.lake.pipeline_state import SCHEMA_KEY
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.start_position import micros_of, stop_of
+from replica_client.readers.surface import remedies
+from replica_client.schema.history import SchemaHistory
 from replica_client.spark.source.live_source import LiveSource
 from replica_client.spark.source.live_table import shape_of_table
 from replica_client.spark.source.live_timeline import LiveSchemaTimeline
@@ -65,6 +67,30 @@ class LivePlanner:
     def filters(self) -> Filters:
         """Return the filters that apply inside the ranges."""
         return Filters.of(self._options)
+
+    def check_tables(self, start: Position | None = None) -> None:
+        """Raise if a pattern matches no table that the source lists, nor one of its binlog.
+
+        Args:
+            start: where the binlog is read from, for tables that were dropped; None: it is not read.
+
+        Raises:
+            ConfigError: names the pattern, and the nearest table.
+        """
+        selection = self._options.assembly().selection
+        if self._options.allow_empty or not selection.unmatched():
+            return
+        listed = self._source.tables()
+        if listed is None:
+            return
+        names, casefolds = listed
+        history = SchemaHistory(lower_case_names=casefolds)
+        own = selection.for_server(casefolds)
+        for name in names:
+            own.wants(*name)
+        if selection.unmatched() and start is not None:
+            names += self._source.mapped_tables(start)
+        selection.check_matched(history, names, f"; {remedies('empty answer')}")
 
     def freeze(self) -> None:
         """Fix the end: later changes are ignored."""

@@ -12,16 +12,19 @@ from replica_client.binlog.file_scan import FIRST_EVENT
 from replica_client.constants.error_codes import ErrorCode
 from replica_client.errors import (
     BinlogPurgedError,
+    ServerError,
     TransportError,
     UnknownBinlogError,
 )
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.readers.event_feed import EventFeed
+from replica_client.readers.live.live_schema import list_tables
 from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.live.source_start import dump_request, resolve_start
 from replica_client.readers.live.time_gate import CommitClock
 from replica_client.readers.start_position import Start
+from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.shape import TableShape
 from replica_client.spark.source.live_partition import server_id
 from replica_client.spark.source.live_watch import LiveWatch
@@ -30,6 +33,7 @@ from replica_client.transport.connection import SourceConnection
 from replica_client.transport.dump import DumpStream
 from replica_client.transport.request import DumpRequest
 from replica_client.transport.side_dump import open_dump
+from replica_client.wire.server_errors import UNKNOWABLE_ERRORS
 
 T = TypeVar("T")
 _TABLE_MAP = 19
@@ -173,6 +177,32 @@ class LiveSource:
             f"{address} has no binlog file {start.file}; it has {oldest} … {files[-1][0] if files else ''}",
             "check the position, and that it is the same source",
         )
+
+    def tables(self) -> tuple[list[TableName], bool | None] | None:
+        """Return the tables that the source lists, and whether it ignores letter case; None if it lists none."""
+
+        async def question(connection: SourceConnection) -> tuple[list[TableName], bool | None]:
+            return await list_tables(connection), connection.server.casefolds_names
+
+        try:
+            return self.run(self._asked(question))
+        except ServerError as error:
+            if error.errno not in UNKNOWABLE_ERRORS:
+                raise
+            return None
+
+    def mapped_tables(self, start: Position) -> list[TableName]:
+        """Return the tables that have table maps from a position to the end of the binlog."""
+        return self.run(self._mapped_tables(start))
+
+    async def _mapped_tables(self, start: Position) -> list[TableName]:
+        feed, found = EventFeed(self._options.decode, start), dict[TableName, None]()
+        async with await self.dump(start) as dump:
+            async for data in dump:
+                for located in feed.feed_stream(data):
+                    if located.event.header.type_code == _TABLE_MAP:
+                        found[located.event.body.schema, located.event.body.table] = None
+        return list(found)
 
     def wait(self, end: Position, timeout: float) -> bool:
         """Wait at most ``timeout`` seconds for events after ``end``, and return whether there are any."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.position.position import Position
 from replica_client.spark.source.file_plan import FilePlanner
@@ -29,6 +31,7 @@ from replica_client.spark.source.read_ranges import BinlogRange, batches
 from replica_client.spark.source.typed import TypedTable
 from replica_client.spark.source.worker_process import settle
 
+_LOG = logging.getLogger("replica_client")
 IDLE_WAIT = 1.0
 """Seconds that a look for something new waits when there is nothing: Spark asks without a pause."""
 
@@ -56,7 +59,7 @@ class BinlogBatchReader(DataSourceReader):
     """
 
     def __init__(self, options: SourceOptions, table: TypedTable | None) -> None:
-        self._options = options
+        self._options = self._asked = options
         self._table = table
         self._pushed = PushedFilters()
         self._parts: list[BinlogRange] | None = None
@@ -84,6 +87,8 @@ class BinlogBatchReader(DataSourceReader):
                 start, stop = planner.start(), planner.stop()
                 # Spark makes one partition of none.
                 found = planner.ranges(start, stop)
+                if self._asked is self._options and self._table is None:
+                    planner.check_tables(start)
                 parts = [part for part in found if self._pushed.may_have(part)] or [
                     BinlogRange(start, start, schema=found[0].schema if found else None)
                 ]
@@ -143,6 +148,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset at which a new query starts."""
         planner = self._plan()
+        if self._options.live and self._table is None:
+            try:
+                planner.check_tables()
+            except ConfigError as error:
+                _LOG.warning("%s; the stream waits for it", error)
         return planner.offset(planner.start(stream=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -200,12 +200,15 @@ class Sha2Verifier(StoredPassword):
         return True
 
     def is_same(self, other: StoredPassword) -> bool:
-        """Return whether another verifier was made from the same hash or password."""
+        """Return whether another verifier is certainly of the same password.
+
+        A password and its crypt text can be compared once a client has shown the password.
+        """
         if not isinstance(other, Sha2Verifier):
             return False
-        if self._crypt is not None or other._crypt is not None:
-            return self._crypt == other._crypt
-        return self._stage2 == other._stage2
+        if self._stage2 and other._stage2:
+            return hmac.compare_digest(self._stage2, other._stage2)
+        return self._crypt is not None and self._crypt == other._crypt
 
     def decoy(self) -> StoredPassword:
         """Return a random hash that is as costly to check as this one is now."""

@@ -135,6 +135,23 @@ async def test_a_question_that_failed_is_no_answer(error: Exception, tries: int)
     assert made == tries
 
 
+@pytest.mark.parametrize(
+    "errno", [1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969, 3024, 3032, 3169, 4031]
+)
+async def test_an_error_that_time_overcomes_is_no_refusal(errno: int) -> None:
+    """A limit, a full server and a killed session are asked again more often than a refusal."""
+    made = 0
+
+    async def question() -> int:
+        nonlocal made
+        made += 1
+        if made < 9:
+            raise ServerError(errno, "HY000", "not now")
+        return made
+
+    assert await asked(question, "tables", NOW) == 9
+
+
 async def test_a_question_is_given_up() -> None:
     """Refusals that may last are few tries; an answer that is no longer wanted is none."""
     made = 0
