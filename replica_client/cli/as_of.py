@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,6 +23,8 @@ from replica_client.errors import ConfigError
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
     from replica_client.archive.as_of.table_state import TableState
+
+_TRIES: Final = 3
 
 EXAMPLE = "replica-client as-of /backup/db1 --table shop.orders --at 0-1-9 --live mysql://db1/"
 
@@ -70,7 +75,11 @@ def as_of(
     ] = None,
     prove: Annotated[
         bool,
-        typer.Option("--prove", help="Go both ways and compare; exit status 1 if they differ."),
+        typer.Option(
+            "--prove",
+            help="Go both ways and compare, also with the server's own text of the present values; "
+            "exit status 1 if they differ.",
+        ),
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object per row; this is the default.")
@@ -164,7 +173,9 @@ def _prove(
     lock: bool,
     **options: Any,
 ) -> None:
-    """Go both ways, from positions that were found in two ways: by the indexes, and by reading every transaction.
+    """Go both ways from positions found in two ways, and compare the present values with the server's text.
+
+    The positions are found by the indexes, and by reading every transaction.
 
     Raises:
         FaultFoundError: they differ.
@@ -187,7 +198,65 @@ def _prove(
             lines.line(f"only {'forward' if one['_weight'] > 0 else 'backward'}: {one}")
         lines.flush()
         raise FaultFoundError(f"{table} at {forward.position}: forward and backward differ")
+    current = _prove_values(
+        *(archive, backward.live_name, live or "", lock), copy=copy, copy_at=copy_at, **options
+    )
     message(
         f"equal: {rows} rows of {table} at {forward.position}, forward over {forward.changes} changes, backward over "
-        f"{backward.changes}"
+        f"{backward.changes}; {current}"
     )
+
+
+def _prove_values(
+    archive: Archive,
+    name: tuple[str, str],
+    live: str,
+    lock: bool,
+    *,
+    without: Sequence[str],
+    **options: Any,
+) -> str:
+    """Compare the table as the archive has it now with texts that the server makes of its values.
+
+    The two directions decode changes with one code. The texts are the server's own, and the rows of
+    the archive are read from a Parquet file by rules of their own.
+
+    Raises:
+        ConfigError: the table changes all the time.
+        FaultFoundError: the values differ.
+    """
+    from replica_client.archive.as_of.reconstruction import is_untouched, reaching
+    from replica_client.archive.as_of.table_file import write_state
+    from replica_client.lake.verify.rows_file import (
+        differing_groups,
+        differing_rows,
+        read_checksums,
+    )
+
+    table, locking = ".".join(name), "brief" if lock else "never"
+    for _ in range(_TRIES):
+        source = asyncio.run(read_checksums(live, name, without, locking))
+        window = source.window
+        archive = reaching(archive, window.low, window)
+        if not is_untouched(archive, name, window.low, window.high):
+            continue
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "rows.parquet"
+            at = f"{window.high.file}:{window.high.offset}"
+            state = archive.as_of(table, at, without=without, **options)
+            rows = write_state(state, str(path), "parquet")
+            groups = differing_groups(path, source)
+            if not groups:
+                return f"{rows} rows at {at} equal the server's own text"
+            found, then = asyncio.run(differing_rows(path, live, source, groups, locking))
+        archive = reaching(archive, then.low, then)
+        if not is_untouched(archive, name, window.high, then.high):
+            continue
+        if not found:
+            return f"{rows} rows at {at} equal the server's own text"
+        lines = Lines()
+        for one in found:
+            lines.line(one)
+        lines.flush()
+        raise FaultFoundError(f"{table} at {at}: the archive's values are not the server's")
+    raise ConfigError(f"{table} changes while its values are read; take a brief lock (--lock)")

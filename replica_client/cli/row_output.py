@@ -6,7 +6,7 @@ import os
 import sys
 
 from replica_client.cli.change_text import row_text
-from replica_client.cli.output import Column, Lines, clock, coloured
+from replica_client.cli.output import Column, Lines, coloured, commit_clock
 from replica_client.codec.printable import printable
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
@@ -19,7 +19,7 @@ _MOST_WAITING = 64 << 10
 
 _COLUMNS = (
     Column("position", 28),
-    Column("time (UTC)", 19),
+    Column("committed (UTC)", 26),
     Column("kind", 6),
     Column("table", 24),
     Column("row"),
@@ -42,8 +42,10 @@ class RowOutput:
         self._colours = not json and coloured(sys.stdout, os.environ)
         self._lines = Lines(_COLUMNS)
         self._is_headed = json
+        self._committed, self._time = -1, ""
         widths = (_POSITION.width, _TIME.width, _KIND.width, _TABLE.width)
-        self._rows = JsonLines() if json else TableLines(change_line, clock, widths)
+        self._table = None if json else TableLines(self._line, widths)
+        self._rows = self._table or JsonLines()
 
     def write(self, transaction: Transaction) -> None:
         """Write the rows of a transaction; those before a row that cannot be decoded, too.
@@ -52,6 +54,10 @@ class RowOutput:
             BinlogDecodeError: a row cannot be decoded.
             OSError: standard output cannot be written.
         """
+        if self._table is not None and transaction.commit_us != self._committed:
+            self._committed = transaction.commit_us
+            self._time = commit_clock(self._committed)
+            self._table.set_time(self._time)
         if self._colours:
             for rows in transaction.rows:
                 for change in rows:
@@ -77,11 +83,14 @@ class RowOutput:
             self._lines.json_text(change.to_json())
             return
         self._head()
-        line = change_line(change)
+        line = change_line(change, commit_clock(transaction.commit_us))
         if self._colours:
             self._lines.coloured(line, _COLOURS[change.kind])
         else:
             self._lines.line(line)
+
+    def _line(self, change: Change) -> str:
+        return change_line(change, self._time)
 
     def completed(self) -> None:
         """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
@@ -110,11 +119,11 @@ class RowOutput:
             self._lines.heading()
 
 
-def change_line(change: Change) -> str:
-    """One line for people, without its end."""
+def change_line(change: Change, time: str) -> str:
+    """Return one line for people, without its end; ``time`` is the text of the commit time."""
     cells = (
         _POSITION.pad(printable(f"{change.file}:{change.offset}")),
-        _TIME.pad(printable(clock(change.timestamp))),
+        _TIME.pad(time),
         _KIND.pad(printable(change.kind)),
         _TABLE.pad(printable(f"{change.database}.{change.table}")),
         printable(row_text(change)),

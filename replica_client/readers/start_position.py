@@ -18,6 +18,8 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 # A date also has the form of a MariaDB GTID, but no server has domain 2020 and pads numbers to two
 # digits.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+# Output for programs has commit times as numbers: microseconds since 1970, of 2001 or later.
+_MICROS = re.compile(r"[1-9]\d{15}")
 
 
 def parse_start(
@@ -28,8 +30,8 @@ def parse_start(
     """Parse a start.
 
     Text is ``earliest``, ``latest``, a position (``binlog.000024:1472``), a GTID set
-    (``uuid:1-77``, ``0-1-100``) or an ISO time (with its zone, else UTC). ``2020-10-10`` is a date;
-    that MariaDB GTID is written ``02020-10-10``.
+    (``uuid:1-77``, ``0-1-100``), an ISO time (with its zone, else UTC) or microseconds since 1970 (16
+    digits). ``2020-10-10`` is a date; that MariaDB GTID is written ``02020-10-10``.
 
     Raises:
         ConfigError: it is none of them.
@@ -50,6 +52,8 @@ def parse_start(
         return "earliest"
     if text == "latest":
         return "latest"
+    if _MICROS.fullmatch(text):
+        return _EPOCH + int(text) * _MICROSECOND
     if not _DATE.fullmatch(text):
         try:
             return Position("", 0, parse_gtid_set(text))

@@ -272,11 +272,8 @@ class Transaction:
     def is_before(self, micros: int) -> bool:
         """Return whether it was committed before a time in microseconds since 1970.
 
-        A gap in the GTIDs never was. If the source logs only seconds, a commit in the second of
-        that time may be later, and is not before.
+        A gap in the GTIDs never was.
         """
-        if self._commit_us < 0:
-            micros -= micros % 1_000_000
         return self.commit_us < micros and not any(loss.kind == "gtid_gap" for loss in self.losses)
 
     @property

@@ -6,13 +6,11 @@ cdef class PlainHead(TableHead):
 
 cdef class TableLines(RowLines):
     cdef object _general_line
-    cdef object _clock
     cdef tuple _widths
     cdef Py_ssize_t _position_width
     cdef str _file_known
     cdef bytes _file_text
     cdef Py_ssize_t _file_width
-    cdef long long _time_known
     cdef bytes _time_text
     cdef bytes _cells
     cdef bint _is_odd

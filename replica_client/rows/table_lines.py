@@ -54,30 +54,26 @@ class TableLines(RowLines):  # type: ignore[misc]
 
     Args:
         general: returns the line of a change, without its end.
-        clock: returns the cell of a time in seconds since 1970.
         widths: of the cells before the row: position, time, kind and table.
     """
 
-    def __init__(
-        self,
-        general: Callable[[Change], str],
-        clock: Callable[[int], str],
-        widths: tuple[int, int, int, int],
-    ) -> None:
+    def __init__(self, general: Callable[[Change], str], widths: tuple[int, int, int, int]) -> None:
         RowLines.__init__(self)
         self._head_type = PlainHead
         self._general_line: Any = general
-        self._clock: Any = clock
         self._widths = widths
         self._position_width = widths[0]
         self._file_known = ""
         self._file_text = b":"
         self._file_width = 1
-        self._time_known = -1
-        self._time_text = b""
+        self._time_text = b"  ".ljust(widths[1] + 2)
         self._cells = b""
         self._is_odd = False
         self._bounds_memory = bytearray()
+
+    def set_time(self, text: str) -> None:
+        """Set the cell with the time of the rows to come."""
+        self._time_text = f"  {text.ljust(self._widths[1])}".encode()
 
     def _general(self, change: Change) -> str:
         return f"{self._general_line(change)}\n"
@@ -101,10 +97,6 @@ class TableLines(RowLines):  # type: ignore[misc]
             text = printable(f"{self._file}:")
             self._file_width = len(text)
             self._file_text = text.encode("utf-8", "backslashreplace")
-        if self._timestamp != self._time_known:
-            self._time_known = self._timestamp
-            time = printable(self._clock(self._timestamp)).ljust(self._widths[1])
-            self._time_text = f"  {time}".encode()
         self.put(self._file_text)
         digits: cython.Py_ssize_t = self.used  # type: ignore[has-type]
         self.put_number(self._position)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import replica_client as rc
 from tests.integration.find_questions import prove
+from tests.integration.time_questions import prove_times
 from tests.servers.local import LocalServer
 
 
@@ -60,3 +63,13 @@ def test_history_goes_through_key_changes_and_renames(
     ]
     assert [one.statement for one in found][2] == f"UPDATE {database}.old SET a = 5 WHERE a = 1"
     assert {one.thread_id for one in found} == {found[0].thread_id}
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_questions_by_times_that_outputs_print(
+    server: Callable[[str], LocalServer], tmp_path: Path, name: str
+) -> None:
+    counts = prove_times(server(name), tmp_path, 5, 42)
+    assert not counts["differences"]
+    assert counts["questions"] == 42

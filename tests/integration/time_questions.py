@@ -1,14 +1,17 @@
 """Questions by commit time to an archive of a real server, against what the server's own mysqlbinlog says of its files.
 
 Several sessions in three time zones run transactions that take seconds and end in another order than they began, with
-rotations between. The times of the questions are copied out of answers. The model is made of the text of the server's
-own program, and shares no code with the reader.
+rotations between. The times of the questions are copied out of answers, also as the text that each output prints. The
+client's own time zone changes between questions. The model is made of the text of the server's own program, and shares
+no code with the reader.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
 import random
 import re
 import subprocess
@@ -16,25 +19,36 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 import replica_client as rc
 from replica_client.cli.main import main
+from replica_client.errors import ConfigError
+from replica_client.lake.lake_past import LakePast
 from tests.servers.local import SCRIPT, LocalServer
+from tests.spark.change_logs import lake_of, typed_log
 
 _ZONES = ("+00:00", "+05:30", "-03:00")
+_CLIENT_ZONES = ("UTC", "Asia/Kolkata", "America/Sao_Paulo")
+_SHOWN_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d:\d\d)?")
 _HEAD = re.compile(r"#(\d{6})\s+(\d+):(\d\d):(\d\d) server id \d+\s+end_log_pos \d+.*?\t(.*)")
 _COMMITTED = re.compile(r"immediate_commit_timestamp=(\d+)")
 _MARIADB_GTID = re.compile(r"GTID (\d+-\d+-\d+)")
 _MYSQL_GTID = re.compile(r"SET @@SESSION.GTID_NEXT= '([^']+)'")
 _CELL = re.compile(r"###\s+@(\d+)=(-?\d+|NULL)")
+_LAST = 4_000_000_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Cells = tuple[int | None, ...]
+Change = tuple[str, Cells | None, Cells | None]
 
 
 @dataclass
@@ -43,7 +57,35 @@ class Told:
 
     gtid: str
     micros: int = 0
-    changes: list[tuple[str, Cells | None, Cells | None]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class History:
+    """A history on a server, and where it is kept.
+
+    Attributes:
+        server: the server.
+        table: the table, ``database.name``.
+        files: its binlog files, in order.
+        index: the directory of the indexes.
+        lake: the directory with a lake of the table.
+        model: its transactions.
+        logs_micros: whether the server states commit times in microseconds.
+    """
+
+    server: LocalServer
+    table: str
+    files: Sequence[Path]
+    index: Path
+    lake: Path
+    model: Sequence[Told]
+    logs_micros: bool
+
+    @property
+    def archive(self) -> Sequence[object]:
+        """The arguments of commands that read an archive."""
+        return [*self.files, "--index-directory", self.index]
 
 
 def told_by_server(name: str, files: Sequence[Path], table: str) -> list[Told]:
@@ -196,12 +238,28 @@ def typed(micros: int, rng: random.Random) -> str:
     return moment.astimezone(zone).isoformat()
 
 
+@contextmanager
+def client_zone(name: str) -> Iterator[None]:
+    """Run in a time zone."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = name
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
 def prove_times(server: LocalServer, directory: Path, seed: int, questions: int) -> Counter[str]:
     """Make a history, and ask about it by times copied out of answers.
 
     Args:
         server: of the history.
-        directory: for indexes.
+        directory: for indexes and lakes.
         seed: of the history and the questions.
         questions: how many.
     """
@@ -220,14 +278,15 @@ def prove_times(server: LocalServer, directory: Path, seed: int, questions: int)
     names = server.binlog_files()
     files = [server.binlog_path(name) for name in names[names.index(first) : -1]]
     model = told_by_server(server.name, files, table)
-    base = [*files, "--index-directory", directory]
-    schema = Path(directory) / "schema.json"
-    if server.name == "mysql-5.6":
-        command("schema", "rebuild", *files, "--output", schema)
-    status, out, err = command("find", *base, "--table", table, "--json")
+    lake = directory / f"lake {seed}"
+    history = History(
+        *(server, table, files, directory, lake, model),
+        logs_micros=server.flavor == "mysql" and server.version >= (8,),
+    )
+    _make_lake(history, first)
+    status, out, err = command("find", *history.archive, "--table", table, "--json")
     assert status == 0, err
-    seen = [json.loads(line) for line in out.splitlines()]
-    times = sorted({one["commit_time"] for one in seen})
+    times = sorted({json.loads(line)["commit_time"] for line in out.splitlines()})
     counts["transactions"], counts["files"] = len(model), len(files)
     stamps = [_micros(one) for one in times]
     if stamps != sorted({one.micros for one in model}):
@@ -235,106 +294,328 @@ def prove_times(server: LocalServer, directory: Path, seed: int, questions: int)
         print(f"seed {seed}, {server.name}: other commit times than mysqlbinlog tells")
     for number in range(questions):
         begin, end = sorted((rng.choice(stamps), rng.choice(stamps)))
-        end += rng.choice((0, 0, 1, -1)) if end - begin > 1 else 0
+        if end - begin > 4:
+            begin, end = begin + rng.choice((0, 0, 1, -1)), end + rng.choice((0, 0, 1, -1))
         if rng.random() < 0.2:
             end = begin
-        kind = _KINDS[number % len(_KINDS)]
-        asked = f"{kind} {typed(begin, rng)} {typed(end, rng)}"
-        difference = _ask(kind, base, table, model, (begin, end), rng)
+        kind = list(_KINDS)[number % len(_KINDS)]
+        with client_zone(rng.choice(_CLIENT_ZONES)):
+            question = Question(history, begin, end, rng)
+            difference = _KINDS[kind](question)
         counts["questions"] += 1
+        counts[f"asked {kind}"] += 1
         if difference:
             counts["differences"] += 1
+            asked = f"{kind} {question.since} {question.until}"
             print(f"seed {seed}, {server.name}, question {number}: {asked}: {difference[:500]}")
     server.drop_database(database)
     return counts
 
 
-_KINDS = ("find", "count", "undo", "redo", "as-of", "sql", "history", "changes")
+def _make_lake(history: History, first: str) -> None:
+    log = typed_log(
+        history.lake / "log",
+        history.server.url(),
+        tables=history.table,
+        startingPosition=f"{first}:4",
+    )
+    lake_of(log, history.lake / "lake")
 
 
 def _micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def _ask(
-    kind: str,
-    base: Sequence[object],
-    table: str,
-    model: Sequence[Told],
-    when: tuple[int, int],
-    rng: random.Random,
-) -> str:
-    """Ask one question; gives how the answer differs from the model's, ``""`` for not at all."""
-    begin, end = when
-    upto = end + (begin == end)
-    inside = [one for one in model if begin <= one.micros < upto]
-    given = ("--since", typed(begin, rng), "--until", typed(end, rng))
-    files = [one for one in base if isinstance(one, Path)][:-1]
-    start = next(at for at, one in enumerate(model) if one.micros >= begin)
-    stop = next((at for at, one in enumerate(model) if one.micros >= upto), len(model))
-    changes = [change for one in model[start:stop] for change in one.changes]
-    if kind in ("find", "count"):
-        how = "--json" if kind == "find" else "--count"
-        _, out, err = command("find", *base, "--table", table, *given, how, "--allow-empty")
-        wanted = [one for each in inside for one in each.changes]
-        if kind == "count":
-            return _differ(out.strip(), str(len(wanted)), err)
-        rows = [json.loads(line) for line in out.splitlines()]
-        found = [(one["kind"], _cells(one["before"]), _cells(one["after"])) for one in rows]
-        return _differ(found, wanted, err)
-    if kind in ("undo", "redo"):
-        _, out, err = command(kind, *base, "--table", table, *given, "--allow-empty")
-        titles = re.findall(r"^-- transaction (\S+) at", out, re.MULTILINE)
-        order = [one.gtid for one in inside]
-        return _differ(titles, order if kind == "redo" else order[::-1], err)
-    if kind == "as-of":
-        at = next((n for n, one in enumerate(model) if one.micros >= end), None)
-        if at is None:
-            return ""
-        _, out, err = command("as-of", *base, "--table", table, "--at", given[3], "--json")
+class Question:
+    """A question about the time from ``begin`` to ``end``; equal, they are one moment.
+
+    Args:
+        history: the history.
+        begin: microseconds since 1970.
+        end: microseconds since 1970.
+        rng: chooses how it is asked.
+
+    Attributes:
+        since: the begin as it is typed.
+        until: the end as it is typed.
+    """
+
+    def __init__(self, history: History, begin: int, end: int, rng: random.Random) -> None:
+        self.history, self.rng, self.begin, self.end = history, rng, begin, end
+        self.since = typed(begin, rng)
+        self.until = typed(end, rng)
+
+    def at(self, text: str) -> Question:
+        """Return the question about the moment of a text."""
+        other = Question(self.history, _micros(text), _micros(text), self.rng)
+        other.since = other.until = text
+        return other
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--since", self.since, "--until", self.until)
+
+    @property
+    def inside(self) -> list[Told]:
+        """The transactions committed in the time."""
+        end = self.end + (self.begin == self.end)
+        return [one for one in self.history.model if self.begin <= one.micros < end]
+
+    @property
+    def range(self) -> list[Change]:
+        """The changes from the first transaction committed then or later to the first at the end."""
+        return self._between(self.begin)
+
+    @property
+    def live_range(self) -> list[Change]:
+        """The same of a stream, which begins with a whole second where the source logs seconds."""
+        whole = self.begin - self.begin % 1_000_000
+        return self._between(self.begin if self.history.logs_micros else whole)
+
+    def _between(self, begin: int) -> list[Change]:
+        end = self.end + (self.begin == self.end)
+        model = self.history.model[self.first(begin) : self.first(end)]
+        return [change for one in model for change in one.changes]
+
+    def first(self, micros: int) -> int:
+        """The number of the first transaction committed then or later."""
+        model = self.history.model
+        return next((at for at, one in enumerate(model) if one.micros >= micros), len(model))
+
+    def rows_before_end(self) -> list[Cells] | None:
+        """The rows before the first transaction at the end; None where there is none."""
+        at = self.first(self.end)
+        if at == len(self.history.model):
+            return None
         state: dict[int | None, Cells] = {}
-        for one in model[:at]:
+        for one in self.history.model[:at]:
             for _, before, after in one.changes:
                 if before is not None:
                     state.pop(before[0])
                 if after is not None:
                     state[after[0]] = after
-        rows = sorted(tuple(json.loads(line).values()) for line in out.splitlines())
-        return _differ(rows, sorted(state.values()), err)
-    if kind == "sql":
-        query = f"SELECT _change_type, id, a, tag FROM {table}"
-        _, out, err = command("sql", query, *files, *given, "--json")
-        rows = Counter(tuple(json.loads(line).values()) for line in out.splitlines())
-        names = {"insert": ("insert",), "delete": ("delete",)}
-        wanted_rows = Counter(
-            (name, *cells)
-            for verb, before, after in changes
-            for name, cells in zip(
-                names.get(verb, ("update_preimage", "update_postimage")),
-                [one for one in (before, after) if one is not None],
-                strict=True,
-            )
+        return sorted(state.values())
+
+
+def _find(asked: Question) -> str:
+    history = asked.history
+    _, out, err = command(
+        *("find", *history.archive, "--table", history.table),
+        *(*asked.options, "--json", "--allow-empty"),
+    )
+    rows = [json.loads(line) for line in out.splitlines()]
+    found = [(one["kind"], _cells(one["before"]), _cells(one["after"])) for one in rows]
+    return _differ(found, [one for each in asked.inside for one in each.changes], err)
+
+
+def _count(asked: Question) -> str:
+    return _counted(asked, asked.options, sum(len(one.changes) for one in asked.inside))
+
+
+def _counted(asked: Question, options: Sequence[str], wanted: int) -> str:
+    history = asked.history
+    _, out, err = command(
+        *("find", *history.archive, "--table", history.table),
+        *(*options, "--count", "--allow-empty"),
+    )
+    return _differ(out.strip(), str(wanted), err)
+
+
+def _script(kind: str, asked: Question) -> str:
+    history = asked.history
+    _, out, err = command(
+        kind, *history.archive, "--table", history.table, *asked.options, "--allow-empty"
+    )
+    titles = re.findall(r"^-- transaction (\S+) at", out, re.MULTILINE)
+    order = [one.gtid for one in asked.inside]
+    return _differ(titles, order if kind == "redo" else order[::-1], err)
+
+
+def _as_of(asked: Question) -> str:
+    history, wanted = asked.history, asked.rows_before_end()
+    if wanted is None:
+        return ""
+    _, out, err = command(
+        "as-of", *history.archive, "--table", history.table, "--at", asked.until, "--json"
+    )
+    rows = sorted(tuple(json.loads(line).values()) for line in out.splitlines())
+    return _differ(rows, wanted, err)
+
+
+def _lake_as_of(asked: Question) -> str:
+    history, wanted = asked.history, asked.rows_before_end()
+    past = LakePast(history.lake / "lake", history.lake / "log")
+    try:
+        moment = past.moment(asked.until)
+    except ConfigError as error:
+        outside = wanted is None or not asked.first(asked.end)
+        return "" if outside else f"refused: {error}"
+    database, _, name = history.table.partition(".")
+    rows = past.read((database, name), moment).select(["id", "a", "tag"]).to_pylist()
+    return _differ(sorted(tuple(one.values()) for one in rows), wanted, "")
+
+
+def _sql(asked: Question) -> str:
+    query = f"SELECT _change_type, id, a, tag FROM {asked.history.table}"
+    _, out, err = command("sql", query, *asked.history.files, *asked.options, "--json")
+    rows = Counter(tuple(json.loads(line).values()) for line in out.splitlines())
+    if not asked.range and "does not exist" in err:
+        return ""
+    return _differ(rows, _images(asked.range), err)
+
+
+def _scan(asked: Question) -> str:
+    history = asked.history
+    is_live = asked.rng.random() < 0.3
+    found = rc.scan_binlog(
+        history.server.url() if is_live else history.files,
+        tables=[history.table],
+        since=asked.since,
+        until=asked.until,
+    )
+    wanted = _images(asked.live_range if is_live else asked.range)
+    if history.table not in found:
+        return _differ(Counter(), wanted, "")
+    stream = pa.RecordBatchReader.from_stream(found[history.table])
+    rows = stream.read_all().select(["_change_type", "id", "a", "tag"]).to_pylist()
+    return _differ(Counter(tuple(one.values()) for one in rows), wanted, "")
+
+
+def _images(changes: Sequence[Change]) -> Counter[Any]:
+    names = {"insert": ("insert",), "delete": ("delete",)}
+    return Counter(
+        (name, *cells)
+        for verb, before, after in changes
+        for name, cells in zip(
+            names.get(verb, ("update_preimage", "update_postimage")),
+            [one for one in (before, after) if one is not None],
+            strict=True,
         )
-        if not changes and "does not exist" in err:
-            return ""
-        return _differ(rows, wanted_rows, err)
-    if kind == "history":
-        key = rng.choice([after[0] for one in model for _, _, after in one.changes if after])
-        _, out, err = command("history", *base, "--table", table, "--key", key, "--json")
-        found_times = [_micros(json.loads(line)["commit_time"]) for line in out.splitlines()]
-        life = [
-            one.micros
-            for one in model
-            for _, before, after in one.changes
-            if key in {row[0] for row in (before, after) if row}
-        ]
-        return _differ(found_times, life, err)
-    reader = rc.open_binlog(files, tables=[table], start=given[1], stop=given[3])
+    )
+
+
+def _history(asked: Question) -> str:
+    history = asked.history
+    changes = [change for one in history.model for change in one.changes]
+    key = asked.rng.choice([after[0] for _, _, after in changes if after])
+    _, out, err = command(
+        "history", *history.archive, "--table", history.table, "--key", key, "--json"
+    )
+    found = [_micros(json.loads(line)["commit_time"]) for line in out.splitlines()]
+    life = [
+        one.micros
+        for one in history.model
+        for _, before, after in one.changes
+        if key in {row[0] for row in (before, after) if row}
+    ]
+    return _differ(found, life, err)
+
+
+def _changes(asked: Question) -> str:
+    reader = rc.open_binlog(
+        asked.history.files, tables=[asked.history.table], start=asked.since, stop=asked.until
+    )
     cells = [
         (one.kind, one.before and tuple(one.before), one.after and tuple(one.after))
         for one in reader.changes()
     ]
-    return _differ(cells, changes, "")
+    return _differ(cells, asked.range, "")
+
+
+def _printed_changes(asked: Question) -> str:
+    _, out, err = command(
+        *("changes", *asked.history.files, "--tables", asked.history.table),
+        *("--start", asked.since, "--json"),
+    )
+    rows = [json.loads(line) for line in out.splitlines()]
+    found = [(one["kind"], _cells(one["before"]), _cells(one["after"])) for one in rows]
+    model = asked.history.model[asked.first(asked.begin) :]
+    return _differ(found, [one for each in model for one in each.changes], err)
+
+
+def _live(asked: Question) -> str:
+    history = asked.history
+
+    async def read() -> list[Any]:
+        async with rc.connect(
+            history.server.url(), tables=[history.table], start=asked.since, stop_at_end=True
+        ) as stream:
+            return [
+                (one.kind, one.before and tuple(one.before), one.after and tuple(one.after))
+                async for one in stream.changes()
+            ]
+
+    to_the_end = Question(history, asked.begin, _LAST, asked.rng)
+    return _differ(asyncio.run(read()), to_the_end.live_range, "")
+
+
+def _stats(asked: Question) -> str:
+    history = asked.history
+    _, out, err = command("stats", *history.archive, "--json")
+    found = json.loads(out)
+    model = {one.micros for one in history.model}
+    if not found["first_time"] <= min(model) <= max(model) <= found["last_time"]:
+        return f"from {found['first_time']} to {found['last_time']}; {err}"
+    ours = [one for one in found["longest"] + found["largest"] if one["rows"]]
+    wrong = [one for one in ours if one["time"] not in model]
+    if wrong:
+        return f"no transaction of {wrong}"
+    # A number of this output is a time, too.
+    one = str(asked.rng.choice(ours)["time"])
+    wanted = sum(len(each.changes) for each in history.model if each.micros == int(one))
+    return _counted(asked, ("--since", one, "--until", one), wanted)
+
+
+def _copied(asked: Question) -> str:
+    """A time as the text in which an output has it selects its transactions, and only those."""
+    history, table = asked.history, asked.history.table
+    archive, files = history.archive, asked.history.files
+    changed = ("changes", *files, "--tables", table)
+    asks = ("sql", f"SELECT * FROM {table}", *files)
+    key = asked.rng.choice([one[0] for one in _rows(history)])
+    life = ("history", *archive, "--table", table, "--key", key)
+    outputs: tuple[tuple[object, ...], ...] = (
+        *(("find", *archive, "--table", table), ("find", *archive, "--table", table, "--json")),
+        *(life, (*life, "--json"), changed, (*changed, "--csv")),
+        *(asks, (*asks, "--json"), (*asks, "--csv"), ("stats", *archive)),
+    )
+    chosen = asked.rng.choice(outputs)
+    _, out, err = command(*chosen)
+    text = asked.rng.choice(_SHOWN_TIME.findall(out) or [""])
+    if not text:
+        return f"{chosen[0]} {chosen[-1]} prints no time: {err}"
+    told = [one for one in history.model if one.micros == _micros(text)]
+    if not told and chosen[0] != "stats":
+        return f"{chosen[0]} {chosen[-1]} prints {text}: no transaction is of then"
+    wanted = [one for each in told for one in each.changes]
+    options = ("--since", text, "--until", text)
+    found = _counted(asked, options, len(wanted)) or _script("undo", asked.at(text))
+    return found and f"{chosen[0]} {chosen[-1]} prints {text}: {found}"
+
+
+def _rows(history: History) -> list[Cells]:
+    return [after for one in history.model for _, _, after in one.changes if after]
+
+
+_KINDS: dict[str, Callable[[Question], str]] = {
+    "find": _find,
+    "count": _count,
+    "undo": partial(_script, "undo"),
+    "redo": partial(_script, "redo"),
+    "as-of": _as_of,
+    "sql": _sql,
+    "history": _history,
+    "open_binlog": _changes,
+    "changes": _printed_changes,
+    "scan_binlog": _scan,
+    "live": _live,
+    "lake": _lake_as_of,
+    "stats": _stats,
+    "copied": _copied,
+}
 
 
 def _cells(row: dict[str, int | None] | None) -> Cells | None:

@@ -82,9 +82,7 @@ def state_backward(
     rows.open()
     with closing(rows):
         window = rows.window
-        if window.high > end_of(archive):
-            archive = Archive(archive.files.listed_again())
-        _check_reach(archive, at, window)
+        archive = reaching(archive, at, window)
         course = course_after(archive, name, at, window.high)
         if course.segments[-1].name != (rows.model.database, rows.model.name):
             raise ConfigError(f"{table} was renamed while it was read; try again")
@@ -109,7 +107,10 @@ def state_backward(
         for batch in rows.batches():
             net.add(as_images(_renamed(batch, names), schema))
     return TableState(
-        name, at, "backward", schema, key, shape, net, changes=reading.changes, exact=exact
+        *(name, at, "backward", schema, key, shape, net),
+        changes=reading.changes,
+        exact=exact,
+        live_name=course.segments[-1].name,
     )
 
 
@@ -292,6 +293,26 @@ def _check_cascades(archive: Archive, course: Course) -> None:
             f"{'.'.join(min(found))}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), "
             "so that it is not known as it was"
         )
+
+
+def reaching(archive: Archive, at: Position, window: Window) -> Archive:
+    """Return the archive, listed again if needed, that reaches from a moment to a reading of a table.
+
+    Raises:
+        DataLossError: changes up to the reading are not in the archive.
+        ConfigError: the moment is after the position at which the table was read.
+    """
+    if window.high > end_of(archive):
+        archive = Archive(archive.files.listed_again())
+    _check_reach(archive, at, window)
+    return archive
+
+
+def is_untouched(archive: Archive, name: TableName, low: Position, high: Position) -> bool:
+    """Return whether no transaction between two positions of an archive changed a table's rows."""
+    reading = ImageReading(archive, True, DEFAULT_THREADS)
+    part = Segment(low, high, name, None)
+    return not any(batch.num_rows for batch in reading.batches(part))
 
 
 def _is_untouched(reading: ImageReading, last: Segment, window: Window) -> bool:

@@ -40,6 +40,7 @@ class TableState:
         key: columns of its primary key.
         changes: number of changes that were read.
         shape: the columns of its rows, where known.
+        live_name: the database and name of the table from which ``backward`` began; else its own.
 
     Examples:
         >>> state = rc.open_archive("shop-bin.*").as_of("shop.orders", "shop-bin.000002:4")
@@ -59,8 +60,10 @@ class TableState:
         *,
         changes: int,
         exact: bool,
+        live_name: TableName | None = None,
     ) -> None:
         self.database, self.name = name
+        self.live_name = live_name or name
         self.position, self.direction, self.key = position, direction, tuple(key)
         self.changes, self.shape = changes, shape
         self._net, self._exact = net, exact

@@ -96,6 +96,20 @@ def _date(value: Any) -> bytes:
     return value.isoformat().encode() if isinstance(value, datetime.date) else _plain(value)
 
 
+def _time(digits: int) -> LakeText:
+    """Return a function that formats a TIME: the text of a lake, or a duration of record batches."""
+
+    def text(value: Any) -> bytes:
+        if not isinstance(value, datetime.timedelta):
+            return _plain(value)
+        seconds, micros = divmod(abs(value // datetime.timedelta(microseconds=1)), 1_000_000)
+        sign = "-" if value < datetime.timedelta() else ""
+        whole = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return f"{whole}.{micros:06}"[: len(whole) + 1 + digits if digits else len(whole)].encode()
+
+    return text
+
+
 def _moment(digits: int) -> LakeText:
     def text(value: datetime.datetime) -> bytes:
         whole = (
@@ -117,7 +131,7 @@ _KINDS: Final = {
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
     **dict.fromkeys((*TEXT_KINDS, "json"), _TEXT),
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _NUMBER),
-    **dict.fromkeys(("time", "uuid", "inet4", "inet6"), _Kind(_AS_CHAR, _plain)),
+    **dict.fromkeys(("uuid", "inet4", "inet6"), _Kind(_AS_CHAR, _plain)),
     **dict.fromkeys(("float", "double"), _FLOAT),
     "bit": _Kind("CAST(CAST({} AS UNSIGNED) AS BINARY)", _number),
     "year": _Kind("CAST({} + 0 AS BINARY)", _plain),
@@ -134,6 +148,8 @@ def _kind(column: ColumnModel) -> _Kind:
         return _Kind(_AS_CHAR, _decimal(column.scale or 0))
     if column.kind in ("datetime", "timestamp"):
         return _Kind(_AS_CHAR, _moment(column.fraction_digits or 0))
+    if column.kind == "time":
+        return _Kind(_AS_CHAR, _time(column.fraction_digits or 0))
     return _KINDS.get(column.kind, _GEOMETRY)
 
 

@@ -36,6 +36,19 @@ class CommitClock:
         return micros
 
 
+def start_for(since: int, *, logs_micros: bool) -> int:
+    """Return the time from which transactions of a live source pass, in microseconds since 1970.
+
+    A source that logs only seconds commits after ``since`` in its second, too. A stream that starts
+    "now" must deliver that transaction.
+
+    Args:
+        since: the wanted time.
+        logs_micros: whether the source states the time of the commit in microseconds.
+    """
+    return since if logs_micros else since - since % 1_000_000
+
+
 class TimeGate:
     """Gate that opens at the first transaction that is not from before a time, and stays open.
 
@@ -45,7 +58,7 @@ class TimeGate:
     transaction.
 
     Args:
-        since: microseconds since 1970; None: the gate is open.
+        since: microseconds since 1970, see :func:`start_for`; None: the gate is open.
     """
 
     def __init__(self, since: int | None) -> None:
@@ -65,8 +78,10 @@ class TimeGate:
         if self._since is None:
             return True
         if transaction.part == 0:
-            self._passing_over = transaction.is_before(self._since)
             committed = transaction.commit_timestamp_us
+            self._passing_over = transaction.is_before(
+                start_for(self._since, logs_micros=committed is not None)
+            )
             if not transaction.complete:
                 # For a transaction in parts the last event is unknown yet.
                 self._passing_over = self._passing_over and committed is not None
@@ -91,7 +106,8 @@ class TimeGate:
         if in_transaction and self._pending_size < _MAX_PENDING_SIZE:
             return ()
         given, self._pending, self._pending_size = self._pending, [], 0
-        if self._clock.end() < self._since and not in_transaction:
+        since = start_for(self._since, logs_micros=self._clock.logged is not None)
+        if self._clock.end() < since and not in_transaction:
             return ()
         self._since = None
         return given

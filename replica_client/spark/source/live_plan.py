@@ -103,7 +103,7 @@ class LivePlanner:
             raise ConfigError(f"startingPosition {starting}: give a place between transactions")
         position = self._source.start(starting)
         if isinstance(starting, datetime.datetime):
-            return self._source.first_at(position, micros_of(starting))
+            return self._source.first_at(position, micros_of(starting), begins=True)
         return Position(position.file, position.offset)
 
     def resume(self, saved: Mapping[str, Any]) -> Position:

@@ -22,7 +22,7 @@ from replica_client.readers.event_feed import EventFeed
 from replica_client.readers.live.live_schema import list_tables
 from replica_client.readers.live.reconnect import ReconnectPolicy, asked
 from replica_client.readers.live.source_start import dump_request, resolve_start
-from replica_client.readers.live.time_gate import CommitClock
+from replica_client.readers.live.time_gate import CommitClock, start_for
 from replica_client.readers.start_position import Start
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.shape import TableShape
@@ -247,11 +247,17 @@ class LiveSource:
                     found.append(reached)
                     last = total
 
-    def first_at(self, start: Position, micros: int) -> Position:
-        """Return where the first transaction from ``start`` on begins committed then or later; else the end."""
-        return self.run(self._first_at(start, micros))
+    def first_at(self, start: Position, micros: int, *, begins: bool = False) -> Position:
+        """Return where the first transaction from ``start`` on begins committed then or later; else the end.
 
-    async def _first_at(self, start: Position, micros: int) -> Position:
+        Args:
+            start: a position between transactions.
+            micros: the time, in microseconds since 1970.
+            begins: whether reading begins there, see :func:`~replica_client.readers.live.time_gate.start_for`.
+        """
+        return self.run(self._first_at(start, micros, begins))
+
+    async def _first_at(self, start: Position, micros: int, begins: bool) -> Position:
         feed, clock, found = EventFeed(self._options.decode, start), CommitClock(), start
         async with await self.dump(start) as dump:
             async for data in dump:
@@ -261,7 +267,8 @@ class LiveSource:
                         continue
                     clock.take(located.event)
                     if not feed.tracker.in_transaction:
-                        if clock.end() >= micros:
+                        is_exact = not begins or clock.logged is not None
+                        if clock.end() >= start_for(micros, logs_micros=is_exact):
                             return found
                         position = feed.tracker.position
                         found = Position(position.file, position.offset)

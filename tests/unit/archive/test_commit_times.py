@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
+from replica_client.readers.live.time_gate import TimeGate
 from replica_client.readers.start_position import micros_of, parse_start, stop_of, time_text
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
@@ -22,6 +23,28 @@ def test_a_date_is_a_time_and_no_gtid(text: str) -> None:
     found = parse_start(text, "earliest")
     assert isinstance(found, datetime.datetime)
     assert time_text(micros_of(found)).startswith(text)
+
+
+def test_a_number_of_an_output_is_a_time() -> None:
+    found = parse_start("1795746433601438", "earliest")
+    assert isinstance(found, datetime.datetime)
+    assert micros_of(found) == 1795746433601438
+    for seconds in ("1795746433", "1795746433601"):
+        with pytest.raises(rc.ConfigError, match="not understood"):
+            parse_start(seconds, "earliest")
+
+
+@pytest.mark.parametrize("logged", [1_795_773_657_000_001, None])
+def test_a_stop_is_never_rounded_and_a_live_start_has_its_second(logged: int | None) -> None:
+    second = 1_795_773_657
+    here = rc.Position("a.000001", 4)
+    one = rc.Transaction(here, here, "", second, logged, (), ())
+    committed = one.commit_us
+    assert not one.is_before(committed)
+    assert one.is_before(committed + 1)
+    assert TimeGate(committed).gives(one)
+    assert TimeGate(committed + 1).gives(one) == (logged is None)
+    assert not TimeGate(committed + 1_000_000).gives(one)
 
 
 @pytest.mark.parametrize("text", ["0-1-100", "02020-10-10", "12020-10-10", "1-2020-5"])

@@ -15,7 +15,6 @@ from replica_client.binlog.options import DecodeOptions
 from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.binlog.values.numbers import encode_double, encode_float
 from replica_client.binlog.values.strings import encode_string
-from replica_client.cli.output import clock
 from replica_client.cli.row_output import change_line
 from replica_client.constants.column_types import ColumnType as T
 from replica_client.errors import ReplicaClientError
@@ -31,7 +30,7 @@ from tests.unit.rows.images import SAMPLES, UTF8MB4, Sample, shape_of
 from tests.unit.rows.test_columnar import random_event, rows_of_event
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
-WIDTHS = (28, 19, 6, 24)
+WIDTHS = (28, 26, 6, 24)
 TEXTS = ('"', "\\", "\n\t\x00\x1f", "\x7f", "\xa0", "\u200b\u2028", "é" * 9, "x" * 300, "漢字", "")
 NUMBERS = (0.0, -0.0, 1e-5, 123.25, 5.61, 0.1, -99.9999, 100.0, 1e22, 16777216.0, 1e308, 999999.5)
 
@@ -66,10 +65,14 @@ MORE = (
 
 
 def writers() -> list[tuple[RowLines, Any]]:
-    return [
-        (JsonLines(), change_to_json),
-        (TableLines(change_line, clock, WIDTHS), change_line),
-    ]
+    time = "2026-11-27 10:00:57.589052"
+
+    def line(change: rc.Change) -> str:
+        return change_line(change, time)
+
+    table = TableLines(line, WIDTHS)
+    table.set_time(time)
+    return [(JsonLines(), change_to_json), (table, line)]
 
 
 def expected(rows: RowsOfEvent, line: Any) -> tuple[bytes, str]:
@@ -226,4 +229,4 @@ def test_whole_images_are_written_without_row_objects(
                 rows = rows_of_event(random_event(rng, kind, samples, 3, all_there), decoder)
                 JsonLines().rows(rows)
                 if all_there or kind != "update":  # an update that leaves columns out is rare
-                    TableLines(refused, clock, WIDTHS).rows(rows)
+                    TableLines(refused, WIDTHS).rows(rows)
