@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -233,7 +233,8 @@ def _prove_values(
         read_checksums,
     )
 
-    table, locking = ".".join(name), "brief" if lock else "never"
+    table = ".".join(name)
+    locking: Literal["brief", "never"] = "brief" if lock else "never"
     for _ in range(_TRIES):
         source = asyncio.run(read_checksums(live, name, without, locking))
         window = source.window
