@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Condition, columns_of, parse_where
 from replica_client.schema.ddl.steps import TableName
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 class TableSource(Protocol):
-    """A source of tables: files, or a live server."""
+    """A source of tables: files, or a live server.
+
+    Attributes:
+        failure: the error that ended the last stream of a table.
+    """
+
+    failure: ReplicaClientError | None
 
     def schemas(self) -> dict[TableName, list[pa.Schema]]:
         """Return the schemas of each table's batches, the newest last."""
@@ -149,13 +155,29 @@ class BinlogTable:
         """
         from replica_client.archive.unified import reader_of
 
+        self._source.failure = None
         wanted = self.schema.names
         needed = dict.fromkeys(wanted)
         if self._where is not None:
             needed.update(dict.fromkeys(columns_of(self._where)))
         table = (self.database, self.name)
         batches = self._source.batches(table, tuple(needed), self._where, self._max_rows)
-        return reader_of(self._unified, batches, wanted)
+        return reader_of(self._unified, self._noted(batches), wanted)
+
+    def _noted(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        try:
+            yield from batches
+        except ReplicaClientError as error:
+            self._source.failure = error
+            raise
+
+    @property
+    def failure(self) -> ReplicaClientError | None:
+        """The error that ended the last stream of a table of this scan; None if none did.
+
+        Libraries that read through Arrow's C stream raise an error of their own, with its text only.
+        """
+        return self._source.failure
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from replica_client.archive.contents import Contents, look_at
 from replica_client.binlog.options import DecodeOptions
+from replica_client.errors import ReplicaClientError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.binlog_file import BinlogFileReader
@@ -57,6 +58,7 @@ class FileTables:
         self._threads = threads
         self._lock = threading.Lock()
         self._contents: Contents | None = None
+        self.failure: ReplicaClientError | None = None
 
     def _found(self) -> Contents:
         """Return the contents of the files, which are read once."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from replica_client.archive.contents import SeenSchemas
 from replica_client.binlog.options import DecodeOptions
-from replica_client.errors import ServerError
+from replica_client.errors import ReplicaClientError, ServerError
 from replica_client.position.position import Position
 from replica_client.readers.assembler import AssemblyOptions
 from replica_client.readers.files.piece_batches import ChosenRows
@@ -63,6 +63,7 @@ class LiveTables:
         self._lock = threading.Lock()
         self._schemas: dict[TableName, list[pa.Schema]] | None = None
         self._history = SchemaHistory()
+        self.failure: ReplicaClientError | None = None
         self._end = Position("", 0)
 
     def _open(self, assembly: AssemblyOptions) -> FollowedSource:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,8 @@ from replica_client.cli.extras import extra_module
 from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
-from replica_client.cli.sources import live_source, no_letter_case
-from replica_client.errors import ConfigError
+from replica_client.cli.sources import is_live, live_source, no_letter_case
+from replica_client.errors import ConfigError, without_secrets
 from replica_client.rows.change_csv import csv_cell
 from replica_client.rows.query_values import json_text, plain_text
 
@@ -68,6 +69,10 @@ def sql(
     """
     if json and csv:
         raise ConfigError("give one of --json and --csv")
+    if is_live(statement) or Path(statement).exists():
+        raise ConfigError(
+            f"{without_secrets(statement)} is a source: give the SQL first, then the sources"
+        )
     url = live_source(sources)
     if url is not None:
         no_letter_case(lower_case_table_names)

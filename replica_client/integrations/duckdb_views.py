@@ -221,8 +221,8 @@ def rows_of(
         try:
             yield list(found.columns), iter(found.to_arrow_reader(_ROWS))
         except (duckdb.Error, pa.ArrowException) as error:
-            # What the binlog's reader said is in it.
-            raise ReplicaClientError(_text(error)) from None
+            failures = [table.failure for table in tables.values() if table.failure is not None]
+            raise failures[0] if failures else ReplicaClientError(_text(error)) from None
 
 
 def _text(error: Exception) -> str:

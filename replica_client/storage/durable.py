@@ -76,14 +76,17 @@ def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
         its descriptor, open for writing and reading, and its path.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: it cannot be created; names the file, not the temporary one.
     """
     _sweep(path.parent)
     end = f".{secrets.token_hex(8)}{TEMPORARY}"
     name = os.fsdecode(os.fsencode(path.name)[: 254 - len(end)])
     temporary = path.with_name(f".{name}{end}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(temporary, flags, mode), temporary
+    try:
+        return os.open(temporary, flags, mode), temporary
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
 def open_locked(path: Path, mode: int = DATA_MODE) -> int:

@@ -33,6 +33,7 @@ _GEOMETRIES = frozenset(
         *("multipolygon", "geometrycollection", "geomcollection"),
     )
 )
+_IS_READ_ONLY = 3989
 _SIZED = ("char", "varchar", "binary", "varbinary")
 _ALTERED = re.compile(
     r"\s*ALTER\s+(?:\w+\s+)?TABLE\s+(?:IF\s+EXISTS\s+)?((?:`[^`]+`|[\w$]+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+))?)",
@@ -174,7 +175,9 @@ class Subject:
                 continue
             try:
                 self.server.execute(f"DROP DATABASE {quoted(name)}")
-            except pymysql.err.MySQLError:
+            except pymysql.err.MySQLError as error:
+                if error.args[0] == _IS_READ_ONLY:
+                    self.server.execute(f"ALTER DATABASE {quoted(name)} READ ONLY = 0")
                 self.server.execute("SET foreign_key_checks = 0")
                 self.server.execute(f"DROP DATABASE {quoted(name)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
-from replica_client.errors import ConfigError, ReplicaClientError, TruncatedEventError
+from replica_client.errors import (
+    ColumnDecodeError,
+    ConfigError,
+    ReplicaClientError,
+    TruncatedEventError,
+)
 from replica_client.readers.files import pieces
 from tests.golden.test_server_files import expectation, keys_of
 
@@ -229,3 +235,42 @@ def test_schema_protocol() -> None:
     stream = pa.RecordBatchReader.from_stream(table)
     stream.read_next_batch()
     stream.close()
+
+
+def _with_bad_text(path: Path) -> Path:
+    """Write a file whose first text in a row is not valid in its character set; its checksum is right."""
+    data, at = bytearray(FILES[0].read_bytes()), 4
+    while data[at + 4] != _WRITE_ROWS:
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    end = at + int.from_bytes(data[at + 9 : at + 13], "little")
+    found = re.search(rb"[a-z]{5}", data[at + 40 : end])
+    assert found is not None
+    data[at + 40 + found.start()] = 0xFF
+    data[end - 4 : end] = zlib.crc32(data[at : end - 4]).to_bytes(4, "little")
+    path.write_bytes(data)
+    return path
+
+
+_WRITE_ROWS = 30
+
+
+def test_an_error_inside_a_stream_keeps_its_type(tmp_path: Path) -> None:
+    """Arrow's C stream carries a text only; the table and our own SQL have the error."""
+    tables = rc.scan_binlog(_with_bad_text(tmp_path / "binlog.000001"))
+    table = tables["shop.customers"]
+    assert table.failure is None
+    with pytest.raises(ColumnDecodeError):
+        table.reader().read_all()
+    with pytest.raises(pa.ArrowInvalid, match="column name"):
+        pa.table(tables["shop.customers"])
+    assert isinstance(table.failure, ColumnDecodeError)
+    assert read(tables["shop.orders"])
+    assert table.failure is None
+    pytest.importorskip("duckdb", reason="pip install '.[duckdb]'")
+    from replica_client.integrations.duckdb_views import rows_of
+
+    with (
+        pytest.raises(ColumnDecodeError, match=r"^file binlog\.000001, position \d+"),
+        rows_of("SELECT * FROM shop.customers", tables) as (_, batches),
+    ):
+        list(batches)

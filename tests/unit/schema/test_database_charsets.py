@@ -115,7 +115,8 @@ def test_convert_to_default(
     if charset is None:
         assert not isinstance(state, TableModel)
     else:
-        assert _charset(history) == charset
+        assert isinstance(state, TableModel)
+        assert (_charset(history), state.charset) == (charset, charset)
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,11 @@ def test_tables_that_come_and_go_leave_little(complete: bool) -> None:
     assert history.known_tables() == [("d", "stays")]
     again = SchemaHistory.from_state(history.to_parts())
     assert again.tables() == history.tables()
+
+
+def test_beyond_the_limit_of_reports_new_ones_are_reported() -> None:
+    history = SchemaHistory()
+    texts = [f"d.t: reason {number}" for number in range(1500)]
+    assert all(map(history.is_new, texts))
+    assert not any(map(history.copy().is_new, texts[-900:]))
+    assert history.is_new(texts[0])

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.schema.labels import Written, kept_label, kept_labels
+from replica_client.schema.labels import (
+    UNCONVERTED,
+    ByteLabel,
+    Written,
+    kept_label,
+    kept_labels,
+    needed,
+)
 
 FISH = "".join(chr(0xDC00 + byte) for byte in "🐟".encode())
 """Its bytes, each of which is no text in utf8mb3."""
@@ -45,6 +52,20 @@ FISH = "".join(chr(0xDC00 + byte) for byte in "🐟".encode())
         ("ü", "latin1", "latin1", "binary", None),
         ("ü", "utf8mb4", "utf8mb4", "binary", "ü"),
         ("ab", "latin1", "latin1", "binary", "ab"),
+        # Spaces at the end are kept in the binary character set only.
+        ("a ", "utf8mb4", "utf8mb4", "utf8mb4", "a"),
+        ("a ", "utf8mb4", "utf8mb4", "binary", "a "),
+        ("a ", "utf8mb4", "utf8mb4", None, "a "),
+        # swe7 has other characters in places of ASCII.
+        ("b\\s", "utf8mb4", "utf8mb4", "swe7", "b?s"),
+        ("{", "utf8mb4", "utf8mb4", "swe7", "?"),
+        ("{a", "utf8mb4", "swe7", "utf8mb4", "?a"),
+        ("{", "binary", "binary", "swe7", "ä"),
+        ("ab", "binary", "binary", "swe7", "ab"),
+        # Bytes are not converted.
+        (ByteLabel(b"\xfc"), "utf8mb4", "utf8mb4", "latin1", "ü"),
+        (ByteLabel(b"\xfc "), "utf8mb4", "utf8mb4", "latin1", "ü"),
+        (ByteLabel(b"\xc3\xbc"), "utf8mb4", "latin1", "utf8mb4", "ü"),
         # The column's is not known.
         ("ü", "binary", "binary", None, None),
         ("ab", "binary", "binary", None, "ab"),
@@ -60,3 +81,18 @@ def test_a_label_goes_through_three_character_sets(
 def test_labels_that_are_not_known_are_numbered() -> None:
     written = Written("gbk", "gbk")
     assert kept_labels(("a", "x\udc80", "表"), written, "utf8mb4") == (("a", "x?", "表"), (2,))
+
+
+@pytest.mark.parametrize(
+    ("label", "written", "needs"),
+    [
+        ("a", Written("utf8mb4", "utf8mb4"), False),
+        ("{", Written("utf8mb4", "latin1"), False),
+        ("{", Written("swe7", "utf8mb4"), False),
+        ("{", Written("utf8mb4", "swe7"), True),
+        ("a", Written("utf8mb4", "binary"), True),
+        ("a", Written("utf8mb4", "ucs2"), True),
+    ],
+)
+def test_sessions_whose_character_sets_matter(label: str, written: Written, needs: bool) -> None:
+    assert needed((label,), written) == (written if needs else UNCONVERTED)

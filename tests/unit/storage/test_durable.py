@@ -194,3 +194,10 @@ def test_a_lock_follows_no_link_and_says_what_the_file_system_lacks(
     with pytest.raises(OSError) as caught:
         open_locked(tmp_path / "lock")
     assert caught.value.errno == errno.ENOLCK
+
+
+def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "rows.parquet"
+    with pytest.raises(FileNotFoundError) as caught:
+        create_temporary(path)
+    assert caught.value.filename == str(path)

@@ -87,3 +87,23 @@ def test_nothing_is_shown() -> None:
     assert isinstance(stored_password("caching_sha2_password", b""), ClearPassword)
     digest = hashlib.sha256(hashlib.sha256(b"secret").digest()).hexdigest()
     assert digest not in repr(Sha2Verifier.of(b"secret"))
+
+
+def test_one_password_in_two_forms() -> None:
+    """They can be compared once a client has shown the password."""
+    salt = b"s" * 20
+    text = b"$A$005$" + salt + sha256_crypt(b"secret", salt, 5000)
+    clear, stored, again = (
+        Sha2Verifier.of(b"secret"),
+        Sha2Verifier.parse(text),
+        Sha2Verifier.parse(text),
+    )
+    assert stored.is_same(again)
+    assert not clear.is_same(stored)
+    assert stored.is_password(b"secret")
+    assert clear.is_same(stored)
+    assert stored.is_same(clear)
+    assert stored.is_same(again)
+    assert again.is_same(stored)
+    assert not Sha2Verifier.of(b"other").is_same(stored)
+    assert not Sha2Verifier.of(b"other").is_same(again)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replica_client.schema.catalog import Unverified
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable
 from replica_client.schema.model import TableModel
@@ -296,3 +297,94 @@ def test_the_primary_key_is_dropped_by_the_name_of_its_index(statement: str, is_
     """So does the schema migration of TiDB's tests: DROP INDEX `primary`."""
     history = history_of("CREATE TABLE t (a INT PRIMARY KEY, b INT)", statement)
     assert history.table(("d", "t")).primary_key == (() if is_gone else (("a", 0),))
+
+
+FISH = "ENUM('🐟', 'a')"
+NO_MODEL = "CREATE TABLE x.t (a TEXT, b DECIMAL(9,2))"
+
+
+@pytest.mark.parametrize(
+    ("create", "clauses", "expected"),
+    [
+        # Without CONVERT TO a new TEXT has the size that is written.
+        ("a VARCHAR(10)", "MODIFY a TEXT", "a text charset latin1"),
+        ("a VARCHAR(10)", "MODIFY a TEXT, CONVERT TO CHARACTER SET utf8mb4", "a tinytext charset utf8mb4"),
+        ("a TEXT", "MODIFY a TEXT, CONVERT TO CHARACTER SET utf8mb4", "a mediumtext charset utf8mb4"),
+        ("a TEXT", "MODIFY a TEXT(9), CONVERT TO CHARACTER SET utf8mb4", "a tinytext charset utf8mb4"),
+        ("a INT", "MODIFY a TEXT, CONVERT TO CHARACTER SET utf8mb4", "a tinytext charset utf8mb4"),
+        # Its character set is that of all text but the binary one, whatever a definition says.
+        (
+            "a INT",
+            "CONVERT TO CHARACTER SET utf8mb4, ADD d CHAR(1) CHARACTER SET greek, ADD e CHAR(3) CHARACTER SET binary",
+            "a int, d char(1) charset utf8mb4, e binary(3)",
+        ),
+    ],
+)  # fmt: skip
+def test_conversion_with_other_clauses(create: str, clauses: str, expected: str) -> None:
+    """As MySQL 9.7 does; older servers and MariaDB keep the size that is written."""
+    statements = (f"CREATE TABLE t ({create}) CHARSET latin1", f"ALTER TABLE t {clauses}")
+    assert after(*statements) == expected
+    for context in (replace(MYSQL, version=(5, 6, 24)), MARIADB):
+        written = expected
+        if "MODIFY a TEXT," in clauses:
+            written = "a text charset utf8mb4"
+        assert after(*statements, context=context) == written
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "CONVERT TO CHARACTER SET utf8mb4",
+        "MODIFY a TEXT, CONVERT TO CHARACTER SET utf8mb4",
+        "DROP a, MODIFY b TEXT, CONVERT TO CHARACTER SET utf8mb4",
+    ],
+)
+def test_conversion_from_what_is_not_known(clauses: str) -> None:
+    """The size depends on a character set, or on a type's number of characters, that is not known."""
+    history = history_of(NO_MODEL, f"ALTER TABLE x.t {clauses}")
+    assert isinstance(history.table(("x", "t")), Unverified)
+
+
+def test_labels_that_are_not_known_stay_so_in_a_conversion() -> None:
+    """MariaDB's utf8 may be utf8mb4: then the first label is no question mark."""
+    create = f"CREATE TABLE t (e {FISH} CHARACTER SET utf8)"
+    model = history_of(create, context=MARIADB).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.columns[0].unknown_labels == (1,)
+    alter = "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
+    model = history_of(create, alter, context=MARIADB).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.columns[0].labels is None
+    added = f"ALTER TABLE t CONVERT TO CHARACTER SET utf8, ADD f {FISH}"
+    model = history_of("CREATE TABLE t (a INT)", added, context=MARIADB).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert (model.columns[1].labels, model.columns[1].unknown_labels) == (("?", "a"), (1,))
+
+
+@pytest.mark.parametrize("context", [MYSQL, replace(MARIADB, version=(10, 6, 0))])
+def test_where_utf8_has_one_meaning_labels_are_known(context: StatementContext) -> None:
+    create = f"CREATE TABLE t (e {FISH} CHARACTER SET utf8)"
+    model = history_of(create, context=context).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert (model.columns[0].labels, model.columns[0].unknown_labels) == (("?", "a"), ())
+
+
+@pytest.mark.parametrize(
+    ("version", "column", "clauses", "charset"),
+    [
+        # MySQL 5.6 keeps the default where nothing is to be done, and then it is not known.
+        ((5, 6, 24), "INT", "CONVERT TO CHARACTER SET utf8mb4", None),
+        ((5, 6, 24), "CHAR(1) CHARSET utf8mb4", "CONVERT TO CHARACTER SET utf8mb4", None),
+        ((5, 6, 24), "CHAR(1)", "CONVERT TO CHARACTER SET utf8mb4", "utf8mb4"),
+        ((5, 6, 24), "CHAR(1)", "CONVERT TO CHARACTER SET latin1", "latin1"),
+        ((5, 6, 24), "INT", "ADD b INT, CONVERT TO CHARACTER SET utf8mb4", "utf8mb4"),
+        ((9, 7, 4), "INT", "CONVERT TO CHARACTER SET utf8mb4", "utf8mb4"),
+    ],
+)
+def test_the_default_after_a_conversion(
+    version: tuple[int, int, int], column: str, clauses: str, charset: str | None
+) -> None:
+    statements = (f"CREATE TABLE t (a {column}) CHARSET latin1", f"ALTER TABLE t {clauses}")
+    model = history_of(*statements, context=replace(MYSQL, version=version)).table(("d", "t"))
+    assert isinstance(model, TableModel)
+    assert model.charset == charset
