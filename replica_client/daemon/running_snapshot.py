@@ -150,6 +150,7 @@ class RunningSnapshot:
         for change in transaction.schema_changes:
             if self._follows and self.progress.follow(change, self._is_missed):
                 self._save()
+                self._tell("", 0, len(self.progress.left))
         if self._signals is not None:
             for signal in self._signals.signals(transaction):
                 if isinstance(signal, ValueError):
@@ -266,7 +267,7 @@ class RunningSnapshot:
                     await self._find_tables()
                 if self.progress.left:
                     await self._copy_all()
-                self._tell("", 0, 0)
+                self._tell("", 0, len(self.progress.left))
                 delay, pause = _FIRST_DELAY, _LOOK_SECONDS
             except (ReplicaClientError, OSError) as error:
                 hides = self._plan.transform is not None and self._plan.transform.hides

@@ -31,13 +31,13 @@ from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
 LOCK: Final = ".replica-client.lock"
-RENEWAL: Final = 1.5
+RENEWAL: Final = 1.0
 """Seconds between two writes of the object."""
 
-PATIENCE: Final = 6.0
+PATIENCE: Final = 5.0
 """Seconds without a write after which the object counts as abandoned."""
 
-_LOOK: Final = 1.0
+_LOOK: Final = 0.25
 
 
 class OutputInUseError(ConfigError):

@@ -525,8 +525,10 @@ class Composition:
 
         def has_sinks(daemon: DaemonProcess) -> bool:
             routes = daemon.status()["routes"]
-            return {route["sink"] for route in routes} == wanted and not any(
-                route["snapshot_tables"] for route in routes
+            return (
+                {route["sink"] for route in routes} == wanted
+                and not any(route["snapshot_tables"] for route in routes)
+                and not list(daemon.directory.glob("state/*.snapshots/*.json"))
             )
 
         for _ in range(2):  # a copy may have begun after the first wait

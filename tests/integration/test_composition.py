@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("psycopg", reason="the package psycopg is not installed")
 
 from tests.integration.composition import Composition
-from tests.integration.postgres_server import PostgresServer
+from tests.integration.composition_destinations import Destinations
 from tests.servers.local import LocalServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
@@ -23,14 +23,11 @@ def test_random_operations_on_services_that_share_destinations(
     options = ["binlog-row-metadata=FULL"]
     sources = fresh_server("mysql-9.7", options), fresh_server("mariadb-11.8", options)
     target = fresh_server("mysql-9.7", ["skip-log-bin"])
-    with tempfile.TemporaryDirectory() as data:
-        postgres = PostgresServer(Path(data))
-        try:
-            proof = Composition(sources, target, postgres, tmp_path, 7, print)
-            with proof.running():
-                for _ in range(5):
-                    proof.step()
-                proof.compare()
-        finally:
-            postgres.stop()
+    with contextlib.ExitStack() as stack:
+        there = Destinations(stack, tmp_path, target)
+        proof = Composition(sources, there, tmp_path, 7, print)
+        with proof.running():
+            for _ in range(5):
+                proof.step()
+            proof.compare()
     assert proof.compared

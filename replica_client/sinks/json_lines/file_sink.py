@@ -169,7 +169,10 @@ class FileSink:
                 number, length = int(saved["file"]), int(saved["length"])
                 begun = float(saved["begun"])
             self._remove_behind(number)
-            self._file = _OpenFile(self._path(number), number, length, begun)
+            file = self._file = _OpenFile(self._path(number), number, length, begun)
+            if checkpoint is not None and found is not None:
+                if found[1].get("owner") != self._owner:
+                    self._save(checkpoint, file)  # a standby has this configuration, too
             return checkpoint
 
     def _remove_behind(self, number: int) -> None:
@@ -205,15 +208,16 @@ class FileSink:
                 file = self._file = _OpenFile(
                     self._path(file.number + 1), file.number + 1, 0, time.time()
                 )
-            self._checkpoints.save(
-                checkpoint,
-                {
-                    "file": file.number,
-                    "length": file.length,
-                    "begun": file.begun,
-                    "owner": self._owner,
-                },
-            )
+            self._save(checkpoint, file)
+
+    def _save(self, checkpoint: Checkpoint, file: _OpenFile) -> None:
+        saved = {
+            "file": file.number,
+            "length": file.length,
+            "begun": file.begun,
+            "owner": self._owner,
+        }
+        self._checkpoints.save(checkpoint, saved)
 
     def _is_full(self, file: _OpenFile) -> bool:
         if not file.length:

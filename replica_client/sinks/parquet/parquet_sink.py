@@ -215,6 +215,9 @@ class ParquetSink:
             self._journal = Journal(self._journal_path(), length)
             if length:
                 self._publish()
+            elif self._checkpoint is not None and found is not None:
+                if found[1].get("owner") != self._owner:
+                    self._save(self._checkpoint, 0)  # a standby has this configuration, too
             return self._checkpoint
 
     def _journal_path(self) -> Path:

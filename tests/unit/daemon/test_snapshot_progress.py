@@ -50,6 +50,37 @@ def test_what_was_copied_goes_with_its_name() -> None:
     assert follow(one, change("rename_table", "hidden", "unwanted")) == ["a", "b", "c"]
 
 
+def test_a_table_of_unknown_definition_takes_a_wanted_name() -> None:
+    """The definitions of unwanted tables are not known; the new name is."""
+    unknown = SchemaChange(
+        "rename_table", "d", "hidden", None, None, False, "", new_name=("d", "x")
+    )
+    assert unknown.name_after == ("d", "x")
+    assert follow(progress(), unknown) == ["a", "b", "x"]
+    away = SchemaChange("rename_table", "d", "c", None, None, False, "", new_name=("d", "q"))
+    one = progress()
+    follow(one, away)
+    assert one.copied == {("d", "q")}
+
+
+def test_tables_that_leave_and_tables_that_look_different_are_copied_again() -> None:
+    one = progress()
+    assert one.forget(lambda name: name[1] != "c") == [("d", "c")]
+    assert (one.copied, [left.table for left in one.left]) == (set(), ["a", "b"])
+    assert one.forget(lambda name: name[1] != "b") == [("d", "b")]
+    assert [left.table for left in one.left] == ["a"]
+    # Digests of an older release are not known: nothing is copied.
+    one = progress()
+    looks = {("d", "c"): "masked"}
+    assert one.forget_changed(lambda name: looks.get(name, "")) == []
+    one.note_digests(lambda name: looks.get(name, ""))
+    assert SnapshotProgress.from_state(one.to_state()).digests == {"d.c": "masked"}
+    assert one.forget_changed(lambda name: looks.get(name, "")) == []
+    looks = {("d", "b"): "other"}
+    assert one.forget_changed(lambda name: looks.get(name, "")) == [("d", "b"), ("d", "c")]
+    assert [left.table for left in one.left] == ["a"]
+
+
 def test_a_table_that_the_stream_makes_needs_no_copy() -> None:
     one = progress()
     assert follow(one, change("create_table", "x"), change("create_table", "q")) == ["a", "b"]
