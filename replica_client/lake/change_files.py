@@ -29,14 +29,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.column_types import ColumnType
 from replica_client.lake.key_order import order_of
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.parquet_files import new_file
 from replica_client.lake.partial_images import NO_KEY, ImageFacts, completed, image_facts
 from replica_client.rows.batches import BatchBuilder
-from replica_client.rows.json_images import json_images
-from replica_client.rows.json_nulls import with_json_nulls
+from replica_client.rows.json_images import json_columns, json_images
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.storage.location import Location
@@ -173,26 +171,7 @@ def _digests(batch: pa.RecordBatch, shape: TableShape) -> list[str]:
             found.append(before)
         if after is not None:
             found.append(after)
-    return list(map(row_digest, _with_json_nulls(found, batch, shape)))
-
-
-def _with_json_nulls(texts: list[str], batch: pa.RecordBatch, shape: TableShape) -> list[str]:
-    """Return JSON objects of a batch's rows that mark the JSON document null, as copies do."""
-    names: dict[int, list[str]] = {}
-    columns = batch.schema.names[_FIRST_COLUMN:]
-    for name in json_columns(shape):
-        documents = batch.column(_FIRST_COLUMN + columns.index(name))
-        for at in pc.indices_nonzero(pc.equal(documents, "null")).to_pylist():
-            names.setdefault(at, []).append(name)
-    for at, those in names.items():
-        texts[at] = with_json_nulls(texts[at], those)
-    return texts
-
-
-def json_columns(shape: TableShape) -> list[str]:
-    """Return the names of a table's JSON columns, in its order."""
-    code = ColumnType.MYSQL_TYPE_JSON
-    return [column.name for column in shape.columns if column.type_code == code]
+    return list(map(row_digest, found))
 
 
 def _shape_json(shape: TableShape) -> bytes:

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replica_client.binlog.values.geometry import Geometry
 from replica_client.binlog.values.vector import decode_vector
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.constants.column_types import ColumnType
 from replica_client.rows.buffers import allocate
+from replica_client.rows.json_nulls import with_json_nulls
 from replica_client.rows.json_rows import (
     BINARY,
     DATE,
@@ -56,7 +58,8 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     """Return the changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder` as JSON.
 
     The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except for
-    documents of which only parts are known (``_lossless``).
+    documents of which only parts are known (``_lossless``). A row that holds the JSON document ``null``
+    names it in a member without a name (:func:`~replica_client.rows.json_nulls.with_json_nulls`).
 
     Raises:
         OverflowError: more than 2 GiB of text.
@@ -76,7 +79,42 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     rows = None
     if count != batch.num_rows:
         rows = pa.Array.from_buffers(pa.int32(), count, [None, buffer])
+    nulls = _json_nulls(batch, shape)
+    if nulls:
+        before, after = _with_json_nulls(before, after, batch.column(0).to_pylist(), nulls)
     return JsonImages(before, after, rows)
+
+
+def json_columns(shape: TableShape) -> list[str]:
+    """Return the names of a table's JSON columns, in its order."""
+    code = ColumnType.MYSQL_TYPE_JSON
+    return [column.name for column in shape.columns if column.type_code == code]
+
+
+def _json_nulls(batch: pa.RecordBatch, shape: TableShape) -> dict[int, list[str]]:
+    """Return the columns that hold the JSON document ``null``, by row of a batch."""
+    found: dict[int, list[str]] = {}
+    columns = batch.schema.names[_FIRST_COLUMN:]
+    for name in json_columns(shape):
+        if name in columns:
+            documents = batch.column(_FIRST_COLUMN + columns.index(name))
+            for at in pc.indices_nonzero(pc.equal(documents, "null")).to_pylist():
+                found.setdefault(at, []).append(name)
+    return found
+
+
+def _with_json_nulls(
+    before: pa.Array, after: pa.Array, types: list[str], nulls: Mapping[int, list[str]]
+) -> tuple[pa.Array, pa.Array]:
+    """Return the images with the names of the documents ``null`` of their rows."""
+    images, number = (before.to_pylist(), after.to_pylist()), -1
+    for row, kind in enumerate(types):
+        number += kind != "update_postimage"
+        if row in nulls:
+            texts = images[kind not in ("delete", "update_preimage")]
+            texts[number] = with_json_nulls(texts[number], nulls[row])
+    one, two = (pa.array(texts, pa.string()) for texts in images)
+    return one, two
 
 
 def _kinds(types: pa.DictionaryArray) -> bytes:

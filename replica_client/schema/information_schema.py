@@ -27,7 +27,10 @@ _MOST_PATTERNS: Final = 64
 SHOW_HIDDEN: Final = "SET SESSION show_gipk_in_create_table_and_information_schema = ON"
 """MySQL 8.0.30: include generated invisible primary keys in listings; others refuse it."""
 
-ALL_TABLES: Final = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+ALL_TABLES: Final = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+    " WHERE TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema')"
+)
 ALL_COLUMNS: Final = "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS"
 DATABASES: Final = (
     "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA"

@@ -64,6 +64,16 @@ def test_columns_and_tables(spark):
     assert all(set(json.loads(row.after)) <= {"id", "sku"} for row in frame.collect() if row.after)
 
 
+def test_a_pattern_that_matches_no_table(spark):
+    mistyped = {"tables": "shop.customers,shop.ordrs"}
+    said = "no table shop.ordrs was read; did you mean shop.orders?"
+    assert said in str(failure(spark, path=PATH, **mistyped))
+    frame = load(spark, path=PATH, allowEmpty="true", tables="shop.ordrs")
+    assert not [row for row in frame.collect() if row.operation in ("insert", "update", "delete")]
+    # The second file alone has rows of tables whose CREATE TABLE is in the first.
+    assert load(spark, path=str(FILES[1]), tables="shop.orders,shop.products").count()
+
+
 def test_sql_finds_the_format(spark):
     spark.sql(f"create temporary view changes using `mysql-binlog` options (path '{PATH}')")
     [row] = spark.sql(

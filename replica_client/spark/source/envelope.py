@@ -20,7 +20,9 @@ from pyspark.sql.types import (
 from replica_client.lake.change_log_schema import statement_json
 from replica_client.readers.transaction import Transaction
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import row_to_json
+from replica_client.rows.row import Row
 from replica_client.schema.history import SchemaChange
 from replica_client.spark.source.variant import variant_array
 
@@ -47,6 +49,9 @@ ENVELOPE_SCHEMA = StructType(
     ]
 )
 """``operation`` is insert, update or delete; ``before`` and ``after`` are JSON objects, or null.
+
+A ``null`` in them is SQL NULL. A row that holds the JSON document ``null`` names these columns in a member
+without a name: ``{"id": 1, "doc": null, "": ["doc"]}``.
 
 A statement that changes a wanted table, or a database, is a row too: ``operation`` is its kind
 (``create_table``, ``alter_table``, ``rename_table``, ``drop_table``, ``truncate_table``,
@@ -129,9 +134,17 @@ def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[A
             change.database,
             change.table,
             change.kind,
-            None if change.before is None else row_to_json(change.before),
-            None if change.after is None else row_to_json(change.after),
+            _row_json(change.before),
+            _row_json(change.after),
         )
+
+
+def _row_json(row: Row | None) -> str | None:
+    """Return a row as JSON that names its documents ``null``."""
+    if row is None:
+        return None
+    text = row_to_json(row)
+    return with_json_nulls(text, json_null_columns(row.columns, row, text))
 
 
 def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:

@@ -12,7 +12,9 @@ from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_images import json_images
+from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import row_to_json
+from replica_client.rows.row import Row
 from tests.unit.rows.images import BINARY, SAMPLES, UTF8MB4, _string, shape_of
 from tests.unit.rows.test_columnar import KINDS, random_event, rows_of_event
 
@@ -45,10 +47,15 @@ def json_of(events: list[RowsOfEvent], max_rows: int, options: DecodeOptions) ->
 
 def expected_of(events: list[RowsOfEvent]) -> list[tuple]:
     return [
-        tuple(None if row is None else row_to_json(row) for row in (change.before, change.after))
+        tuple(None if row is None else _named(row) for row in (change.before, change.after))
         for event in events
         for change in event
     ]
+
+
+def _named(row: Row) -> str:
+    text = row_to_json(row)
+    return with_json_nulls(text, json_null_columns(row.columns, row, text))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_client.binlog.context import BinlogFormat
 from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError, UnknownTableError
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.readers.schema_tracking import SchemaTracker, UnknownTablePolicy
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.left_out import (
@@ -19,8 +21,10 @@ from replica_client.schema.left_out import (
     is_doubtful_name,
     unwritten_parts,
 )
+from replica_client.schema.model import TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.unit.schema.tables import MARIADB as MARIADB_CONTEXT
+from tests.unit.schema.tables import MYSQL as MYSQL_CONTEXT
 from tests.unit.schema.tables import history_of
 
 MARIADB, MYSQL = ServerFlavor.MARIADB, ServerFlavor.MYSQL
@@ -176,3 +180,83 @@ def test_a_history_that_contradicts_the_table_map_is_no_reason_to_believe_it() -
     history = history_of("CREATE TABLE t (id INT, other UUID)", context=MARIADB_CONTEXT)
     with pytest.raises(SchemaMismatchError, match="name 'u' is not 'other'"):
         SchemaTracker(history, Selection()).shape(TABLE_MAP, FULL)
+
+
+def _bare(*columns: tuple[int, int]) -> TableMapEvent:
+    """A table map of ``x.t`` that has type codes and sizes only, as MySQL 5.6 writes it."""
+    codes, metadata = zip(*columns, strict=True)
+    return TableMapEvent(
+        table_id=1,
+        flags=0,
+        schema="x",
+        table="t",
+        column_types=bytes(codes),
+        column_metadata=metadata,
+        null_bitmap=bytes([(1 << len(columns)) - 1]),
+        optional_metadata=b"",
+    )
+
+
+BLOB, OLD = 252, BinlogFormat(server_version="5.6.24-log")
+OLD_CONTEXT = replace(MYSQL_CONTEXT, version=(5, 6, 24), server_charset="latin1")
+NO_CHARSET = r"x\.t: the character set of its text is not known"
+
+
+def _tracker(create: str, policy: UnknownTablePolicy | None = "error") -> SchemaTracker:
+    return SchemaTracker(history_of(create, context=OLD_CONTEXT), Selection(), policy)
+
+
+@pytest.mark.parametrize(
+    ("create", "table_map", "is_known"),
+    [
+        # The default of a database whose CREATE was not read.
+        ("CREATE TABLE x.t (c TEXT)", _bare((BLOB, 2)), False),
+        ("CREATE TABLE x.t (c VARCHAR(9))", _bare((VARCHAR, 27)), False),
+        ("CREATE TABLE x.t (c TEXT) CHARSET greek", _bare((BLOB, 2)), True),
+        ("CREATE TABLE x.t (c BLOB)", _bare((BLOB, 2)), True),
+    ],
+)
+def test_a_character_set_that_nothing_proves(
+    create: str, table_map: TableMapEvent, is_known: bool
+) -> None:
+    """The source is asked; without an answer the table is refused, unless its bytes are wanted."""
+    tracker = _tracker(create)
+    assert tracker.needs_proof(table_map, OLD) is not is_known
+    assert (tracker.undoubted_shape(table_map, OLD) is not None) is is_known
+    if is_known:
+        assert tracker.shape(table_map, OLD).column_names == ("c",)
+    else:
+        with pytest.raises(UnknownTableError, match=NO_CHARSET):
+            tracker.shape(table_map, OLD)
+        for policy in (None, "positional"):
+            assert _tracker(create, policy).shape(table_map, OLD).columns[0].collation_id is None
+
+
+def test_labels_in_doubt_are_asked_for_once() -> None:
+    create = "CREATE TABLE x.t (e ENUM('?', 'a') CHARSET utf8mb4)"
+    table_map = _bare((STRING, 0x01F7))
+    assert not _tracker(create).needs_proof(table_map, OLD)
+    doubtful = _tracker(create)
+    (model,) = [doubtful.history.table(("x", "t"))]
+    assert isinstance(model, TableModel)
+    in_doubt = replace(model, columns=(replace(model.columns[0], unknown_labels=(1,)),))
+    doubtful.history.set_table(("x", "t"), in_doubt)
+    assert doubtful.needs_proof(table_map, OLD)
+    assert doubtful.undoubted_shape(table_map, OLD) is None
+    # What the source does not tell either stays in doubt, without another question.
+    doubtful.history.adopt(in_doubt)
+    assert not doubtful.needs_proof(table_map, OLD)
+    assert doubtful.undoubted_shape(table_map, OLD) is not None
+
+
+def test_a_table_that_nothing_describes() -> None:
+    table_map = _bare((3, 0))
+    for create in ("CREATE TABLE x.other (a INT)", "DROP TABLE x.t"):
+        assert _tracker(create).needs_proof(table_map, OLD)
+        assert _tracker(create).undoubted_shape(table_map, OLD) is None
+        with pytest.raises(
+            UnknownTableError, match=r"x\.t: the names of its columns are not known"
+        ):
+            _tracker(create).shape(table_map, OLD)
+        for policy in (None, "positional"):
+            assert _tracker(create, policy).shape(table_map, OLD).column_names == ("col_1",)
