@@ -100,7 +100,7 @@ def max_length(charset: str) -> int:
 
 def storable(text: str, charset: str | None) -> str:
     """Return a label as a server stores it: ``?`` for each character that the set lacks."""
-    if charset is None or charset == BINARY or (text.isascii() and not lacks_ascii(charset)):
+    if charset is None or (text.isascii() and not lacks_ascii(charset)):
         return text
     collation_id = representative_id(charset)
     return "".join(c if _has(c, collation_id) else "?" for c in text)

@@ -386,8 +386,9 @@ def _collation(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     # A collation without a character set (uca1400_ai_ci) does not change the character set.
     charset = charset_of_collation(token.text)
     column.charset = charset or column.charset
-    if context.is_mariadb and charset != BINARY:
-        # COLLATE makes text of a binary type, and overrides the charset that JSON implies.
+    if context.is_mariadb:
+        # COLLATE makes text of a binary type, and overrides the charset that JSON implies; with
+        # the collation binary both are binary.
         column.type.kind = text_kind(column.type.kind)
         column.type.charset = None if charset else column.type.charset
 

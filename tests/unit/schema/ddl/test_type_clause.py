@@ -86,6 +86,8 @@ def test_types(sql: str, expected: str) -> None:
         ("BINARY(4) COLLATE utf8_bin", "char(4) charset utf8mb3"),
         ("BLOB COLLATE DEFAULT", "blob"),
         ("VARBINARY(5) COLLATE `binary`", "varbinary(5)"),
+        ("VARCHAR(5) COLLATE `binary`", "varbinary(5)"),
+        ("JSON COLLATE `binary`", "longblob"),
         ("JSON COLLATE latin1_bin", "longtext charset latin1"),
         ("JSON COLLATE uca1400_ai_ci", "longtext charset utf8mb4"),
         ("MARIADB_SCHEMA.DATE", "date"),
