@@ -60,8 +60,9 @@ def compare(state: TableState | None, answer: Answer | None, name: str) -> tuple
     names, wanted = [column.name for column in columns], [c["name"] for c in answer["columns"]]
     if names != wanted:
         return [f"{name}: columns {names}, the server has {wanted}"], 0
+    stamps = [column.name for column in columns if column.kind == "timestamp"][:1]
     for column, listed in zip(columns, answer["columns"], strict=True):
-        differences, agreed = _compare_column(column, listed)
+        differences, agreed = _compare_column(column, listed, first_stamp=column.name in stamps)
         found += [f"{name}.{column.name}: {text}" for text in differences]
         labels += agreed
     key = [list(part) for part in state.primary_key]
@@ -72,7 +73,9 @@ def compare(state: TableState | None, answer: Answer | None, name: str) -> tuple
     return found, labels
 
 
-def _compare_column(column: ColumnModel, listed: Answer) -> tuple[list[str], int]:
+def _compare_column(
+    column: ColumnModel, listed: Answer, *, first_stamp: bool
+) -> tuple[list[str], int]:
     ours = {
         "kind": column.kind,
         "length": column.length,
@@ -86,7 +89,7 @@ def _compare_column(column: ColumnModel, listed: Answer) -> tuple[list[str], int
         "on_update": column.on_update,
         "generated": column.generated,
     }
-    if column.kind == "timestamp" and not column.on_update:
+    if first_stamp and not column.on_update:
         # The first one of a table may have it unsaid, as explicit_defaults_for_timestamp has it.
         ours["on_update"] = listed["on_update"]
     for unknown in ("charset", "nullable"):
