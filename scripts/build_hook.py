@@ -29,6 +29,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PACKAGE = "replica_client"
 REGISTRATION = Path(PACKAGE, "spark", "registration.py")
 VARIABLE = "REPLICA_CLIENT_BUILD"
+JOBS_VARIABLE = "REPLICA_CLIENT_BUILD_JOBS"
 # What the compiled modules share; it has no source here: Cython writes it.
 SHARED = f"{PACKAGE}._cython_shared"
 # What else a module wants (boundscheck=False …) it says in its own first line. Without the source as comments and
@@ -40,6 +41,11 @@ DIRECTIVES = {"language_level": "3", "emit_code_comments": False, "auto_pickle":
 # the time of small transactions as rows (scripts/bench -w b -w c --beside). -w: looking for warnings takes time, too,
 # and those of translated code say nothing of ours.
 FLAGS = ["-g0", "-w"]
+# With this variable set to 1 all modules are built for AddressSanitizer and UndefinedBehaviorSanitizer, which
+# scripts/sanitize loads into Python before it reads with them. -fwrapv of Python stays: signed overflow is defined.
+SANITIZED_VARIABLE = "REPLICA_CLIENT_SANITIZE"
+SANITIZERS = "-fsanitize=address,undefined"
+SANITIZED_FLAGS = ["-g1", "-w", "-O1", "-fno-omit-frame-pointer", SANITIZERS]
 HOT = (
     "codec.event_queue",
     "readers.fast.column_fast_path",
@@ -125,8 +131,14 @@ def _lacking() -> str | None:
 def _flags(module: str) -> list[str]:
     if os.name != "posix":
         return []
+    if os.environ.get(SANITIZED_VARIABLE) == "1":
+        return SANITIZED_FLAGS
     cold = module.removeprefix(f"{PACKAGE}.").startswith(COLD)
     return [*FLAGS, "-O1" if cold else "-O3" if _is_hot(module) else "-O2"]
+
+
+def _link_flags() -> list[str]:
+    return [SANITIZERS] if os.environ.get(SANITIZED_VARIABLE) == "1" else []
 
 
 def _is_hot(module: str) -> bool:
@@ -146,7 +158,9 @@ def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
     # The longest first: at the end no core waits for one that began late. A process translates a module and compiles
     # it at once, so that none waits for the translation of all.
     order = sorted(modules, key=lambda module: -sizes[module])
-    with ProcessPoolExecutor(os.cpu_count() or 1) as processes:
+    with ProcessPoolExecutor(
+        int(os.environ.get(JOBS_VARIABLE) or os.cpu_count() or 1)
+    ) as processes:
         running = [processes.submit(_compile_shared, root, into, work)]
         running += [processes.submit(_compile_module, root, into, work, name) for name in order]
         try:
@@ -170,6 +184,7 @@ def _compile_module(root: Path, into: Path, work: Path, module: str) -> None:
         module,
         [_source(Path(), module).as_posix()],
         extra_compile_args=_flags(module),
+        extra_link_args=_link_flags(),
         include_dirs=["."],
         # What the .pxd files take from C.
         depends=[path.as_posix() for path in Path(PACKAGE).rglob("*.h")],
@@ -199,7 +214,12 @@ def _compile_shared(root: Path, into: Path, work: Path) -> None:
             # No module has memoryviews of Cython's.
             subprocess.run([*command, "--exclude", "MemoryView"], check=True)
             translation.replace(source)
-    _build(into, work, [Extension(SHARED, [str(source)], extra_compile_args=_flags(SHARED))])
+    flags, link_flags = _flags(SHARED), _link_flags()
+    _build(
+        into,
+        work,
+        [Extension(SHARED, [str(source)], extra_compile_args=flags, extra_link_args=link_flags)],
+    )
 
 
 def _build(into: Path, work: Path, extensions: list[Any]) -> None:

@@ -41,7 +41,10 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from replica_client.archive.file_index import FileIndex
 from replica_client.archive.key_scan import matching_blocks
+from replica_client.binlog.layout import GTID_SID_SIZE
 from replica_client.codec.quick_dataclass import dataclass
+from replica_client.errors import GtidFormatError
+from replica_client.gtid import Gtid
 from replica_client.readers.files.file_bytes import INDEX_SUFFIX
 from replica_client.storage.files import read_at
 
@@ -54,6 +57,7 @@ _MAX_HEAD: Final = 256 << 20
 _MAX_SECTION: Final = 1 << 31
 _MAX_ZONE: Final = (1 << 64) - 1
 _DAMAGES: Final = (
+    GtidFormatError,
     zlib.error,
     TypeError,
     LookupError,
@@ -361,7 +365,7 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
             *(ends[:-1], ends[1:], firsts, lasts, must_reads), strict=True
         )
     ]
-    origins = [str(one) for one in head["origins"]]
+    origins = [_origin(str(one)) for one in head["origins"]]
     columns = (array("Q", one) for one in head["gtids"])
     for at, origin, low, high in zip(*columns, strict=True):
         found.blocks[at].gtids.append((origins[origin], low, high))
@@ -373,7 +377,7 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
                 str(one["database"]),
                 str(one["name"]),
                 b64decode(one["content"]),
-                tuple(map(int, one["key"])),
+                tuple(map(_index, one["key"])),
                 tuple(map(str, one["key_names"])),
                 int(one["zone_size"]),
                 int(one["lead_size"]),
@@ -387,7 +391,28 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
             )
         )
     found.hours = [HourCount(*map(int, one)) for one in head["hours"]]
+    if any(not 0 <= one.table < len(found.tables) for one in found.hours):
+        raise ValueError("rows of a table that is not there")
     found.notable = [NotableTransaction(*map(int, one)) for one in head["notable"]]
+    return found
+
+
+def _origin(text: str) -> str:
+    """Return the origin of a GTID run: a UUID in hexadecimal, "domain-server", or a tagged GTID."""
+    if ":" in text:
+        Gtid.parse(text)
+    elif "-" in text:
+        domain, server = text.split("-")
+        _index(domain), _index(server)
+    elif len(bytes.fromhex(text)) != GTID_SID_SIZE:
+        raise ValueError("an origin that is no UUID")
+    return text
+
+
+def _index(number: Any) -> int:
+    found = int(number)
+    if found < 0:
+        raise ValueError("a negative number")
     return found
 
 
