@@ -56,6 +56,7 @@ _SIZE: Final = Struct("<I")
 _MAX_HEAD: Final = 256 << 20
 _MAX_SECTION: Final = 1 << 31
 _MAX_ZONE: Final = (1 << 64) - 1
+_MAX_GTID: Final = (1 << 63) - 1
 _DAMAGES: Final = (
     GtidFormatError,
     zlib.error,
@@ -368,6 +369,8 @@ def _decoded(head: dict[str, Any]) -> SidecarIndex:
     origins = [_origin(str(one)) for one in head["origins"]]
     columns = (array("Q", one) for one in head["gtids"])
     for at, origin, low, high in zip(*columns, strict=True):
+        if not low <= high < _MAX_GTID:
+            raise ValueError(f"GTIDs {low} to {high}")
         found.blocks[at].gtids.append((origins[origin], low, high))
     for one in head["tables"]:
         offset, size, checksum = map(int, one["section"])

@@ -81,7 +81,8 @@ _WORDS: Final = frozenset(
 )
 """Variables whose ON and OFF are words, also in SELECT."""
 
-_LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+# One that is not closed ends with the text: what was looked at once is not looked at again.
+_LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*+)(?:'|\\?$)", re.DOTALL)
 _NO_DATABASES: Final = (
     "this server serves binlog files and has no databases: ask the source, or one of its replicas"
 )

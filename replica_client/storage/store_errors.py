@@ -25,7 +25,7 @@ _QUERY: Final = re.compile(r"(https?://[^\s?]*)\?\S*")
 _USER: Final = re.compile(r"(https?://)[^\s/@]*@")
 _LONGEST: Final = 300
 # deltalake writes its chain of causes with an arrow in colour before each.
-_ARROW: Final = re.compile(r"\s*(?:\x1b\[[0-9;]*m)*\u21b3(?:\x1b\[[0-9;]*m)*\s*")
+_ARROW: Final = "\u21b3"
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f]+")
 _CONFLICTS: Final = ("AlreadyExistsError", "PreconditionError")
 # AWS: the object was written at the same time.
@@ -90,7 +90,8 @@ def reason_of(error: BaseException, where: Location) -> str:
     if code := _CODE.search(text):
         said = [found[1].strip() for one in (_STATUS, _MESSAGE) if (found := one.search(text))]
         text = ", ".join((code[1], *said))
-    text = " ".join(_CONTROL.sub(" ", _ARROW.sub(": ", text)).split())
+    text = ": ".join(one.strip() for one in _CONTROL.sub(" ", text).split(_ARROW))
+    text = " ".join(text.split())
     return _without_secrets(text, where)[:_LONGEST]
 
 

@@ -47,7 +47,8 @@ def places() -> Iterator[str]:
 _SINGLE = (
     "changes {}", "events {}", "check {}", "annotate {}", "verify {}", "doctor {}", "run {}", "run --check {}",
     "pipeline {}", "index {}", "stats {}", "serve {}", "relay {}", "init {}", "backup {} /nonexistent/x",
-    "schema show /nonexistent --tables {}", "schema export /nonexistent --tables {}",
+    "schema show /nonexistent --tables {}", "schema import {} /nonexistent",
+    "schema rebuild {}", "schema export /nonexistent --tables {}",
     "position show {}", "position diff {} {}", "migrate maxwell {}",
     "migrate debezium {}", "migrate canal {}", "sql {} SELECT", "lake copy {} a.b", "lake compact {}", "lake vacuum {}",
     "lake read {}", "snapshot {} --sink x --table a.b", "dead-letters {}", "unit {}",

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import typer
 
 from replica_client import errors
+from replica_client.cli.app import make_app
 from replica_client.cli.failures import one_line
 from replica_client.errors import ConfigError, ReplicaClientError, without_secrets
+from tests.source.planted_files import Document, documents, outputs_of
 from tests.source.planted_secrets import MARK, commands, output_of, places
 
 PLACES = list(places())
+DOCUMENTS = list(documents())
+_ALONE = frozenset(("demo",))  # takes no place, file or URL
 
 
 def test_there_are_enough_of_them() -> None:
     assert len(PLACES) >= 60 and len(list(commands())) >= 40
     assert all(MARK in one for one in PLACES)
+    assert len(DOCUMENTS) >= 200 and len({one.name for one in DOCUMENTS}) == len(DOCUMENTS)
+    assert all(MARK in one.text + str(one.environment) for one in DOCUMENTS)
+
+
+def test_every_command_is_tried() -> None:
+    """A command that is added to the program is one that may print a secret."""
+    tried = list(commands())
+    tried += [words.split() for one in DOCUMENTS for words in one.commands]
+    for name in typer.main.get_command(make_app()).commands:  # type: ignore[attr-defined]
+        group = typer.main.get_command(make_app(name)).commands[name]  # type: ignore[attr-defined]
+        for inner in getattr(group, "commands", {None: None}):
+            wanted = [name] if inner is None else [name, inner]
+            assert name in _ALONE or any(words[: len(wanted)] == wanted for words in tried), wanted
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -86,5 +106,15 @@ def test_no_command_prints_it(place: str) -> None:
         assert MARK not in shown, (command, shown)
 
 
-def test_the_search_finds_a_mark() -> None:
+@pytest.mark.parametrize("document", DOCUMENTS[::7], ids=lambda document: document.name)
+def test_no_command_prints_what_its_file_has(document: Document, tmp_path: Path) -> None:
+    """All of them are tried by scripts/prove_passwords --planted."""
+    for command, shown in outputs_of(replace(document, commands=document.commands[:2]), tmp_path):
+        assert MARK not in shown, (command, shown)
+
+
+def test_the_search_finds_a_mark(tmp_path: Path) -> None:
     assert MARK in output_of(["changes", "{}"], f"/nonexistent/{MARK}")
+    text = f'[[source]]\nname = "x"\nurl = "mysql://u@h/"\n{MARK} = 1\n'
+    document = Document("an unknown key", "c.toml", text, ("run --check {}",))
+    assert MARK in next(outputs_of(document, tmp_path))[1]
