@@ -444,11 +444,9 @@ class KeyConfirmation(BlockWalk):
         shape = TableShape.from_table_map(table_map, self._decoder.format.flavor)
         readers = [column_op(column, self._options) for column in shape.columns]
         key = self._index.tables[numbers[0]].key if numbers else ()
-        number = numbers[0] if numbers else -1
         if any(column >= len(readers) for column in key):
-            # The index is not of this table map, although its checksum is right.
-            self._doubt, key = True, ()
-        found = KeyTable("", "", content[6:], shape, number, readers, key)
+            self._doubt, key = True, ()  # an index of other columns, although its checksum is right
+        found = KeyTable("", "", content[6:], shape, numbers[0] if numbers else -1, readers, key)
         self._known[content[6:]] = found
         return found
 
