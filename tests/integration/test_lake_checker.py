@@ -31,6 +31,8 @@ from replica_client.storage.location import location
 from replica_client.transport.connection import SourceConnection
 from replica_client.transport.url import parse_url
 from tests.integration.lake_types import KEYS, NAMES, change_types, make_types
+from tests.integration.writer_mutations import MUTATIONS as MUTATIONS_OF_THE_WRITER
+from tests.integration.writer_mutations import found_by_verifier, make_tables
 
 EDGES = {
     "documents": ("json", "'null'", "NULL", "'\"\"'", "'0'", "'false'", "'\"null\"'", "'[null]'"),
@@ -166,3 +168,15 @@ def test_a_wrong_writer_is_found(server, new_database, tmp_path):
         if mine == expected or not differs:
             missed.append(what)
     assert not missed
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "mutation", [None, *MUTATIONS_OF_THE_WRITER[::6]], ids=lambda one: one.what if one else "none"
+)
+def test_a_wrong_rule_of_the_writer_is_named_by_its_table(server, new_database, tmp_path, mutation):
+    source = server("mysql-9.7")
+    database = new_database(source)
+    position = make_tables(source, database)
+    found = found_by_verifier(tmp_path / "wrong", source.url(), database, position, mutation)
+    assert found == (mutation.tables if mutation else set())
