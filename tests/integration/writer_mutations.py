@@ -145,7 +145,7 @@ MUTATIONS = (
         "large numbers are rounded",
         "lake/typed_columns.py",
         "return found.cast(_BIG).cast(wanted)",
-        "return pc.multiply(pc.divide(found, 2), 2).cast(_BIG).cast(wanted)",
+        "return pc.bit_wise_and(found, pa.scalar(2**64 - 2, pa.uint64())).cast(_BIG).cast(wanted)",
         "big_unsigned",
     ),
     _mutation(
@@ -281,4 +281,5 @@ def differing_tables(url: str, database: str, position: str, directory: Path) ->
 
 if __name__ == "__main__":
     print(replica_client.__file__, file=sys.stderr)
-    print(*differing_tables(*sys.argv[1:4], Path(sys.argv[4])))
+    _, source, name, begin, where = sys.argv
+    print(*differing_tables(source, name, begin, Path(where)))
