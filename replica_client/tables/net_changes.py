@@ -8,7 +8,8 @@ changes needs no keeping: everything is committed at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from math import copysign
+from typing import Any, Final, Generic, TypeVar
 
 from replica_client.errors import SinkError
 from replica_client.rows.absent import ABSENT, WHY_ABSENT
@@ -16,6 +17,8 @@ from replica_client.schema.model import TableModel
 
 Values = tuple[Any, ...]
 """A row, or a key, as the mirror stores it."""
+
+_NEGATIVE_ZERO: Final = object()
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -110,6 +113,46 @@ class NetCounts(dict[Row, int]):
                 yield row
 
 
+class SignedCounts(NetCounts[Values]):
+    """Net changes of a table without key in which ``-0.0`` differs from ``0.0``, unlike in Python.
+
+    Args:
+        reals: indexes of the columns of floating-point numbers.
+    """
+
+    def __init__(self, reals: Sequence[int]) -> None:
+        super().__init__()
+        self._reals = reals
+
+    def insert(self, row: Values) -> None:
+        """See the base."""
+        super().insert(self._marked(row))
+
+    def delete(self, row: Values) -> None:
+        """See the base."""
+        super().delete(self._marked(row))
+
+    def fewer(self) -> Iterator[tuple[Values, int]]:
+        """See the base."""
+        return ((_unmarked(row), count) for row, count in super().fewer())
+
+    def more(self) -> Iterator[Values]:
+        """See the base."""
+        return map(_unmarked, super().more())
+
+    def _marked(self, row: Values) -> Values:
+        marked = [at for at in self._reals if row[at] == 0 and copysign(1, row[at]) < 0]
+        if not marked:
+            return row
+        return tuple(_NEGATIVE_ZERO if at in marked else value for at, value in enumerate(row))
+
+
+def _unmarked(row: Values) -> Values:
+    if not any(value is _NEGATIVE_ZERO for value in row):
+        return row
+    return tuple(-0.0 if value is _NEGATIVE_ZERO else value for value in row)
+
+
 class NetChanges:
     """The changes of one table that are not applied yet.
 
@@ -133,7 +176,8 @@ class NetChanges:
         self._key = tuple(names.index(name) for name, _ in model.primary_key)
         self.strict = strict
         self.by_key: NetByKey[Values, Values] = NetByKey(self.name, strict=strict)
-        self.counts: NetCounts[Values] = NetCounts()
+        reals = [at for at, one in enumerate(model.columns) if one.kind in ("float", "double")]
+        self.counts: NetCounts[Values] = SignedCounts(reals) if reals else NetCounts()
         self.patches: list[tuple[Values, tuple[int, ...], Values]] = []
         self._patched: set[Values] = set()
         self.size = 0

@@ -21,6 +21,7 @@ from tests.integration.truth_world import MARKER, World
 from tests.servers.local import LocalServer
 
 _MOST = 3
+_ONE_ZERO = ("sqlite mirror", "duckdb mirror")
 _NEGATIVE_ZERO = {"00000080": "00000000", "0000000000000080": "0000000000000000"}
 
 
@@ -197,8 +198,8 @@ class Replay:
                 self._truth.unknown[self._way] += 1
                 continue
             self._truth.values[self._way] += 1
-            if self._way == "sqlite mirror" and _NEGATIVE_ZERO.get(str(expected)) == value:
-                continue  # SQLite has one zero
+            if self._way in _ONE_ZERO and _NEGATIVE_ZERO.get(str(expected)) == value:
+                continue
             if value != expected:
                 self._differ(f"{name}.{one}, {what}: {value!r}, SELECT has {expected!r}")
 

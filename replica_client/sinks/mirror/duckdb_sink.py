@@ -75,7 +75,7 @@ class DuckdbSink(FileMirrorSink):
         file = DuckdbFile(self._connect, self._where, self._options.wait)
         return DuckdbDatabase(file, self._where, release=self._options.release)
 
-    def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
+    def _plain_encoder(self, column: ColumnModel) -> ValueEncoder:
         nulls = self._options.unstorable_values == "null"
         return storable_encoder(
             column, "DuckDB", self._where, nulls=nulls, zero_character=True, replaced=self._replaced

@@ -9,6 +9,9 @@ from typing import ClassVar, Protocol
 from replica_client.errors import SinkError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.position.stores.ownership import Owner
+from replica_client.schema.model import ColumnModel
+from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.stored_values import REALS, one_zero, stored_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.system_errors import os_errors
@@ -82,6 +85,15 @@ class FileMirrorSink(TableMirrorSink):
         with self._errors():
             if self._path.exists():
                 self._look()
+
+    def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:
+        # SQLite stores -0.0 as 0. DuckDB 1.5 stores a segment in which all values are equal as its
+        # first value, so that -0.0 beside 0.0 would depend on the other rows.
+        return one_zero if column.kind in REALS else self._plain_encoder(column)
+
+    def _plain_encoder(self, column: ColumnModel) -> ValueEncoder | None:
+        """Return the encoder of a column that is no FLOAT or DOUBLE."""
+        return stored_encoder(column)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

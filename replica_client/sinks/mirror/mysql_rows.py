@@ -19,6 +19,7 @@ from replica_client.sinks.mirror.mysql_values import (
     key_value,
     placeholder,
 )
+from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.tables.net_changes import Values
 
 _MOST_ROWS: Final = 500
@@ -294,8 +295,9 @@ def _part(column: ColumnModel, table: str) -> str:
 def _exact(column: ColumnModel, table: str) -> str:
     """Return SQL for a text that differs for all different values of a column."""
     name = f"{table}{'.' * bool(table)}{before_arguments(mysql_name(column.name))}"
-    if column.kind == "float":
-        return f"CAST({name} + 0e0 AS CHAR)"  # FLOAT is shown with six digits otherwise
+    if column.kind in REALS:
+        # FLOAT is shown with six digits otherwise; an addition would remove the sign of -0.0.
+        return f"CAST({name} * 1e0 AS CHAR)"
     return name if column.kind in BYTES or column.kind in GEOMETRIES else f"CAST({name} AS CHAR)"
 
 

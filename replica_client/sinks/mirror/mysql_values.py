@@ -20,9 +20,10 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.schema.quoting import before_arguments, mysql_name
 from replica_client.sinks.column_models import sql_type
 from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.stored_values import REALS
 
 _NUMBERS: Final = frozenset(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "decimal", "double")
+    ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "decimal")
 )
 BYTES: Final = frozenset(
     ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
@@ -89,9 +90,10 @@ class TargetServer:
             return f"{name} + 0 <=> %s", None
         if kind in _NUMBERS:
             return f"{name} <=> %s", None
-        if kind == "float":
-            # Compare as DOUBLE, the exact value of the stored FLOAT.
-            return f"{name} <=> %s", partial(key_value, column)
+        if kind in REALS:
+            # As text, -0.0 differs from 0.0. A FLOAT is compared as the DOUBLE with its value.
+            text = f"CAST({name} * 1e0 AS CHAR)"
+            return f"{text} <=> CAST(%s AS CHAR)", partial(key_value, column)
         if kind in BYTES or kind in GEOMETRIES:
             return f"HEX({name}) <=> %s", str.upper
         if kind in TEXT_KINDS:
@@ -134,7 +136,7 @@ def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
         return _json
     if kind == "enum":
         return _enum
-    if kind in _NUMBERS or kind == "float":
+    if kind in _NUMBERS or kind in REALS:
         return None
     if kind in TEXT_KINDS and kind != "set":
         return None

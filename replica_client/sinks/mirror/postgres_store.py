@@ -30,6 +30,7 @@ from replica_client.sinks.mirror.postgres_types import (
 )
 from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import StoredNames
+from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.storage.file_names import file_name, shortened
 from replica_client.tables.net_changes import Values
 from replica_client.tables.table_copy import TableName
@@ -412,6 +413,9 @@ class PostgresDatabase(StatementDatabase):
         name = _quoted(column.name)
         if cast_type(column) == "json":
             return f"{name}::text IS NOT DISTINCT FROM CAST(%s AS text)"
+        if column.kind in REALS:
+            # As text, -0.0 differs from 0.0.
+            return f"{name}::text IS NOT DISTINCT FROM {self.value(column)}::text"
         return f"{name} IS NOT DISTINCT FROM {self.value(column)}"
 
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.tables.net_changes import Values
 
 
@@ -60,7 +61,9 @@ class StatementDatabase(MirrorDatabase):
         same = [one for one in removed if one in added] if strict else []
         if not same:
             return super().change_rows(model, key, removed, added, strict=strict)
-        rest = [at for at in range(len(model.columns)) if at not in key]
+        # A key can change from 0.0 to -0.0 and still be equal.
+        signed = any(model.columns[at].kind in REALS for at in key)
+        rest = [at for at in range(len(model.columns)) if signed or at not in key]
         if rest:
             done = self.patch(
                 model, key, rest, [(tuple(added[one][at] for at in rest), one) for one in same]

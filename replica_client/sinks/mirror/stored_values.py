@@ -5,7 +5,7 @@ column                          stored as
 ==============================  ====================================================
 TINYINT … BIGINT, YEAR          INTEGER
 BIGINT UNSIGNED, BIT            INTEGER; from 9223372036854775808 on TEXT of the digits
-FLOAT, DOUBLE                   REAL (a negative zero loses its sign)
+FLOAT, DOUBLE                   REAL; SQLite and DuckDB have one zero
 DECIMAL                         TEXT with all its digits
 DATE, TIME, DATETIME,           TEXT as MySQL writes it, with all fraction digits;
 TIMESTAMP                       TIMESTAMP in UTC
@@ -33,7 +33,7 @@ from replica_client.sinks.mirror.collector import ValueEncoder
 
 INTEGER_LIMIT: Final = 1 << 63
 _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
-_REALS: Final = frozenset(("float", "double"))
+REALS: Final = frozenset(("float", "double"))
 _GEOMETRIES: Final = frozenset(
     (
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
@@ -51,7 +51,7 @@ def declared_type(column: ColumnModel) -> str:
         return ""
     if column.kind in _INTEGERS:
         return "INTEGER"
-    if column.kind in _REALS:
+    if column.kind in REALS:
         return "REAL"
     return "BLOB" if column.kind in BLOBS else "TEXT"
 
@@ -61,7 +61,7 @@ def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
     kind = column.kind
     if kind == "bit" or (kind == "bigint" and column.unsigned):
         return _large
-    if kind in _INTEGERS or kind in _REALS:
+    if kind in _INTEGERS or kind in REALS:
         return None
     if kind == "decimal":
         return _decimal
@@ -76,6 +76,11 @@ def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
     if kind in ("char", "varchar") or kind in BLOBS or kind.endswith("text"):
         return None
     return str
+
+
+def one_zero(value: float) -> float:
+    """Return a number with ``0.0`` in place of ``-0.0``."""
+    return value + 0.0
 
 
 def _large(value: int) -> int | str:
