@@ -110,6 +110,7 @@ class BlockWalk:
         self._decoder = BinlogDecoder(options, file.name)
         self._scan = KeyScan(self, 0)
         self._must_read = False
+        self._in_payload = False
         self._gtids: list[tuple[str, int, int]] = []
 
     def table_of(self, content: bytes) -> KeyTable:
@@ -187,14 +188,14 @@ class BlockWalk:
             self._decoder.decode(event, position)
             self._scan.begin_format(self._decoder.format.checksum_size)
         elif code == EventType.TRANSACTION_PAYLOAD_EVENT:
-            self._open_payload(self._decoder.decode(event, position), position + len(event))
+            self._open_payload(self._decode(event, position), position + len(event))
         elif code == EventType.GTID_TAGGED_LOG_EVENT:
-            body = self._decoder.decode(event, position).body
+            body = self._decode(event, position).body
             if body.immediate_commit_timestamp is not None:
                 self._scan.commit_us = body.immediate_commit_timestamp
             self._gtids.append((str(Gtid(body.sid, body.gno, body.tag)), 0, 0))
         elif code in QUERIES:
-            self._statement(self._decoder.decode(event, position))
+            self._statement(self._decode(event, position))
         elif code == EventType.START_ENCRYPTION_EVENT:
             self._decoder.decode(event, position)
         elif code in ROWS_TYPES:
@@ -205,11 +206,21 @@ class BlockWalk:
     def _open_payload(self, event: BinlogEvent, behind: int) -> None:
         stream = open_payload(event.body, self._options.max_uncompressed_size)
         left = b""
-        while part := stream.read(_PIECE):
-            data = left + part if left else part
-            left = data[self._scan.run(data, 0, behind) :]
+        self._in_payload = True
+        try:
+            while part := stream.read(_PIECE):
+                data = left + part if left else part
+                left = data[self._scan.run(data, 0, behind) :]
+        finally:
+            self._in_payload = False
         if left:
             self._must_read = True
+
+    def _decode(self, event: bytes, position: int) -> BinlogEvent:
+        """Decode an event of the file, or of the payload that is being read."""
+        if self._in_payload:
+            return self._decoder.decode_inner(event, position, self._file.name, 0)
+        return self._decoder.decode(event, position)
 
     def _statement(self, event: BinlogEvent) -> None:
         query: bytes = event.body.query
@@ -227,7 +238,7 @@ class BlockWalk:
         if number in NO_TABLE_ID:
             return
         if ROWS_FORMS[code] & ROWS_COMPRESSED:
-            found = self._decoder.decode(event, position)
+            found = self._decode(event, position)
             body = found.body
             images = inflate_record(body.rows, self._options.max_uncompressed_size)
             bitmaps = (body.columns_before, body.columns_after)
