@@ -296,7 +296,10 @@ def _attempt(
         truth.stops.append(f"seed {seed}, {way}: {type(error).__name__}: {text[:900]}")
 
 
-_INCOMPLETE = "leaves out|lacks|left out|not know|TRUNCATE|ALTER|DROP|differ|was made|not in the archive|no CREATE"
+_INCOMPLETE = (
+    "leaves out|lacks|left out|not know|TRUNCATE|ALTER|DROP|differ|was made|not in the archive|"
+    "not in the binlog|no CREATE|changed in parts"
+)
 
 
 def _same_rows(

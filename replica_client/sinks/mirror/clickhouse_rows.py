@@ -41,6 +41,11 @@ from replica_client.tables.net_changes import Values
 
 _INSERTED: Final = 50_000
 # Committed rows must survive a power failure.
+# Aliases that are no column of a source: ClickHouse prefers an alias to a column of its name.
+_LAST: Final = f"{VERSION}_last"
+_GONE: Final = f"{DELETED}_last"
+_KEY: Final = f"{ROW}_key_"
+_COLUMN: Final = f"{ROW}_column_"
 DURABLE: Final = "fsync_after_insert = 1, fsync_part_directory = 1"
 
 
@@ -303,13 +308,13 @@ class ClickhouseRows(MirrorDatabase):
         key = ", ".join(staging.key)
         wanted = f"SELECT {key} FROM {staging.name} WHERE {VERSION} BETWEEN {first} AND {last}"
         parts = " UNION ALL ".join(
-            f"SELECT {key}, {VERSION} AS v, {DELETED} AS d FROM {one} "
+            f"SELECT {key}, {VERSION} AS {_LAST}, {DELETED} AS {_GONE} FROM {one} "
             f"WHERE {VERSION} < {first} AND ({key}) IN ({wanted})"
             for one in (table, staging.name)
         )
         return int(
             self._one(
-                f"SELECT count() FROM (SELECT argMax(d, v) AS gone FROM ({parts}) GROUP BY {key} HAVING gone = 0)"
+                f"SELECT count() FROM (SELECT 1 FROM ({parts}) GROUP BY {key} HAVING argMax({_GONE}, {_LAST}) = 0)"
             )
         )
 
@@ -333,10 +338,13 @@ class ClickhouseRows(MirrorDatabase):
         last = {before: values for values, before in rows}
         wanted = list(last.items())
         table, columns = self._of(model), model.columns
-        names = [f"k{at}" for at in range(len(key))]
-        raw = ", ".join(f"{quoted(columns[at].name)} AS k{at}" for at in key)
+        names = [f"{_KEY}{at}" for at in range(len(key))]
+        raw = ", ".join(
+            f"{quoted(columns[at].name)} AS {name}" for at, name in zip(key, names, strict=True)
+        )
         every = ", ".join(
-            f"{shown(column, quoted(column.name))} AS c{at}" for at, column in enumerate(columns)
+            f"{shown(column, quoted(column.name))} AS {_COLUMN}{at}"
+            for at, column in enumerate(columns)
         )
         own = ", ".join(quoted(columns[at].name) for at in key)
         fields = self._fields(model, key, [before for before, _ in wanted])
@@ -345,7 +353,7 @@ class ClickhouseRows(MirrorDatabase):
         try:
             present = self.present(table, f"({own}) IN (SELECT {', '.join(names)} FROM {scratch})")
             same = " AND ".join(f"s.{name} = t.{name}" for name in names)
-            shown_columns = ", ".join(f"t.c{at}" for at in range(len(columns)))
+            shown_columns = ", ".join(f"t.{_COLUMN}{at}" for at in range(len(columns)))
             found = list(
                 self._client.rows(
                     f"SELECT s.n, {shown_columns} FROM {scratch} AS s "

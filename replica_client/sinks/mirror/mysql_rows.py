@@ -77,16 +77,37 @@ class MysqlRows(MirrorDatabase):
         names = [self.quoted(column.name) for column in model.columns]
         sets = ", ".join(f"{name} = {new.format(name)}" for name in names)
         end = f"{' AS new' * alias} ON DUPLICATE KEY UPDATE {sets}"
-        self._insert(self._of(model), model, rows, end)
+        documents = self._documents(model, range(len(model.columns)))
+        changed = self._insert(self._of(model), model, rows, end, counts=bool(documents))
+        # The server counts a changed row as two.
+        if documents and changed < 2 * len(rows):
+            keys = [tuple(row[at] for at in key) for row in rows]
+            self._forget_documents(model, documents, key, keys)
+            self._insert(self._of(model), model, rows, end)
 
-    def _insert(self, table: str, model: TableModel, rows: Iterable[Values], end: str = "") -> None:
+    def _insert(
+        self,
+        table: str,
+        model: TableModel,
+        rows: Iterable[Values],
+        end: str = "",
+        *,
+        counts: bool = False,
+    ) -> int:
+        """Add rows, and return the server's count of affected rows if asked for it."""
+        done = 0
         names = ", ".join(self.quoted(column.name) for column in model.columns)
         one = f"({', '.join(placeholder(column) for column in model.columns)})"
         self._changed = True
         with _conflicts():
             for group in self._chunks(rows):
                 marks = ", ".join([one] * len(group))
-                self.run(f"INSERT INTO {table} ({names}) VALUES {marks}{end}", _flat(group))
+                sql = f"INSERT INTO {table} ({names}) VALUES {marks}{end}"
+                if counts:
+                    done += self.change(sql, _flat(group))
+                else:
+                    self.run(sql, _flat(group))
+        return done
 
     def change_rows(
         self,
@@ -117,6 +138,28 @@ class MysqlRows(MirrorDatabase):
         self._insert(self._of(model), model, new)
         self.put_rows(model, key, put)
         return done
+
+    def _documents(self, model: TableModel, columns: Iterable[int]) -> list[str]:
+        """Return the JSON columns whose values MySQL compares by meaning."""
+        if self._target.is_mariadb or self._target.version < (5, 7):
+            return []
+        found = [model.columns[at] for at in columns]
+        return [self.quoted(column.name) for column in found if column.kind == "json"]
+
+    def _forget_documents(
+        self, model: TableModel, names: Sequence[str], key: Sequence[int], keys: Iterable[Values]
+    ) -> None:
+        """Replace documents, so that the next UPDATE stores even documents that equal them.
+
+        With binlog_row_image = FULL, MySQL changes no row whose new document has another text but
+        the same meaning: ``1`` and ``1.0``, ``0.0`` and ``-0.0``.
+        """
+        sets = ", ".join(
+            f"{one} = IF(JSON_TYPE({one}) <=> 'BOOLEAN', '[]', 'true')" for one in names
+        )
+        table = self._of(model)
+        for where, values in self._conditions(model, key, keys):
+            self.run(f"UPDATE {table} SET {sets} WHERE {where}", values)
 
     def _count(self, model: TableModel, key: Sequence[int], keys: Iterable[Values]) -> int:
         """Return how many of some keys exist."""
@@ -163,10 +206,16 @@ class MysqlRows(MirrorDatabase):
         keys = dict.fromkeys(before for _, before in rows)
         missing = len(keys) - self._count(model, key, keys)
         sql = f"UPDATE {self._of(model)} SET {equal(patched, ', ')} WHERE {equal(key, ' AND ')}"
+        documents = self._documents(model, patched)
         self._changed = True
         with _conflicts():
             for values, before in rows:
-                self.run(sql, (*values, *_compared(model, key, before)))
+                arguments = (*values, *_compared(model, key, before))
+                if not documents:
+                    self.run(sql, arguments)
+                elif not self.change(sql, arguments):
+                    self._forget_documents(model, documents, key, [before])
+                    self.run(sql, arguments)
         return len(rows) - missing
 
     # Tables without a key.
@@ -246,8 +295,8 @@ class MysqlRows(MirrorDatabase):
             self.run(f"INSERT INTO {numbers} VALUES {marks}", _flat(group))
         shown = ", ".join(f"r.{self.quoted(column.name)}" for column in model.columns)
         self.run(
-            f"INSERT INTO {table} ({names}) SELECT {shown} FROM (SELECT *, {_digest(model)} AS digest_of_row "
-            f"FROM {rows}) r JOIN {found} s ON s.row_digest = r.digest_of_row "
+            f"INSERT INTO {table} ({names}) SELECT {shown} FROM (SELECT *, {_digest(model)} AS _replica_client_digest "
+            f"FROM {rows}) r JOIN {found} s ON s.row_digest = r._replica_client_digest "
             f"JOIN {numbers} n ON n.number < s.row_found - s.row_count GROUP BY s.row_digest, n.number"
         )
 
