@@ -15,7 +15,7 @@ from replica_client.binlog.payload import split_payload
 from replica_client.cli.annotation.annotator import AnnotatedBytes
 from replica_client.cli.annotation.row_texts import row_text_of
 from replica_client.cli.annotation.whole_event import annotate_event
-from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.flags import Json, KeyFile, Limit, decode_options
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.raw_files import files_of, raw_events
 from replica_client.constants.event_types import event_type_name
@@ -39,14 +39,15 @@ def annotate(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A binlog file.")],
     position: Annotated[
         int | None,
-        typer.Option(metavar="N", min=4, help="Begin with the event at this position."),
+        typer.Option(
+            metavar="N",
+            min=4,
+            help="Begin with the event at this position, and show one, or as many as --limit says.",
+        ),
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(metavar="K", min=1, help="How many events; 1 with --position, else all."),
-    ] = None,
+    limit: Limit = None,
     key_file: KeyFile = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """Print what each byte of an event means: offset, bytes, field, value and unit.
 
@@ -54,7 +55,7 @@ def annotate(
     follow it, with offsets inside its decompressed bytes.
     """
     file = files_of([path])[0]
-    wanted = count if count is not None or position is None else 1
+    wanted = limit if limit is not None or position is None else 1
     lines = Lines(COLUMNS)
     decoder = BinlogDecoder(decode_options(key_file, verify_checksum=False), file.name)
     for event, annotated_bytes in _annotated(decoder, file, position or 4, wanted):

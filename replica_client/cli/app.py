@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from replica_client._compiled import compiled
 from replica_client._version import __version__
 from replica_client.cli.failures import DONE, INTERRUPTED, WRONG_USAGE
+from replica_client.cli.flags import Command
 from replica_client.cli.output import message
 from replica_client.cli.program import PROGRAM
 
@@ -127,7 +128,9 @@ def make_app(only: str = "") -> typer.Typer:
             app.add_typer(_module(name).app, name=name, short_help=short)
         else:
             module = _module(name)
-            add = app.command(name, short_help=short, epilog=f"Example:  {module.EXAMPLE}")
+            add = app.command(
+                name, cls=Command, short_help=short, epilog=f"Example:  {module.EXAMPLE}"
+            )
             add(getattr(module, name.replace("-", "_")))
     return app
 

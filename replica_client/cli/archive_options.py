@@ -21,44 +21,6 @@ Sources = Annotated[
     list[str],
     typer.Argument(metavar="ARCHIVE", help="Binlog files, globs, directories, or their URLs."),
 ]
-Table = Annotated[
-    list[str] | None,
-    typer.Option("--table", metavar="TABLE", help="database.table with * and ?; repeatable."),
-]
-RowKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--key",
-        metavar="VALUE",
-        help="The primary key; repeat it for each of its columns in order, or give COLUMN=VALUE. "
-        "Bytes that are no text are x'00ff'.",
-    ),
-]
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="START", help="FILE:OFFSET, a GTID set, or a time.")
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until",
-        metavar="STOP",
-        help="The same: what is there or later does not count. A time is a commit time, in UTC where it has no zone; "
-        "from a time to the same time is what was committed then.",
-    ),
-]
-AllowEmpty = Annotated[
-    bool,
-    typer.Option(
-        "--allow-empty",
-        help="An unknown table, GTID, thread or empty range gives an empty answer; else it is an error.",
-    ),
-]
-IndexDirectory = Annotated[
-    Path | None,
-    typer.Option(
-        "--index-directory", metavar="DIR", help="Where indexes are; else beside the files."
-    ),
-]
 
 
 @contextmanager

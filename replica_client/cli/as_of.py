@@ -12,12 +12,21 @@ import typer
 
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.known_names import check_table
-from replica_client.cli.archive_options import IndexDirectory, Sources, opened
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.archive_options import Sources, opened
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.flags import (
+    IndexDirectory,
+    InvalidText,
+    Json,
+    KeyFile,
+    LetterCase,
+    SchemaFile,
+    Threads,
+    decode_options,
+)
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 from replica_client.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,9 +90,7 @@ def as_of(
             "exit status 1 if they differ.",
         ),
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per row; this is the default.")
-    ] = False,
+    json: Json = False,
     parquet: Annotated[
         str | None, typer.Option(metavar="FILE", help="The rows as a Parquet file.")
     ] = None,
@@ -94,7 +101,7 @@ def as_of(
     duckdb: Annotated[
         str | None, typer.Option(metavar="FILE", help="The rows in a new DuckDB database.")
     ] = None,
-    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads that decode.")] = 2,
+    threads: Threads = 2,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,

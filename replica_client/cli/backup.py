@@ -20,6 +20,7 @@ from rich.progress import (
 
 from replica_client.backup.backup_catalog import FileRecord
 from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
+from replica_client.cli.flags import Json, StopAtEnd
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
@@ -42,9 +43,7 @@ _PROGRESS_INTERVAL = 0.1
 def backup(
     url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Made when it is not there.")],
-    stop_at_end: Annotated[
-        bool, typer.Option("--stop-at-end", help="End where the source's binlog ends now.")
-    ] = False,
+    stop_at_end: StopAtEnd = False,
     index: Annotated[
         bool,
         typer.Option(
@@ -52,7 +51,7 @@ def backup(
             help="Write the index of each finished file that find and undo use.",
         ),
     ] = True,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """Copy a source's binlog files byte for byte, and follow it.
 

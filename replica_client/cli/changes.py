@@ -7,9 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
-from replica_client.cli.decode_options import AllowEmptyTables, InvalidText, KeyFile, decode_options
+from replica_client.cli.flags import (
+    AllowEmpty,
+    Begin,
+    Exclude,
+    FullRows,
+    InvalidText,
+    Json,
+    KeyFile,
+    Last,
+    LetterCase,
+    Limit,
+    OnStatement,
+    OnUnknownTable,
+    RecordLosses,
+    SchemaFile,
+    StopAtEnd,
+    Tables,
+    Until,
+    Where,
+    check_one_end,
+    decode_options,
+)
 from replica_client.cli.row_output import RowOutput
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.errors import ConfigError
 from replica_client.position.losses import LOSSES_KEY, LossLedger
@@ -20,36 +41,18 @@ from replica_client.readers.saved_state import reading_state_of
 if TYPE_CHECKING:
     from replica_client.rows.where import Condition
 
-EXAMPLE = "replica-client changes mysql://repl@db1/ --tables 'shop.*' --json"
+EXAMPLE = "replica-client changes mysql://repl@db1/ --table 'shop.*' --json"
 
 
 def changes(
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
     ],
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Only these tables: database.table with * and ?; repeatable."
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Not these tables; repeatable. mysql and sys are left out unless --tables names them.",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            metavar="START",
-            help="earliest, latest, FILE:OFFSET, a GTID set, or a time; a saved position wins.",
-        ),
-    ] = None,
-    stop_at_end: Annotated[
-        bool, typer.Option("--stop-at-end", help="End where a live source's binlog ends now.")
-    ] = False,
+    tables: Tables = None,
+    exclude: Exclude = None,
+    start: Begin = None,
+    until: Until = None,
+    stop_at_end: StopAtEnd = False,
     position_file: Annotated[
         str | None,
         typer.Option(
@@ -58,33 +61,18 @@ def changes(
         ),
     ] = None,
     schema: SchemaFile = None,
-    full_rows: Annotated[
-        bool, typer.Option("--full-rows", help="Refuse row images that lack columns.")
-    ] = False,
-    record_losses: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Count such losses with the position instead of stopping: statement, undecodable, "
-            "incomplete_row, gtid_gap, unknown_table, xa_prepare, or all; repeatable.",
-        ),
-    ] = None,
+    full_rows: FullRows = False,
+    record_losses: RecordLosses = None,
+    on_statement: OnStatement = "error",
+    on_unknown_table: OnUnknownTable = None,
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
     invalid_text: InvalidText = "strict",
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Only changes with a row that meets this condition: "
-            "\"status = 'new' AND total >= 10.5 OR note IS NULL\".",
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop after N changes.")
-    ] = None,
-    allow_empty: AllowEmptyTables = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    where: Where = None,
+    limit: Limit = None,
+    last: Last = None,
+    allow_empty: AllowEmpty = False,
+    json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="The rows of one table as CSV.")] = False,
     parquet: Annotated[
         str | None, typer.Option(metavar="FILE", help="The rows of one table as a Parquet file.")
@@ -110,40 +98,54 @@ def changes(
     --where takes = != < <= > >= IS NULL, IN (…), AND, OR, NOT and parentheses; texts and times stand in
     'quotes', names with other signs in `backquotes`. What a row image left out is an error, not NULL.
 
-    A pattern of --tables that matches no table is an error at the end, if there is one; --allow-empty takes it.
+    A saved position in --position-file has precedence over --since. A pattern of --table that matches no table is an
+    error at the end, if there is one; --allow-empty takes it.
+
+    On a terminal lines are cropped to its width, with the key and what changed first; --json and a pipe have all.
 
     A change that cannot be delivered stops the run. With --record-losses it is counted instead: the
     position file keeps the counts by kind and table, and they are printed at the end.
     """
     url = live_source(sources)
     wanted = _condition(where)
-    output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow)
-    chosen = ChosenChanges(output, wanted, limit, allow_empty=allow_empty)
+    _check_last(last, limit, position_file, endless=url is not None and not (stop_at_end or until))
+    statements = on_statement == "deliver"
+    if statements and (where or limit or last or csv or parquet or arrow):
+        raise ConfigError(
+            "--on-statement deliver prints statements between the rows: leave --where, --limit, --last, --csv,"
+            " --parquet and --arrow out"
+        )
+    output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow, statements=statements)
+    chosen = ChosenChanges(output, wanted, limit, last, allow_empty=allow_empty)
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
+        from replica_client.cli.reading_end import ReadingEnd
         from replica_client.cli.source_changes import write_source_changes
         from replica_client.readers.live.connect import connect
         from replica_client.readers.live.reconnect import ReconnectPolicy
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
+        end = ReadingEnd.of(start, until)
         stream = connect(
             url,
             tables=tables,
             exclude=exclude,
             start=start,
-            stop_at_end=stop_at_end,
+            stop_at_end=stop_at_end or end.is_past,
             position_store=store,
             save_interval=0,  # commits are an interval apart already
             reconnect=ReconnectPolicy(first_attempts=1),  # somebody looks at the screen
             schema=known,
             full_rows=full_rows,
             record_losses=record_losses or (),
+            on_statement=on_statement,
+            on_unknown_table=on_unknown_table,
             allow_empty=allow_empty,
             options=decode_options(None, invalid_text=invalid_text),
         )
-        write_source_changes(stream, chosen)
+        write_source_changes(stream, chosen, url, end)
         return
     from replica_client.cli.file_changes import write_file_changes
     from replica_client.cli.file_progress import file_progress
@@ -160,10 +162,13 @@ def changes(
         tables=tables,
         exclude=exclude,
         start=start if saved is None else saved.position,
+        stop=until,
         options=decode_options(key_file, invalid_text=invalid_text),
         schema=known or schema_of(schema, None),
         full_rows=full_rows,
         record_losses=record_losses or (),
+        on_statement=on_statement,
+        on_unknown_table=on_unknown_table,
         losses=losses,
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
@@ -187,7 +192,31 @@ def _condition(text: str | None) -> Condition | None:
     return parse_where(text)
 
 
-def _output(*, json: bool, csv: bool, parquet: str | None, arrow: str | None) -> ChangeOutput:
+def _check_last(
+    last: int | None, limit: int | None, position_file: str | None, *, endless: bool
+) -> None:
+    """Refuse ``--last`` where it has no end, or the position of what was written is not that of what was read.
+
+    Raises:
+        ConfigError: it cannot be used here.
+    """
+    check_one_end(limit, last)
+    if last is None:
+        return
+    if position_file is not None:
+        raise ConfigError("--last prints only some changes: leave --position-file out")
+    if endless:
+        raise ConfigError("--last of a live source needs an end: add --stop-at-end or --until")
+
+
+def _output(
+    *,
+    json: bool,
+    csv: bool,
+    parquet: str | None,
+    arrow: str | None,
+    statements: bool,
+) -> ChangeOutput:
     """The output that the options ask for.
 
     Raises:
@@ -205,7 +234,7 @@ def _output(*, json: bool, csv: bool, parquet: str | None, arrow: str | None) ->
     if len(several) > 1:
         raise ConfigError(f"give one of {' and '.join(several)}")
     if not several or json:
-        return RowOutput(json=json)
+        return RowOutput(json=json, statements=statements)
     from replica_client.cli.table_output import BatchOutput, CsvOutput
 
     if parquet is not None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.file_check import check_files
+from replica_client.cli.flags import InvalidText, Json, KeyFile, decode_options
 
 EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
 
@@ -18,7 +18,7 @@ def check(
     ],
     key_file: KeyFile = None,
     invalid_text: InvalidText = "strict",
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """Verify binlog files byte for byte.
 

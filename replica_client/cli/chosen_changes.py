@@ -1,7 +1,8 @@
-"""Which changes ``changes`` writes: those of ``--where``, and no more than ``--limit``."""
+"""The changes that ``changes`` writes: those of ``--where``, and no more than ``--limit`` or ``--last``."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +16,9 @@ from replica_client.rows.row_change import Change
 
 if TYPE_CHECKING:
     from replica_client.rows.where import Condition
+
+
+_Written = tuple[Transaction, RowsOfEvent, Change]
 
 
 class ChangeOutput(Output, Protocol):
@@ -54,6 +58,7 @@ class ChosenChanges:
         output: where they go.
         where: what one of a change's rows has to meet; None: nothing.
         limit: how many at most; None: all.
+        last: how many of the last ones, which are written at the end, the newest first; None: all.
         allow_empty: take a pattern of tables that matches none.
 
     Attributes:
@@ -67,6 +72,7 @@ class ChosenChanges:
         output: ChangeOutput,
         where: Condition | None = None,
         limit: int | None = None,
+        last: int | None = None,
         *,
         allow_empty: bool = False,
     ) -> None:
@@ -87,6 +93,7 @@ class ChosenChanges:
             self._changes = condition_screens(where, columns).changes
             self._wants = partial(matches, where)
         self._left = limit
+        self._last: deque[_Written] | None = None if last is None else deque(maxlen=last)
         self._before: Position | Transaction | None = None
 
     def begin(self, position: Position) -> None:
@@ -102,7 +109,7 @@ class ChosenChanges:
             BinlogDecodeError: a row cannot be decoded.
             OSError: the output cannot be written.
         """
-        if self._where is None and self._left is None:
+        if self._where is None and self._left is None and self._last is None:
             self.output.write(transaction)
             return transaction
         for rows in transaction.rows:
@@ -111,6 +118,9 @@ class ChosenChanges:
                     self.output.completed()
                     return self._position_of(transaction, change)
                 if self._wants(change):
+                    if self._last is not None:
+                        self._last.append((transaction, rows, change))
+                        continue
                     self.output.write_change(transaction, rows, change)
                     if self._left is not None:
                         self._left -= 1
@@ -118,6 +128,14 @@ class ChosenChanges:
         self.output.completed()
         self._before = transaction
         return transaction
+
+    def finish(self) -> bool:
+        """Write the last changes, if these are wanted, and the end; returns whether all was handed on."""
+        if self._last is not None:
+            while self._last:
+                self.output.write_change(*self._last.pop())
+            self.output.completed()
+        return self.output.finish()
 
     def check(self) -> None:
         """Refuse a column of ``--where`` that none of the tables had; asked at the end.

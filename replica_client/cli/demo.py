@@ -21,7 +21,7 @@ _EXTRA = "spark"
 
 def demo(
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where its files go; emptied first.")
+        Path, typer.Option(metavar="PATH", help="Where its files go; emptied first.")
     ] = Path("demo-output"),
     plain: Annotated[bool, typer.Option(help="The part with the plain client.")] = True,
     spark: Annotated[bool, typer.Option(help="The part with Spark's pipeline.")] = True,

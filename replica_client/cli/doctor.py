@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.flags import Json
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines
 from replica_client.cli.sources import live_source
@@ -46,7 +47,7 @@ def doctor(
         int | None,
         typer.Option(metavar="N", min=1, max=(1 << 32) - 1, help="The server id to be used."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """Look at everything that following a source depends on.
 

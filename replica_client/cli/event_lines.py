@@ -10,7 +10,7 @@ from replica_client.binlog.events import EVENT_CLASSES
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.event_fields import event_fields, summary
-from replica_client.cli.output import Column, clock
+from replica_client.cli.output import Column, clock, cropped
 from replica_client.codec.printable import printable
 from replica_client.codec.reader import ByteReader
 from replica_client.constants.event_types import event_type_name
@@ -70,6 +70,27 @@ def plain_line(event: BinlogEvent) -> str:
     )
     texts = [column.pad(printable(str(cell))) for column, cell in zip(COLUMNS, cells, strict=True)]
     return "  ".join(texts).rstrip()
+
+
+NARROW_COLUMNS = (Column("position", 10, right=True), Column("type", 26), Column("fields"))
+_NARROW = 140
+"""Columns of a terminal below which each line has only the most important cells."""
+
+
+def terminal_columns(width: int) -> tuple[Column, ...]:
+    """Return the columns that a terminal has room for."""
+    return NARROW_COLUMNS if width < _NARROW else COLUMNS
+
+
+def terminal_line(event: BinlogEvent, width: int) -> str:
+    """Return an event for a terminal of so many columns, without a line end."""
+    if width >= _NARROW:
+        return cropped(plain_line(event), width)
+    inner = "" if event.inner_index is None else f"/{event.inner_index}"
+    kind = event_type_name(event.header.type_code)
+    cells = (f"{event.position}{inner}", kind, plain_fields(event))
+    texts = [column.pad(cell) for column, cell in zip(NARROW_COLUMNS, cells, strict=True)]
+    return cropped(printable("  ".join(texts).rstrip()), width)
 
 
 def plain_fields(event: BinlogEvent) -> str:

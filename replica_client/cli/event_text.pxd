@@ -23,7 +23,7 @@ cdef class EventText(EventFastPath):
     cdef int _json_head(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, long long offset,
         Py_ssize_t tail, Py_ssize_t inner_index) except -1
-    cdef int _put_right(self, long long number, int width) except -1
+    cdef int _put_cell(self, long long number) except -1
     cdef int _plain_head(
         self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end, long long offset,
         Py_ssize_t inner_index) except -1

@@ -350,18 +350,14 @@ class EventText(EventFastPath):  # type: ignore[misc]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put_right(self, number: cython.longlong, width: cython.int) -> cython.int:
-        """Write a number of at least ``width`` characters, and two spaces."""
+    def _put_cell(self, number: cython.longlong) -> cython.int:
+        """Write a number and two spaces; a terminal's columns are not made here."""
         text: ValueText = self.text
         text.reserve(64)
         digits: cython.uchar[24]
         if not cython.compiled:
             digits = bytearray(24)
         count: cython.Py_ssize_t = put_digits(digits, 0, number)
-        while width > count:
-            text.out[text.used] = 32
-            text.used += 1
-            width -= 1
         copy_bytes(text.out, text.used, digits, 0, count)
         text.used += count
         text.out[text.used] = 32
@@ -393,14 +389,14 @@ class EventText(EventFastPath):  # type: ignore[misc]
             self._types[code] = f"{COLUMNS[3].pad(event_type_name(code))}  ".encode()
         text.put(self._file_text)
         if inner_index < 0:
-            self._put_right(offset, 10)
+            self._put_cell(offset)
         else:
             text.put(f"{COLUMNS[1].pad(f'{offset}/{inner_index}')}  ".encode())
-        self._put_right(end - at, 8)
+        self._put_cell(end - at)
         text.put(cython.cast(bytes, self._types[code]))
         text.put(self._time_text)
-        self._put_right(load_le(raw, at + SERVER_ID_OFFSET, 4), 10)
-        return self._put_right(load_le(raw, at + NEXT_POSITION_OFFSET, 4), 10)
+        self._put_cell(load_le(raw, at + SERVER_ID_OFFSET, 4))
+        return self._put_cell(load_le(raw, at + NEXT_POSITION_OFFSET, 4))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

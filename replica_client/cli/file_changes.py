@@ -52,7 +52,7 @@ def write_file_changes(
                 output.discard()
                 raise
         finally:
-            if output.finish():
+            if chosen.finish():
                 delivery.commit()
             tell_losses(reader.losses)
             if not checks_tables:

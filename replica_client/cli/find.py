@@ -13,22 +13,30 @@ import typer
 
 from replica_client.archive.archive import Found, FoundChange, make_question
 from replica_client.archive.known_names import check_answer, check_question
-from replica_client.cli.archive_options import (
-    AllowEmpty,
-    IndexDirectory,
-    RowKey,
-    Since,
-    Sources,
-    Table,
-    Until,
-    key_of,
-    opened,
-)
+from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.change_text import row_text
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
+from replica_client.cli.flags import (
+    AllowEmpty,
+    Html,
+    IndexDirectory,
+    InvalidText,
+    Json,
+    KeyFile,
+    Last,
+    LetterCase,
+    Limit,
+    RowKey,
+    SchemaFile,
+    Since,
+    Tables,
+    Until,
+    Where,
+    check_one_end,
+    decode_options,
+)
 from replica_client.cli.loss_report import tell_losses
 from replica_client.cli.output import Column, Lines, commit_clock
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 from replica_client.codec.printable import printable
 from replica_client.errors import ConfigError
 
@@ -47,7 +55,7 @@ _COLUMNS = (
 
 def find(
     sources: Sources,
-    table: Table = None,
+    table: Tables = None,
     key: RowKey = None,
     column: Annotated[
         str | None, typer.Option("--column", metavar="NAME", help="Only changes of this column.")
@@ -58,12 +66,7 @@ def find(
     to_value: Annotated[
         str | None, typer.Option("--to", metavar="VALUE", help="… that got this value.")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION", help="As of changes: \"status = 'paid' AND total > 10\"."
-        ),
-    ] = None,
+    where: Where = None,
     since: Since = None,
     until: Until = None,
     gtid: Annotated[
@@ -76,14 +79,10 @@ def find(
         list[str] | None, typer.Option(metavar="KIND", help="insert, update, delete; repeatable.")
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Only how many there are.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N.")] = None,
-    last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the last N, newest first.")
-    ] = None,
+    json: Json = False,
+    html: Html = None,
+    limit: Limit = None,
+    last: Last = None,
     statement: Annotated[
         bool, typer.Option("--statement/--no-statement", help="Print statements, where logged.")
     ] = True,
@@ -101,8 +100,7 @@ def find(
     commit times. On a terminal long statements are cut.
     """
     check_one_output(count=count, json=json, html=html)
-    if limit is not None and last is not None:
-        raise ConfigError("give one of --limit and --last")
+    check_one_end(limit, last)
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
@@ -124,12 +122,14 @@ def find(
         found = Found(archive, [asked], statement and not count)
         if thread is not None and not allow_empty and next(iter(found), None) is None:
             check_answer(archive, asked)
-        chosen = _chosen(found, limit, last)
+        chosen = chosen_ones(found, limit, last)
         write_found(chosen, count=count, json=json, html=html, title=" ".join(table or ["changes"]))
         tell_losses(found.losses)
 
 
-def _chosen(found: Found, limit: int | None, last: int | None) -> Iterator[FoundChange]:
+def chosen_ones(
+    found: Iterable[FoundChange], limit: int | None, last: int | None
+) -> Iterator[FoundChange]:
     """Return the first of what was found, or the last, the newest first."""
     if last is not None:
         return reversed(deque(found, last))
@@ -159,7 +159,7 @@ def write_found(
     Raises:
         OSError: standard output or the page cannot be written.
     """
-    lines = Lines(_COLUMNS)
+    lines = Lines(_COLUMNS, crops=True)
     if count:
         lines.data(str(sum(1 for _ in found)))
     elif html is not None:

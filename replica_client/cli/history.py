@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.known_names import check_table
-from replica_client.cli.archive_options import (
+from replica_client.cli.archive_options import Sources, key_of, opened
+from replica_client.cli.find import check_one_output, chosen_ones, write_found
+from replica_client.cli.flags import (
     AllowEmpty,
+    Html,
     IndexDirectory,
-    Sources,
-    key_of,
-    opened,
+    InvalidText,
+    Json,
+    KeyFile,
+    Last,
+    LetterCase,
+    Limit,
+    SchemaFile,
+    check_one_end,
+    decode_options,
 )
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
-from replica_client.cli.find import check_one_output, write_found
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 
 EXAMPLE = "replica-client history /backup/db1 --table shop.orders --key 42"
 
@@ -36,10 +42,10 @@ def history(
         ),
     ],
     count: Annotated[bool, typer.Option("--count", help="Only how many changes.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A page with a timeline.")
-    ] = None,
+    json: Json = False,
+    html: Html = None,
+    limit: Limit = None,
+    last: Last = None,
     allow_empty: AllowEmpty = False,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
@@ -49,6 +55,7 @@ def history(
 ) -> None:
     """Show all changes of one row, in order, through changes of its key and RENAME TABLE."""
     check_one_output(count=count, json=json, html=html)
+    check_one_end(limit, last)
     decode = decode_options(key_file, invalid_text=invalid_text)
     known = schema_of(schema, None)
     with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
@@ -56,6 +63,6 @@ def history(
         assert asked is not None
         if not allow_empty:
             check_table(archive, named_table(table))
-        found = archive.history(table, asked)
+        found = chosen_ones(archive.history(table, asked), limit, last)
         title = f"{table} {', '.join(key)}"
         write_found(found, count=count, json=json, html=html, title=title)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json as json_lines
-from typing import Annotated
 
-import typer
-
-from replica_client.cli.archive_options import IndexDirectory, Sources, opened
-from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.archive_options import Sources, opened
+from replica_client.cli.flags import (
+    IndexDirectory,
+    Json,
+    KeyFile,
+    LetterCase,
+    SchemaFile,
+    decode_options,
+)
 from replica_client.cli.output import Column, Lines
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 from replica_client.storage.files import file_status
 
 EXAMPLE = "replica-client index /backup/db1"
@@ -22,7 +26,7 @@ def index(
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per file.")] = False,
+    json: Json = False,
 ) -> None:
     """Make the indexes that find, history and stats use; those that are there and fit are kept.
 

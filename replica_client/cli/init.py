@@ -15,6 +15,7 @@ from replica_client.cli.configuration_text import (
     pipeline_configuration,
 )
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.flags import Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.sources import live_source
@@ -44,14 +45,12 @@ def init(
         Kind,
         typer.Option("--for", help="replica-client run (the service), or the Spark pipeline."),
     ] = Kind.RUN,
-    tables: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Tables; default: the databases that are seen."),
-    ] = None,
+    tables: Tables = None,
 ) -> None:
     """Write a commented configuration for a source, after asking it what doctor asks.
 
     A password in the URL is not written: the file takes it from an environment variable, which is named.
+    Without --table it is about the databases that the account sees.
     What prevents following the source is printed, with lines to copy, and nothing is written.
     """
     if live_source([url]) is None:

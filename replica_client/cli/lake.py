@@ -12,6 +12,7 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import NOT_CURRENT
+from replica_client.cli.flags import Command, Json
 from replica_client.cli.output import Lines, progress_console
 
 app = typer.Typer(
@@ -25,13 +26,11 @@ _Config = Annotated[
 _GREEN: Final = ("", "current")
 """Statuses of the change log, and of a table that is kept in step with the source."""
 
-_Json = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
-
-@app.command(epilog="Example:  replica-client lake status shop.toml")
+@app.command(cls=Command, epilog="Example:  replica-client lake status shop.toml")
 def status(
     config: _Config,
-    json: _Json = False,
+    json: Json = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit status 3 when a table is not current.")
     ] = False,
@@ -43,7 +42,9 @@ def status(
         raise typer.Exit(NOT_CURRENT)
 
 
-@app.command(epilog="Example:  replica-client lake copy shop.toml shop.orders 'shop.tmp_*'")
+@app.command(
+    cls=Command, epilog="Example:  replica-client lake copy shop.toml shop.orders 'shop.tmp_*'"
+)
 def copy(
     config: _Config,
     tables: Annotated[
@@ -56,8 +57,8 @@ def copy(
         lines.line(f"{name}: its copy is asked for; the pipeline makes it")
 
 
-@app.command(epilog="Example:  replica-client lake compact shop.toml")
-def compact(config: _Config, json: _Json = False) -> None:
+@app.command(cls=Command, epilog="Example:  replica-client lake compact shop.toml")
+def compact(config: _Config, json: Json = False) -> None:
     """Put small files together; no row changes. The pipeline must not run."""
     module = _module(config)
     with _telling("opening the lake") as say:
@@ -65,13 +66,13 @@ def compact(config: _Config, json: _Json = False) -> None:
     _show(tables, json)
 
 
-@app.command(epilog="Example:  replica-client lake vacuum shop.toml --hours 24")
+@app.command(cls=Command, epilog="Example:  replica-client lake vacuum shop.toml --hours 24")
 def vacuum(
     config: _Config,
     hours: Annotated[
         float, typer.Option("--hours", min=0, help="Keep what a version of so many hours ago has.")
     ] = 168,
-    json: _Json = False,
+    json: Json = False,
 ) -> None:
     """Remove files that no table needs any more. The pipeline must not run."""
     module = _module(config)
@@ -80,14 +81,20 @@ def vacuum(
     _show(tables, json)
 
 
-@app.command(epilog="Example:  replica-client lake read shop.toml 'shop.*' --at 0-1-9 --to there")
+@app.command(
+    cls=Command,
+    epilog="Example:  replica-client lake read shop.toml 'shop.*' --at 0-1-9 --output there",
+)
 def read(
     config: _Config,
     tables: Annotated[
         list[str], typer.Argument(metavar="TABLE…", help="database.name; * and ? stand for parts.")
     ],
-    to: Annotated[
-        Path, typer.Option(metavar="DIRECTORY", help="Gets a Parquet file for each table.")
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", metavar="PATH", help="A directory that gets a Parquet file for each table."
+        ),
     ],
     at: Annotated[
         str, typer.Option(metavar="WHEN", help="FILE:OFFSET, a GTID, a time, or latest.")
@@ -103,7 +110,7 @@ def read(
     written = []
     try:
         with _telling(f"reading tables as they were at {at}"):
-            written += module.write_past(config, tables, at, to)
+            written += module.write_past(config, tables, at, output)
     finally:
         for name, rows in written:
             lines.line(f"{name}: {rows:,} rows at {at}")

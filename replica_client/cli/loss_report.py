@@ -23,7 +23,7 @@ def tell_unmatched(patterns: Sequence[str]) -> None:
     if patterns:
         several = ", ".join(repr(pattern) for pattern in patterns)
         message(
-            f"no table was read that matches --tables {several}; check the spelling and the letter case"
+            f"no table was read that matches --table {several}; check the spelling and the letter case"
         )
 
 

@@ -44,7 +44,7 @@ def migrate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="CONFIG.toml", help="The file to make; default standard output."),
+        typer.Option(metavar="PATH", help="The file to make; default standard output."),
     ] = None,
 ) -> None:
     """Write a configuration of the service that does what another tool's does, and begins where that is.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from replica_client.codec.printable import escaped_json, escaped_json_lines, printable
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import without_secrets
+
+_COLOUR: Final = re.compile("(\x1b\\[[0-9;]*m)")
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,9 +33,8 @@ def wrapped(line: str) -> str:
     """A line for standard error: on a terminal, one that is too wide for it is wrapped between words."""
     if not sys.stderr.isatty():
         return line
-    chosen = os.environ.get("COLUMNS", "")
-    width = int(chosen) if chosen.isdecimal() else os.get_terminal_size(sys.stderr.fileno()).columns
-    if len(line) <= (width := width or 80):
+    width = terminal_width(sys.stderr)
+    if len(line) <= width:
         return line
     import textwrap  # not by commands that have nothing to say
 
@@ -40,6 +42,48 @@ def wrapped(line: str) -> str:
     return textwrap.fill(
         line, max(width, 20), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the columns of a terminal: ``COLUMNS`` if it is set, else what the terminal reports."""
+    chosen = os.environ.get("COLUMNS", "")
+    if chosen.isdecimal() and int(chosen):
+        return int(chosen)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:  # a stream without a descriptor, too
+        return 80
+
+
+def cropped(line: str, width: int) -> str:
+    """Return a line that takes at most ``width`` columns of a terminal, with … where it was cut.
+
+    Sequences that set colours take none; the last one is kept.
+    """
+    if len(line) <= width:
+        return line
+    from unicodedata import east_asian_width
+
+    shown = end = 0
+    parts = _COLOUR.split(line)
+    found: list[str] = []
+    for at, part in enumerate(parts):
+        if at % 2:
+            found.append(part)
+            continue
+        for end, character in enumerate(part):
+            wide = 2 if east_asian_width(character) in "WF" else 1
+            if shown + wide > width:
+                kept = "".join(found) + part[:end]
+                return _one_less(kept, shown, width) + "…" + ("\x1b[0m" if len(parts) > 1 else "")
+            shown += wide
+        found.append(part)
+    return line
+
+
+def _one_less(kept: str, shown: int, width: int) -> str:
+    """Return the text without its last character where there is no place for the mark."""
+    return kept if shown < width else kept[:-1]
 
 
 def console() -> Console:
@@ -91,8 +135,14 @@ class Column:
     right: bool = False
 
     def pad(self, text: str) -> str:
-        """The text at the column's width."""
-        return text.rjust(self.width) if self.right else text.ljust(self.width)
+        """Return the text at the column's width; as it is where no terminal shows it."""
+        width = self.shown_width
+        return text.rjust(width) if self.right else text.ljust(width)
+
+    @property
+    def shown_width(self) -> int:
+        """The column's width on a terminal; 0 elsewhere, as nothing pads a pipe or a file."""
+        return self.width if sys.stdout.isatty() else 0
 
 
 class Lines:
@@ -101,12 +151,20 @@ class Lines:
     Args:
         columns: of a table; its heading is written with the first row.
         stream: where to; standard output.
+        crops: whether rows of the table are cropped to the width of a terminal.
     """
 
-    def __init__(self, columns: Sequence[Column] = (), stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column] = (),
+        stream: TextIO | None = None,
+        *,
+        crops: bool = False,
+    ) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._failure: OSError | None = None
         self._columns = columns
+        self._width = terminal_width(sys.stdout) if crops and sys.stdout.isatty() else 0
         self._headed = False
 
     def line(self, text: str) -> None:
@@ -129,13 +187,13 @@ class Lines:
             text = "\n".join(map(printable, text.split("\n")))
         self._write(text)
 
-    def coloured(self, text: str, colour: str) -> None:
-        """Write one line for people in a colour, which is a number of ECMA-48.
+    def coloured(self, text: str) -> None:
+        """Write one line for people whose parts are printable, but for the sequences that set colours.
 
         Raises:
             OSError: standard output cannot be written.
         """
-        self._write(f"\x1b[{colour}m{printable(text)}\x1b[0m")
+        self._write(text)
 
     def json_text(self, text: str) -> None:
         """Write JSON; what steers a terminal is escaped.
@@ -183,7 +241,8 @@ class Lines:
             column.pad(printable(str(cell)))
             for column, cell in zip(self._columns, cells, strict=True)
         ]
-        self.line("  ".join(texts).rstrip())
+        line = "  ".join(texts).rstrip()
+        self.line(cropped(line, self._width) if self._width else line)
 
     def flush(self) -> None:
         """Hand everything on; a regular file has it on disk when this returns.

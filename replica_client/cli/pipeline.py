@@ -10,6 +10,7 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import NOT_CURRENT
+from replica_client.cli.flags import Json
 from replica_client.cli.output import Lines
 
 EXAMPLE = "replica-client pipeline shop.toml"
@@ -34,7 +35,7 @@ def pipeline(
         Path, typer.Argument(metavar="CONFIG.toml", help="What to read and where to write.")
     ],
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="The result as one JSON object.")] = False,
+    json: Json = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit status 3 when a table is not current.")
     ] = False,

@@ -50,7 +50,7 @@ def _follow(url: str, *, json: bool) -> None:
     collect_from_here()
     # Commits are an interval apart already.
     stream = connect(url, save_interval=0, reconnect=ReconnectPolicy(first_attempts=1))
-    write_source_changes(stream, ChosenChanges(RowOutput(json=json)))
+    write_source_changes(stream, ChosenChanges(RowOutput(json=json)), url)
 
 
 def _changes(sources: Sequence[str], *, json: bool) -> None:

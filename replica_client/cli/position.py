@@ -9,6 +9,7 @@ import typer
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.flags import Command, Json
 from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Column, Lines
 from replica_client.errors import (
@@ -48,7 +49,10 @@ app = typer.Typer(
 
 StoreName = Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")]
 Table = Annotated[
-    str, typer.Option(metavar="NAME", help="Table of positions, in a database or server.")
+    str,
+    typer.Option(
+        "--position-table", metavar="NAME", help="Table of positions, in a database or server."
+    ),
 ]
 _TABLE = "replica_client_positions"
 _COLUMNS = (Column("name", 28), Column("position"))
@@ -58,11 +62,11 @@ def _stores() -> Any:
     return extra_module("replica_client.daemon.position_keepers", "daemon")
 
 
-@app.command(epilog=STORES)
+@app.command(cls=Command, epilog=STORES)
 def show(
     store: StoreName,
     table: Table = _TABLE,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    json: Json = False,
 ) -> None:
     """Print what is saved, and the losses that were counted with it (record_losses)."""
     lines = Lines(_COLUMNS)
@@ -104,7 +108,7 @@ def show(
             raise FaultFoundError(f"{failed} of {len(found)} positions cannot be read; see above")
 
 
-@app.command("set", epilog=STORES)
+@app.command("set", cls=Command, epilog=STORES)
 def set_position(
     store: StoreName,
     position: Annotated[
@@ -140,7 +144,7 @@ def set_position(
     Lines().line(f"{name}: {old} -> {wanted}")
 
 
-@app.command("take-over")
+@app.command("take-over", cls=Command)
 def take_over(
     config: Annotated[
         str, typer.Argument(metavar="CONFIG", help="The service's configuration file.")
@@ -151,7 +155,7 @@ def take_over(
     number: Annotated[
         str,
         typer.Option(
-            "--from", metavar="ID", help="Identity of the other, where there are several."
+            "--owner", metavar="ID", help="Identity of the other, where there are several."
         ),
     ] = "",
 ) -> None:
@@ -169,14 +173,14 @@ def take_over(
     Lines().line(f"{names[0]}: takes over from {other} (since {other.since}) at the next start")
 
 
-@app.command(epilog=STORES)
+@app.command(cls=Command, epilog=STORES)
 def diff(
     first: Annotated[str, typer.Argument(metavar="PLACE", help="Where it is kept; see below.")],
     second: Annotated[
         str, typer.Argument(metavar="PLACE|URL", help="Another place, or the source.")
     ],
     table: Table = _TABLE,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Compare two saved positions, or one with its source's end: GTIDs and bytes between.
 

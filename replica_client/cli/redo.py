@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from replica_client.cli.archive_options import (
+from replica_client.cli.archive_options import Sources, key_of, opened
+from replica_client.cli.flags import (
     AllowEmpty,
     IndexDirectory,
+    KeyFile,
+    LetterCase,
     RowKey,
+    SchemaFile,
     Since,
-    Sources,
-    Table,
+    Tables,
     Until,
-    key_of,
-    opened,
+    Where,
+    decode_options,
 )
-from replica_client.cli.decode_options import KeyFile, decode_options
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
-from replica_client.cli.undo import Check, Gtids, Thread, Where, print_statements
+from replica_client.cli.schema_file import schema_of
+from replica_client.cli.undo import Check, Gtids, Thread, print_statements
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
 
 
 def redo(
     sources: Sources,
-    table: Table = None,
+    table: Tables = None,
     key: RowKey = None,
     since: Since = None,
     until: Until = None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from replica_client.cli.change_text import row_text
-from replica_client.cli.output import Column, Lines, coloured, commit_clock
+from replica_client.cli.change_text import row_parts, row_text
+from replica_client.cli.output import Column, Lines, coloured, commit_clock, cropped, terminal_width
 from replica_client.codec.printable import printable
-from replica_client.readers.transaction import Transaction
+from replica_client.readers.transaction import Statement, Transaction
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.row_change import Change
@@ -24,27 +24,94 @@ _COLUMNS = (
     Column("table", 24),
     Column("row"),
 )
-_COLOURS = {"insert": "32", "update": "33", "delete": "31"}
-_POSITION, _TIME, _KIND, _TABLE, _ROW = _COLUMNS
+_NARROW = (Column("time", 8), Column("kind", 6), Column("table", 16), Column("row"))
+_MIDDLE = (
+    Column("position", 20),
+    Column("time (UTC)", 19),
+    Column("kind", 6),
+    Column("table", 20),
+    Column("row"),
+)
+_COLOURS = {"insert": "32", "update": "33", "delete": "31", "statement": "36"}
+_CHANGED = "1"  # bold
+
+
+class TerminalChanges:
+    """Lines of changes for a terminal: as wide as that is, the key and what changed first.
+
+    Args:
+        width: columns of the terminal.
+        colours: whether it shows colours.
+    """
+
+    def __init__(self, width: int, *, colours: bool) -> None:
+        self._width = width
+        self._colours = colours
+        self.columns = _NARROW if width < 100 else _MIDDLE if width < 160 else _COLUMNS
+
+    def line(self, change: Change, committed: str) -> str:
+        """Return the line of a change."""
+        shape = change.shape
+        key = {shape.columns[at].name for at in shape.primary_key}
+        parts = list(row_parts(change))
+        if change.kind == "update":
+            parts.sort(key=lambda part: (part[0] not in key, not part[2]))
+        texts = (self._in(_CHANGED, printable(text), changed) for _, text, changed in parts)
+        table = f"{change.database}.{change.table}"
+        return self.cells(
+            f"{change.file}:{change.offset}",
+            committed,
+            change.kind,
+            table,
+            ", ".join(texts),
+        )
+
+    def cells(self, position: str, time: str, kind: str, table: str, row: str) -> str:
+        """Return the line of some cells; the row may have colours."""
+        cells = [
+            printable(position),
+            time if self.columns is _COLUMNS else time[:19],
+            kind,
+            printable(table),
+        ]
+        if len(self.columns) < len(_COLUMNS):
+            cells = [time[11:19], kind, printable(table)]
+        texts = [
+            cropped(column.pad(cell), max(column.width, 1))
+            if column.heading == "table"
+            else column.pad(cell)
+            for column, cell in zip(self.columns, cells, strict=False)
+        ]
+        at = -2  # the kind's cell
+        texts[at] = self._in(_COLOURS[kind], texts[at], True)
+        return cropped("  ".join((*texts, row)).rstrip(), self._width)
+
+    def _in(self, colour: str, text: str, wanted: bool) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if wanted and self._colours else text
 
 
 class RowOutput:
-    """Writes the rows of transactions; in colours where standard output is a terminal that shows them.
+    """Writes the rows of transactions; for the width and the colours of a terminal where standard output is one.
 
     Args:
         json: whether as JSON.
+        statements: whether statements are written, too: changes that were logged as text.
     """
 
     whole_at_end = False
 
-    def __init__(self, *, json: bool) -> None:
+    def __init__(self, *, json: bool, statements: bool = False) -> None:
         self._json = json
-        self._colours = not json and coloured(sys.stdout, os.environ)
-        self._lines = Lines(_COLUMNS)
+        self._statements = statements
+        self._terminal: TerminalChanges | None = None
+        if not json and sys.stdout.isatty():
+            self._terminal = TerminalChanges(
+                terminal_width(sys.stdout), colours=coloured(sys.stdout, os.environ)
+            )
+        self._lines = Lines(_COLUMNS if self._terminal is None else self._terminal.columns)
         self._is_headed = json
         self._committed, self._time = -1, ""
-        widths = (_POSITION.width, _TIME.width, _KIND.width, _TABLE.width)
-        self._table = None if json else TableLines(self._line, widths)
+        self._table = None if json else TableLines(self._line, (0, 0, 0, 0))
         self._rows = self._table or JsonLines()
 
     def write(self, transaction: Transaction) -> None:
@@ -58,7 +125,16 @@ class RowOutput:
             self._committed = transaction.commit_us
             self._time = commit_clock(self._committed)
             self._table.set_time(self._time)
-        if self._colours:
+        if self._statements and transaction.statements:
+            items: list[RowsOfEvent | Statement] = [*transaction.rows, *transaction.statements]
+            for item in sorted(items, key=lambda one: one.event_index):
+                if isinstance(item, Statement):
+                    self._write_statement(transaction, item)
+                else:
+                    for change in item:
+                        self.write_change(transaction, item, change)
+            return
+        if self._terminal is not None:
             for rows in transaction.rows:
                 for change in rows:
                     self.write_change(transaction, rows, change)
@@ -83,11 +159,38 @@ class RowOutput:
             self._lines.json_text(change.to_json())
             return
         self._head()
-        line = change_line(change, commit_clock(transaction.commit_us))
-        if self._colours:
-            self._lines.coloured(line, _COLOURS[change.kind])
+        if self._terminal is not None:
+            self._lines.coloured(self._terminal.line(change, commit_clock(transaction.commit_us)))
         else:
-            self._lines.line(line)
+            self._lines.line(change_line(change, commit_clock(transaction.commit_us)))
+
+    def _write_statement(self, transaction: Transaction, statement: Statement) -> None:
+        self._hand_over()
+        timestamp = transaction.commit_us // 1_000_000
+        committed = commit_clock(transaction.commit_us)
+        if self._json:
+            record = {
+                "file": statement.file,
+                "position": statement.position,
+                "event_index": statement.event_index,
+                "gtid": transaction.gtid,
+                "timestamp": timestamp,
+                "kind": "statement",
+                "database": statement.database,
+                "statement": statement.text,
+            }
+            self._lines.json(record)
+            return
+        self._head()
+        text = printable(" ".join(statement.text.split()))
+        position = f"{statement.file}:{statement.position}"
+        if self._terminal is not None:
+            cells = (position, committed, "statement", statement.database, text)
+            self._lines.coloured(self._terminal.cells(*cells))
+        else:
+            self._lines.line(
+                "  ".join((position, committed, "statement", statement.database, text))
+            )
 
     def _line(self, change: Change) -> str:
         return change_line(change, self._time)
@@ -120,12 +223,17 @@ class RowOutput:
 
 
 def change_line(change: Change, time: str) -> str:
-    """Return one line for people, without its end; ``time`` is the text of the commit time."""
+    """Return one line for people, without its end, for a pipe or a file: nothing pads or crops it.
+
+    Args:
+        change: the change.
+        time: the text of its commit time.
+    """
     cells = (
-        _POSITION.pad(printable(f"{change.file}:{change.offset}")),
-        _TIME.pad(time),
-        _KIND.pad(printable(change.kind)),
-        _TABLE.pad(printable(f"{change.database}.{change.table}")),
+        printable(f"{change.file}:{change.offset}"),
+        time,
+        change.kind,
+        printable(f"{change.database}.{change.table}"),
         printable(row_text(change)),
     )
     return "  ".join(cells).rstrip()

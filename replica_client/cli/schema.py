@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from replica_client.binlog.options import DecodeOptions
-from replica_client.cli.decode_options import AllowEmptyTables
+from replica_client.cli.flags import AllowEmpty, Command, Exclude, Json, LetterCase, Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, print_losses
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import LetterCase, read_schema_file
+from replica_client.cli.schema_file import read_schema_file
 from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.position.position import Position
@@ -45,28 +45,23 @@ app = typer.Typer(
 
 _FROM = "A position file, an export, binlog paths in order, or one URL."
 Sources = Annotated[list[str], typer.Argument(metavar="FROM", help=_FROM)]
-Tables = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATTERN", help="Only these tables: database.table with * and ?."),
-]
 PositionFile = Annotated[
     str, typer.Option("--position-file", metavar="FILE", help="The position file to change.")
 ]
 
 
 @app.command(
-    epilog="Example:  replica-client schema show position.json --tables 'shop.*'",
+    cls=Command,
+    epilog="Example:  replica-client schema show position.json --table 'shop.*'",
     short_help="Print the versions of tables.",
 )
 def show(
     sources: Sources,
     tables: Tables = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Not these tables; repeatable.")
-    ] = None,
+    exclude: Exclude = None,
     lower_case_table_names: LetterCase = None,
-    allow_empty: AllowEmptyTables = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per version.")] = False,
+    allow_empty: AllowEmpty = False,
+    json: Json = False,
 ) -> None:
     """Print every version of every table: since when it is so, and from where that is known.
 
@@ -91,7 +86,9 @@ def show(
 
 
 @app.command(
-    epilog=f"Example:  {EXAMPLE}", short_help="Print the history as JSON, for import or --schema."
+    cls=Command,
+    epilog=f"Example:  {EXAMPLE}",
+    short_help="Print the history as JSON, for import or --schema.",
 )
 def export(sources: Sources, lower_case_table_names: LetterCase = None) -> None:
     """Print the whole history as one JSON document."""
@@ -101,6 +98,7 @@ def export(sources: Sources, lower_case_table_names: LetterCase = None) -> None:
 
 @app.command(
     "import",
+    cls=Command,
     epilog="Example:  replica-client schema import schema.json --position-file position.json",
     short_help="Put an exported history into a position file.",
 )
@@ -116,6 +114,7 @@ def import_(
 
 
 @app.command(
+    cls=Command,
     epilog="Example:  replica-client schema rebuild binlog.0000* --position-file position.json",
     short_help="Make the history of a position file anew.",
 )

@@ -1,37 +1,13 @@
-"""The option ``--schema``: a schema history in a file."""
+"""A schema history in a file, as ``--schema`` names one."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from replica_client.errors import SchemaError
 from replica_client.position.stores.base import Checkpoint
 from replica_client.schema.history import STATE_KEY, SchemaHistory
-
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        metavar="FILE",
-        help="What tables looked like: the output of `replica-client schema export`.",
-    ),
-]
-
-
-LetterCase = Annotated[
-    int | None,
-    typer.Option(
-        "--lower-case-table-names",
-        metavar="0|1|2",
-        min=0,
-        max=2,
-        help="For files: this setting of the server that wrote them, which files do not record.",
-    ),
-]
 
 
 def read_schema_file(path: Path) -> SchemaHistory:

@@ -1,29 +1,57 @@
-"""Row changes of a live source, written to an output and acknowledged by its position store."""
+"""Row changes and events of a live source, written to an output; changes are acknowledged by its position store."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import sys
+from contextlib import suppress
+from typing import Final
 
 from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.event_output import ChosenEvents, EventOutput
 from replica_client.cli.interruption import run_async
 from replica_client.cli.loss_report import tell_losses, tell_unmatched
+from replica_client.cli.output import message
+from replica_client.cli.reading_end import ReadingEnd
 from replica_client.errors import ConfigError
+from replica_client.readers.live.connect import connect
+from replica_client.readers.live.reconnect import ReconnectPolicy
 from replica_client.readers.live.source_stream import SourceStream
+from replica_client.transport.hosts import parse_hosts
+
+_GRACE: Final = 2.0
+"""Seconds for transactions that were committed just before a time to arrive."""
 
 
-def write_source_changes(stream: SourceStream, chosen: ChosenChanges) -> None:
+def say_what_is_followed(stream: SourceStream, url: str) -> None:
+    """Say on a terminal which source is followed, and from where."""
+    server, position = stream.server, stream.position
+    if server is None or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return
+    hosts = ", ".join(f"{one.host}:{one.port}" for one in parse_hosts(url))
+    begin = f"{position.file}:{position.offset}" if position.file else "the start of its binlog"
+    message(
+        f"following {hosts} ({server.flavor} {server.version_text}) from {begin}; Ctrl-C ends it"
+    )
+
+
+def write_source_changes(
+    stream: SourceStream, chosen: ChosenChanges, url: str, end: ReadingEnd | None = None
+) -> None:
     """Write the changes that a stream gives.
 
     Args:
         stream: of the source.
         chosen: which, and where they go.
+        end: where to stop; None: nowhere.
+        url: of the source.
     """
     refused = False
     try:
         try:
-            run_async(_from_source(stream, chosen))
+            run_async(_from_source(stream, chosen, url, end or ReadingEnd()))
         except ConfigError:
             refused = True
             raise
@@ -33,7 +61,9 @@ def write_source_changes(stream: SourceStream, chosen: ChosenChanges) -> None:
             tell_unmatched(stream.unmatched_patterns)
 
 
-async def _from_source(stream: SourceStream, chosen: ChosenChanges) -> None:
+async def _from_source(
+    stream: SourceStream, chosen: ChosenChanges, url: str, end: ReadingEnd
+) -> None:
     output = chosen.output
     interval = math.inf if output.whole_at_end else SAVE_INTERVAL
     delivery = Delivery(output, interval=interval)
@@ -56,20 +86,62 @@ async def _from_source(stream: SourceStream, chosen: ChosenChanges) -> None:
         async with asyncio.TaskGroup() as group:
             saver = group.create_task(commit_regularly())
             async for transaction in stream.transactions():
+                if end.excludes(transaction):
+                    break
                 delivery.delivered(chosen.write(transaction))
                 if delivery.is_due:
                     await commit()
-                if chosen.done:
+                if chosen.done or (end.stop is not None and end.is_reached(transaction.position)):
                     break
             saver.cancel()
 
     async with stream:
         chosen.begin(stream.position)
+        say_what_is_followed(stream, url)
+        seconds = end.seconds_left
         try:
-            await deliver()
+            if not end.is_reached(stream.position):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None if seconds is None else seconds + _GRACE):
+                        await deliver()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
-            if output.finish():
+            if chosen.finish():
                 await commit()
             await stream.flush()
+
+
+async def write_source_events(
+    url: str,
+    start: str | None,
+    until: str | None,
+    stop_at_end: bool,
+    output: EventOutput,
+    chosen: ChosenEvents | None,
+) -> None:
+    """Write the events of a source.
+
+    Raises:
+        ReplicaClientError: the source cannot be followed, or a pattern matched no table.
+    """
+    end = ReadingEnd.of(start, until)
+    end.check_for_events()
+    seconds = end.seconds_left
+    policy = ReconnectPolicy(first_attempts=1)
+    at_end = stop_at_end or end.is_past
+    async with connect(url, start=start, stop_at_end=at_end, reconnect=policy) as stream:
+        say_what_is_followed(stream, url)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds is None else seconds + _GRACE):
+                async for event in stream.events():
+                    if end.is_excluded_event(event):
+                        break
+                    if chosen is not None:
+                        if not chosen.write(event, output):
+                            break
+                    else:
+                        output.write(event)
+                    output.flush()
+    if chosen is not None:
+        chosen.finish(output)

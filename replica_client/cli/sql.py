@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,24 @@ import typer
 
 from replica_client.archive.arrow_tables import BinlogTables
 from replica_client.archive.scan import scan_binlog
-from replica_client.cli.decode_options import InvalidText, KeyFile, decode_options
 from replica_client.cli.extras import extra_module
+from replica_client.cli.flags import (
+    AllowEmpty,
+    InvalidText,
+    Json,
+    KeyFile,
+    LetterCase,
+    OnUnknownTable,
+    RecordLosses,
+    SchemaFile,
+    Since,
+    Threads,
+    Until,
+    decode_options,
+)
 from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
-from replica_client.cli.output import Column, Lines
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.output import Column, Lines, cropped, terminal_width
+from replica_client.cli.schema_file import schema_of
 from replica_client.cli.sources import is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, without_secrets
 from replica_client.rows.change_csv import csv_cell
@@ -23,40 +37,34 @@ from replica_client.rows.query_values import json_text, plain_text
 EXAMPLE = 'replica-client sql "SELECT _change_type, count(*) FROM shop.orders GROUP BY 1" binlogs'
 
 _WIDEST = 60
+_NARROWEST = 6
 _LOOKED_AT = 1000
 
 
 def sql(
-    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT of DuckDB's SQL.")],
+    statement: Annotated[
+        str,
+        typer.Argument(
+            metavar="[SQL]", help="One SELECT of DuckDB's SQL; without it the tables are listed."
+        ),
+    ],
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="ARCHIVE", help="Binlog paths in order, a directory, a glob, or one URL."
         ),
-    ],
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="START", help="FILE:OFFSET, a GTID set, or a time."),
     ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="STOP", help="The same: what begins there or later is not read."),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
     invalid_text: InvalidText = "strict",
-    threads: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Threads that decode files.")
-    ] = 1,
-    allow_empty: Annotated[
-        bool,
-        typer.Option(
-            "--allow-empty",
-            help="A statement on a table without rows has no answer; else it is an error.",
-        ),
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    threads: Threads = 1,
+    record_losses: RecordLosses = None,
+    on_unknown_table: OnUnknownTable = None,
+    allow_empty: AllowEmpty = False,
+    json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV with a heading.")] = False,
 ) -> None:
     """Ask binlog files in SQL: their tables are views named database.table.
@@ -65,11 +73,20 @@ def sql(
     stand before its own columns. Only the columns that the statement names are decoded, and only the parts of
     the files that have rows of its tables. A live source is read up to the end that its binlog has now.
 
+    Without SQL the tables, their columns and the numbers of their rows are listed. On a terminal wide rows are cropped;
+    --json and --csv have all.
+
     A table that was altered in between has the columns of all its definitions, null where one has not.
     """
     if json and csv:
         raise ConfigError("give one of --json and --csv")
-    if is_live(statement) or Path(statement).exists():
+    if not sources:
+        if not _names_an_archive(statement):
+            raise ConfigError(
+                f"sql: {statement[:60]!r} is no binlog; give SQL and an archive, or an archive alone to list its tables"
+            )
+        statement, sources = "", [statement]
+    elif is_live(statement) or Path(statement).exists():
         raise ConfigError(
             f"{without_secrets(statement)} is a source: give the SQL first, then the sources"
         )
@@ -85,7 +102,12 @@ def sql(
         options=decode_options(key_file, invalid_text=invalid_text),
         lower_case_table_names=lower_case_table_names,
         threads=threads,
+        record_losses=record_losses or (),
+        on_unknown_table=on_unknown_table,
     )
+    if not statement:
+        _list_tables(tables, json=json, csv=csv)
+        return
     try:
         with views.rows_of(statement, tables) as (names, batches):
             rows = _rows(batches)
@@ -137,13 +159,55 @@ def _write_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         min(_WIDEST, max([len(name), *(len(line[at]) for line in first)]))
         for at, name in enumerate(names)
     ]
-    lines = Lines([Column(*one) for one in zip(names, widths, right, strict=True)])
+    crop: Callable[[list[str]], list[str]] = list
+    if sys.stdout.isatty():
+        widths = _fitting(widths, terminal_width(sys.stdout))
+        crop = lambda cells: [cropped(one, width) for one, width in zip(cells, widths, strict=True)]  # noqa: E731
+    columns = zip(crop(list(names)), widths, right, strict=True)
+    lines = Lines([Column(*one) for one in columns], crops=True)
     lines.heading()
     for line in first:
-        lines.row(line)
+        lines.row(crop(line))
     for row in rows:
-        lines.row(_cells(row))
+        lines.row(crop(_cells(row)))
     lines.flush()
+
+
+def _fitting(widths: list[int], width: int) -> list[int]:
+    """Return widths that fit into a line, the widest columns narrowed; none below a few characters."""
+    widths = list(widths)
+    room = width - 2 * (len(widths) - 1)
+    while sum(widths) > room:
+        widest = max(widths)
+        if widest <= _NARROWEST:
+            break
+        widths[widths.index(widest)] = widest - 1
+    return widths
+
+
+def _names_an_archive(text: str) -> bool:
+    """Return whether an argument is a path, a glob or a URL, and no SQL."""
+    return not text.strip() or " " not in text.strip() or Path(text).exists()
+
+
+def _list_tables(tables: BinlogTables, *, json: bool, csv: bool) -> None:
+    """Print each table, its number of rows, and its columns."""
+    found = []
+    for name, table in sorted(tables.items()):
+        rows = sum(batch.num_rows for batch in table.select(["_change_type"]).reader())
+        own = [column for column in table.schema.names if not column.startswith("_")]
+        found.append((name, rows, own))
+    if json:
+        lines = Lines()
+        for name, rows, own in found:
+            lines.json({"table": name, "rows": rows, "columns": own})
+        lines.flush()
+    elif csv:
+        _write_csv(("table", "rows", "columns"), iter([(a, b, " ".join(c)) for a, b, c in found]))
+    else:
+        _write_table(
+            ("table", "rows", "columns"), iter([(a, b, ", ".join(c)) for a, b, c in found])
+        )
 
 
 def _cells(row: Sequence[Any]) -> list[str]:

@@ -33,3 +33,18 @@ def main() -> int:
         status = interrupted
     forget_interrupts()
     return status
+
+
+def singer_tap() -> int:
+    """Run ``tap-replica-client``; without the extra ``singer`` one line says how to install it."""
+    from replica_client.cli.extras import extra_module
+    from replica_client.cli.output import message
+    from replica_client.errors import ReplicaClientError
+
+    try:
+        tap = extra_module("replica_client.integrations.singer_tap", "singer")
+    except (ReplicaClientError, ImportError) as error:
+        message(f"tap-replica-client: {error}")
+        return 1
+    tap.main()
+    return 0

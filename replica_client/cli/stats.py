@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json as json_lines
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from replica_client.archive.statistics import ArchiveStatistics
-from replica_client.cli.archive_options import IndexDirectory, Sources, opened
-from replica_client.cli.decode_options import KeyFile, decode_options
+from replica_client.cli.archive_options import Sources, opened
+from replica_client.cli.flags import (
+    Html,
+    IndexDirectory,
+    Json,
+    KeyFile,
+    LetterCase,
+    SchemaFile,
+    decode_options,
+)
 from replica_client.cli.output import Column, Lines, commit_clock
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client stats /backup/db1 --html stats.html"
@@ -28,8 +32,8 @@ _TABLES = (
 
 def stats(
     sources: Sources,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="A page with plots.")] = None,
+    json: Json = False,
+    html: Html = None,
     index_directory: IndexDirectory = None,
     schema: SchemaFile = None,
     lower_case_table_names: LetterCase = None,

@@ -6,22 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replica_client.cli.archive_options import (
+from replica_client.cli.archive_options import Sources, key_of, opened
+from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.flags import (
     AllowEmpty,
     IndexDirectory,
+    KeyFile,
+    LetterCase,
     RowKey,
+    SchemaFile,
     Since,
-    Sources,
-    Table,
+    Tables,
     Until,
-    key_of,
-    opened,
+    Where,
+    decode_options,
 )
-from replica_client.cli.decode_options import KeyFile, decode_options
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import LetterCase, SchemaFile, schema_of
+from replica_client.cli.schema_file import schema_of
 
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
@@ -33,10 +35,6 @@ EXAMPLE = "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9"
 Gtids = Annotated[
     str | None, typer.Option("--gtid", metavar="SET", help="Only these transactions.")
 ]
-Where = Annotated[
-    str | None,
-    typer.Option("--where", metavar="CONDITION", help="As of changes: only rows that meet it."),
-]
 Thread = Annotated[
     int | None, typer.Option("--thread", metavar="N", help="Only those of this connection.")
 ]
@@ -45,7 +43,7 @@ Thread = Annotated[
 Check = Annotated[
     str | None,
     typer.Option(
-        "--check",
+        "--against",
         metavar="URL",
         help="Print no SQL: show which rows of this server are not as the script wants them.",
     ),
@@ -54,7 +52,7 @@ Check = Annotated[
 
 def undo(
     sources: Sources,
-    table: Table = None,
+    table: Tables = None,
     key: RowKey = None,
     since: Since = None,
     until: Until = None,

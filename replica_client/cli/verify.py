@@ -12,6 +12,7 @@ from rich.console import Console
 
 from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FAULTY
+from replica_client.cli.flags import Json
 from replica_client.cli.output import Lines
 
 EXAMPLE = "replica-client verify shop.toml"
@@ -24,7 +25,7 @@ def verify(
     spark: Annotated[
         bool, typer.Option("--spark", help="Read the lake with Spark, as for large lakes.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per table.")] = False,
+    json: Json = False,
 ) -> None:
     """Prove that the lake's current tables equal the source at the lake's position.
 

@@ -116,9 +116,7 @@ def _words(statement: exp.Expr) -> str:
     return "SELECT" if statement.find(exp.Select) is not None else ""
 
 
-_OWN_NAME: Final = (
-    "SQL: DuckDB has a database {} of its own; read the table with `changes --tables`"
-)
+_OWN_NAME: Final = "SQL: DuckDB has a database {} of its own; read the table with `changes --table`"
 
 
 def add_views(

@@ -40,7 +40,7 @@ _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
     },
     "positional names": {
         "python": "take names by position with on_unknown_table='positional'",
-        "command line": "count its rows as lost with --record-losses unknown_table",
+        "command line": "take names by position with --on-unknown-table positional",
         "toml": 'take names by position with on_unknown_table = "positional"',
         "spark": "take names by position with onUnknownTable=positional",
     },
@@ -68,7 +68,7 @@ def only_tables(pattern: str) -> str:
     """Return the advice how to follow only some tables."""
     written = {
         "python": f"write tables=[{pattern!r}]",
-        "command line": f"write --tables '{pattern}'",
+        "command line": f"write --table '{pattern}'",
         "toml": f'write tables = ["{pattern}"]',
         "spark": f"set the option tables={pattern}",
     }

@@ -122,7 +122,7 @@ class BatchFile:
             if table != self._table:
                 raise ConfigError(
                     f"{where}: a {self._format} file holds one table, {'.'.join(self._table)}, and here is"
-                    f" {'.'.join(table)}; choose one with --tables, or take --json"
+                    f" {'.'.join(table)}; choose one with --table, or take --json"
                 )
             if not made.schema.equals(builder.schema):
                 raise ConfigError(

@@ -67,7 +67,7 @@ class CsvLines:
         if self._table not in (None, table):
             raise ConfigError(
                 f"{where}: CSV holds one table, {'.'.join(self._table or ())}, and here is"
-                f" {'.'.join(table)}; choose one with --tables, or take --json"
+                f" {'.'.join(table)}; choose one with --table, or take --json"
             )
         if self._table is not None:
             raise ConfigError(

@@ -98,8 +98,8 @@ class PlainClient:
 
     def _arguments(self) -> list[str]:
         options = {
-            "--tables": "shop.*",
-            "--start": "earliest",
+            "--table": "shop.*",
+            "--since": "earliest",
             "--position-file": str(self._position),
         }
         pairs = [word for option in options.items() for word in option]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -167,9 +169,7 @@ def test_a_terminal_has_colours_and_no_bar_among_the_lines(shop):
     assert "reading" not in shown
     assert "\x1b[" not in on_terminal(shop, NO_COLOR="1")
     assert "\x1b[" not in on_terminal(shop, "--json")
-    coloured_lines = [
-        line.replace("\x1b[0m", "").split("m", 1)[-1] for line in shown.splitlines()[1:]
-    ]
+    coloured_lines = re.sub(r"\x1b\[[0-9]*m", "", shown).splitlines()[1:]
     assert coloured_lines == on_terminal(shop, NO_COLOR="1").splitlines()[1:]
 
 
@@ -178,3 +178,24 @@ def test_a_bar_is_shown_while_lines_go_elsewhere(shop, tmp_path: Path):
         shown = on_terminal(shop, "--json", stdout=out)
     assert "shop-bin.00000" in shown
     assert len((tmp_path / "out").read_bytes().splitlines()) == 87
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_terminal_gets_no_line_that_is_wider_than_it(shop, width):
+    shown = on_terminal(shop, NO_COLOR="1", COLUMNS=str(width))
+    wide = "".join(on_terminal(shop, NO_COLOR="1", COLUMNS="100000").splitlines())
+    for line in shown.splitlines():
+        columns = sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in line)
+        assert columns <= width, line
+    assert "…" in shown
+    assert "…" not in wide
+
+
+def test_nothing_pads_a_pipe(shop, capsys):
+    from replica_client.cli.main import main
+
+    for command in ("changes", "events"):
+        assert main([command, *shop]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 80
+        assert not any("   " in line.split("=")[0] for line in lines)

@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "no-such-table": ("find", "{file}", "--table", "shop.{name}"),
     "no-such-file": ("changes", "{name}"),
 }
-OUR_COLOURS = re.compile(r"\x1b\[(?:3[123]|0)m")
+OUR_COLOURS = re.compile(r"\x1b\[(?:3[1236]|[01])m")
 Run = Callable[..., Result]
 
 

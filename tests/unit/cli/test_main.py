@@ -66,7 +66,7 @@ def test_without_a_command_the_help_is_shown(run):
         (("changes",), "Missing argument 'SOURCE'"),
         (("changes", "--bogus", "x"), "No such option: --bogus"),
         (("annotate", "x", "--position", "abc"), "--position"),
-        (("annotate", "x", "--count", "0"), "--count"),
+        (("annotate", "x", "--limit", "0"), "--limit"),
         (
             ("changes", "postgres://db/"),
             "postgres:// is not supported; give a local path, s3://, gs:// or abfss://, or mysql://",
