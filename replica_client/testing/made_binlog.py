@@ -70,13 +70,24 @@ class _Kind:
     collation: int = _BINARY
 
 
-def _text_kind() -> _Kind:
+def _text_kind(texts: Sequence[str]) -> _Kind:
+    size = _length_size(max((len(text.encode()) for text in texts), default=0))
     return _Kind(
         _T.MYSQL_TYPE_BLOB,
-        lambda value: encode_string(value, 4, _UTF8MB4),
-        4,
+        lambda value: encode_string(str(value), size, _UTF8MB4),
+        size,
         collation=_UTF8MB4,
     )
+
+
+def _bytes_kind(values: Sequence[bytes]) -> _Kind:
+    size = _length_size(max(map(len, values)))
+    return _Kind(_T.MYSQL_TYPE_BLOB, lambda value: encode_string(bytes(value), size), size)
+
+
+def _length_size(longest: int) -> int:
+    """Return the bytes of a length: those of TEXT and BLOB, or of LONGTEXT and LONGBLOB."""
+    return 2 if longest < 1 << 16 else 4
 
 
 def _integer(values: Sequence[Any]) -> _Kind:
@@ -153,7 +164,7 @@ def _kind_of(name: str, values: Sequence[Any]) -> _Kind:
         return all(isinstance(value, types) for value in given)
 
     if all_are(str):
-        return _text_kind()
+        return _text_kind(given)
     if all_are(bool):
         return _Kind(_T.MYSQL_TYPE_TINY, lambda value: bytes((value,)))
     if all_are(int):
@@ -163,7 +174,7 @@ def _kind_of(name: str, values: Sequence[Any]) -> _Kind:
     if all_are(Decimal):
         return _decimal(given)
     if all_are(bytes, bytearray):
-        return _Kind(_T.MYSQL_TYPE_BLOB, lambda value: encode_string(bytes(value), 4), 4)
+        return _bytes_kind(given)
     if all_are(Timestamp) or (all_are(datetime.datetime) and all(one.tzinfo for one in given)):
         return _Kind(_T.MYSQL_TYPE_TIMESTAMP2, _timestamp, _DIGITS)
     if all_are(datetime.datetime, DateTime) and not any(
@@ -179,7 +190,7 @@ def _kind_of(name: str, values: Sequence[Any]) -> _Kind:
     if all_are(dict, list, JsonDocument):
         return _Kind(_T.MYSQL_TYPE_JSON, _json, 4)
     if all_are(SetValue):
-        return replace(_text_kind(), encode=lambda value: encode_string(str(value), 4, _UTF8MB4))
+        return _text_kind([str(value) for value in given])
     types = ", ".join(sorted({type(value).__name__ for value in given}))
     raise ConfigError(
         f"column {name!r} of {types}: give int, float, bool, Decimal, str, bytes, date, datetime, timedelta, dict, "
