@@ -46,7 +46,7 @@ def test_tables_chooses(run, shop):
 
 def test_the_table_shows_what_an_update_changed(run, shop):
     result = run("changes", *shop)
-    assert result.lines[0].split() == ["position", "time", "(UTC)", "kind", "table", "row"]
+    assert result.lines[0].split() == ["position", "committed", "(UTC)", "kind", "table", "row"]
     assert 'tier="basic"→"gold"' in result.out
     assert len(result.lines) == 88
 
