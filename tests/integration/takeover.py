@@ -111,7 +111,7 @@ def prove(kind: str, source: LocalServer, other: LocalServer, count: int, seed: 
             standby.until(lambda one: _state(one) == "standby")
             active.until(lambda one: _state(one) == "streaming")
             time.sleep(chance.uniform(0, 1.0))
-            way = chance.choice(("killed", "killed", "frozen"))
+            way = chance.choice(("killed", "killed", "killed" if kind == "duckdb" else "frozen"))
             report.kinds[way] += 1
             assert active.process is not None
             if way == "killed":
@@ -237,6 +237,21 @@ def _postgres(directory: Path, other: LocalServer) -> Iterator[Destination]:
 
 
 @contextmanager
+def _duckdb(directory: Path, other: LocalServer) -> Iterator[Destination]:
+    import duckdb
+
+    path = directory / "taken.duckdb"
+
+    def found() -> Counter[int]:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            rows = connection.execute("SELECT n FROM taken.taken.k").fetchall()
+        return Counter(int(row[0]) for row in rows)
+
+    # Not frozen: its lock is that of a file.
+    yield Destination({"type": "duckdb", "path": path, "unknown_tables": "create"}, found)
+
+
+@contextmanager
 def _redis(directory: Path, other: LocalServer) -> Iterator[Destination]:
     (directory / "r").mkdir()
     server = RedisServer(directory / "r")
@@ -271,6 +286,7 @@ KINDS = {
     "mysql-store": _mysql_store,
     "s3-store": _s3_store,
     "postgres": _postgres,
+    "duckdb": _duckdb,
     "redis": _redis,
     "kafka": _kafka,
 }

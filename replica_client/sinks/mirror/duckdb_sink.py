@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from typing import Final
 import duckdb
 
 from replica_client.errors import SinkError
+from replica_client.position.stores.base import Checkpoint
+from replica_client.position.stores.ownership import StandbyError
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.duckdb_file import DuckdbFile
@@ -18,7 +21,7 @@ from replica_client.sinks.mirror.duckdb_store import DuckdbDatabase
 from replica_client.sinks.mirror.file_mirror_sink import FileMirrorSink
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.unstorable_values import storable_encoder
-from replica_client.storage.durable import DATA_MODE
+from replica_client.storage.durable import DATA_MODE, open_locked
 
 # The file, the disk, memory; a database that an error made unusable is right again when it is
 # opened again.
@@ -52,6 +55,45 @@ class DuckdbSink(FileMirrorSink):
     def __init__(self, options: DuckdbOptions) -> None:
         super().__init__(options, "duckdb")
         self._options = options
+        self._lock = -1
+
+    def _open(self) -> Checkpoint | None:
+        # The file cannot have heartbeats: it is closed between commits, and has one writer.
+        with self._errors():
+            self._take_lock()
+        try:
+            checkpoint = super()._open()
+            if self._options.release and self._store is not None:
+                self._store.close()  # others may read while no change comes
+        except BaseException:
+            self._release_lock()
+            raise
+        return checkpoint
+
+    def _close(self) -> None:
+        try:
+            super()._close()
+        finally:
+            self._release_lock()
+
+    def _take_lock(self) -> None:
+        if self._claim is None or self._lock >= 0:
+            return
+        owner = self._claim.owner
+        names = "\n".join((owner.service, owner.source, owner.sink)).encode()
+        lock = f".{self._path.name}.{hashlib.sha256(names).hexdigest()[:12]}.lock"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = open_locked(self._path.with_name(lock))
+        except BlockingIOError:
+            raise StandbyError(
+                f"{self._path}: another process of {owner} writes there; this one waits until it ends"
+            ) from None
+
+    def _release_lock(self) -> None:
+        descriptor, self._lock = self._lock, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _look(self) -> None:
         # Opening the file with DuckDB would block a process that writes it.
