@@ -264,6 +264,7 @@ class Composition:
 
     def restart(self, party: Party) -> None:
         """The service is stopped, and started again."""
+        self._answers(party)  # before that, SIGTERM ends it without a word
         status = party.daemon.stop()
         assert status == 0, f"status {status}: {party.daemon.tail()}"
         party.daemon.start()
