@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from replica_client._version import __version__
-from replica_client.daemon.observation import RouteState
+from replica_client.daemon.observation import SECONDS, Histogram, RouteState
 from replica_client.position.losses import loss_kinds
 from replica_client.storage.file_names import joined_name
 
@@ -70,12 +76,6 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: route.observation.commits,
     ),
     (
-        "commit_seconds",
-        "Time that commits took.",
-        True,
-        lambda route: route.observation.commit_seconds,
-    ),
-    (
         "reconnects",
         "Connections to the source after the first.",
         True,
@@ -120,6 +120,20 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
     ),
 )
 
+HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[Route], Histogram]], ...]] = (
+    (
+        "commit_seconds",
+        "Time that a commit took.",
+        lambda route: route.observation.commit_times,
+    ),
+    (
+        "commit_lag_seconds",
+        "Age of the oldest change of a commit when it was committed in the sink.",
+        lambda route: route.observation.commit_lags,
+    ),
+)
+"""Name, help and reader of each histogram."""
+
 
 class _Collector:
     def __init__(self, service: Service) -> None:
@@ -137,6 +151,15 @@ class _Collector:
             for route in routes:
                 family.add_metric(_labels(route), float(value(route)))
             yield family
+        for name, text, histogram in HISTOGRAMS:
+            distribution = HistogramMetricFamily(prefix + name, text, labels=_LABELS)
+            for route in routes:
+                found = histogram(route)
+                counts = zip((*SECONDS, "+Inf"), accumulate(found.counts), strict=True)
+                distribution.add_metric(
+                    _labels(route), [(str(bound), count) for bound, count in counts], found.sum
+                )
+            yield distribution
         behind = GaugeMetricFamily(
             f"{prefix}lag_bytes", "Bytes of binlog that are not committed.", labels=_LABELS
         )

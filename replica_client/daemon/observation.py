@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.daemon.source_watch import SourceEnd
@@ -45,6 +47,26 @@ class RouteState(StrEnum):
 
 
 _TRIES = (RouteState.OPENING_SINK, RouteState.COPYING, RouteState.CONNECTING)
+SECONDS: Final = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Upper bounds of the buckets of :class:`Histogram`."""
+
+
+class Histogram:
+    """Durations in seconds, counted by bucket.
+
+    Attributes:
+        counts: by bucket of :data:`SECONDS`; the last one has everything above.
+        sum: of all durations.
+    """
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SECONDS) + 1)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(SECONDS, seconds)] += 1
+        self.sum += seconds
 
 
 @dataclass(slots=True)
@@ -78,6 +100,7 @@ class Pending:
         bytes: of their events.
         oldest: seconds since 1970, on the source's clock, of the first one.
         newest: likewise, of the last one.
+        lag: age in seconds of the first one when all were committed.
     """
 
     transactions: int = 0
@@ -85,6 +108,7 @@ class Pending:
     bytes: int = 0
     oldest: float = 0.0
     newest: float = 0.0
+    lag: float = 0.0
 
 
 class Observation:
@@ -104,6 +128,8 @@ class Observation:
         busy_since: monotonic time since which the sink has not answered; None: no call is pending.
         set_aside: tables that the sink does not get, with the reasons.
         unaccepted: returns those of them that make the service not ready.
+        commit_times: durations of commits.
+        commit_lags: age of the oldest change of each commit when it was committed.
         commit_seen: called with the transactions of each commit and its duration in seconds.
         failure_seen: called with the text of each error.
         source_offset: the source's wall clock minus our monotonic clock; None: not known.
@@ -126,7 +152,7 @@ class Observation:
         self.transactions = self.commits = self.retries = self.dead_letters = 0
         self._replaced_before = 0
         self._replacing: ReplacingSink | None = None
-        self.commit_seconds = 0.0
+        self.commit_times, self.commit_lags = Histogram(), Histogram()
         self.rows = self.bytes = self.rows_written = 0
         self.copying = ""
         self.snapshot_tables: int | None = None
@@ -138,6 +164,7 @@ class Observation:
         self.oldest = 0.0
         self.busy_since: float | None = None
         self._failed_as: RouteState | None = None
+        self._copied_before = 0
         self.errors: deque[Remark] = deque(maxlen=_KEPT)
         self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
@@ -166,7 +193,7 @@ class Observation:
         if state is not self.state:
             self.state, self.since = state, self._wall()
         if state in (RouteState.RETRYING, RouteState.FAILED):
-            self._failed_as = state
+            self._failed_as, self._copied_before = state, self.copied_rows
         elif state is RouteState.STANDBY:
             self._failed_as = None
         if error or not (state in _TRIES or (state is RouteState.STREAMING and self._failed_as)):
@@ -291,12 +318,15 @@ class Observation:
         self.rows += pending.rows
         self.bytes += pending.bytes
         self.commits += 1
-        self.commit_seconds += seconds
+        self.commit_times.add(seconds)
         self.committed, self.committed_at = position, self._wall()
         self.oldest = 0.0
         if self._failed_as is not None and pending.transactions:
             self._failed_as = None
             self.error = ""
+        if pending.oldest:
+            pending.lag = max(0.0, self._source_now() - pending.oldest)
+            self.commit_lags.add(pending.lag)
         if pending.newest:
             # Everything committed before is in the sink, even if the source is never idle at a
             # look.
@@ -309,8 +339,13 @@ class Observation:
 
     @property
     def shown_state(self) -> RouteState:
-        """The state, including reconnects of the stream and a sink that does not answer."""
+        """The state, including reconnects of the stream and a sink that does not answer.
+
+        A try after a failure has the state of the failure, until something is committed or copied.
+        """
         stream = self.stream
+        if self._failed_as is not None and self.state in _TRIES:
+            return self.state if self.copied_rows > self._copied_before else self._failed_as
         if self.state is not RouteState.STREAMING:
             return self.state
         if stream is None or stream.dump is None:

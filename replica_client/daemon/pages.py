@@ -96,7 +96,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "bytes": seen.bytes,
         "received": seen.received,
         "commits": seen.commits,
-        "commit_seconds": round(seen.commit_seconds, 3),
+        "commit_seconds": round(seen.commit_times.sum, 3),
         "copying": seen.copying,
         "copied_rows": seen.copied_rows,
         "snapshot_tables": seen.snapshot_tables,

@@ -33,7 +33,8 @@ from prometheus_client.core import Metric
 from requests.adapters import HTTPAdapter
 
 from replica_client._version import __version__
-from replica_client.daemon.metrics import service_metrics
+from replica_client.daemon.metrics import HISTOGRAMS, service_metrics
+from replica_client.daemon.observation import SECONDS
 from replica_client.sinks.bounded_http import SHORT_ANSWER, BoundedTransport
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ class Telemetry:
         )
         self._traces.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._traces.get_tracer(_NAME, __version__)
+        self._commit_times, self._commit_lags = (
+            self._meter.create_histogram(
+                f"{_NAME}_{name}", "s", text, explicit_bucket_boundaries_advisory=SECONDS
+            )
+            for name, text, _ in HISTOGRAMS
+        )
         self._families: dict[str, Metric] = {}
         # One export at a time: closing cancels a waiting export, and older values must not arrive last.
         self._exporting = threading.Lock()
@@ -106,6 +113,8 @@ class Telemetry:
     def look(self) -> None:
         """Take the current values."""
         for family in service_metrics(self._service):
+            if family.type == "histogram":
+                continue  # recorded at each commit
             if family.name not in self._families:
                 make = (
                     self._meter.create_observable_counter
@@ -126,6 +135,8 @@ class Telemetry:
     def committed(self, route: Route, pending: Pending, seconds: float) -> None:
         """Record a span for a commit and its duration."""
         end = time.time_ns()
+        self._commit_times.record(seconds, _names(route))
+        self._commit_lags.record(pending.lag, _names(route))
         one = self._tracer.start_span(
             "commit",
             attributes={

@@ -41,5 +41,5 @@ def _table(families: Iterable[Metric]) -> str:
         counts = isinstance(family, CounterMetricFamily)
         labels = ", ".join(f"`{label}`" for label in getattr(family, "_labelnames", ()))
         name = f"{family.name}_total" if counts else family.name
-        rows.append((f"`{name}`", "counter" if counts else "gauge", labels, family.documentation))
+        rows.append((f"`{name}`", family.type, labels, family.documentation))
     return table(("metric", "kind", "labels", "meaning"), rows)

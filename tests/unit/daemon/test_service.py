@@ -20,7 +20,8 @@ from replica_client.daemon import logs
 from replica_client.daemon.config_file import read_config
 from replica_client.daemon.lock import StateLock
 from replica_client.daemon.notify import Notifier
-from replica_client.daemon.observation import Observation, RouteState
+from replica_client.daemon.observation import SECONDS, Observation, RouteState
+from replica_client.daemon.pages import pages_of
 from replica_client.daemon.passing_errors import is_passing
 from replica_client.daemon.source_watch import SourceEnd
 from replica_client.daemon.unit_file import unit_file
@@ -271,7 +272,7 @@ def test_an_error_is_shown_until_a_commit_succeeded(tried):
     assert seen.shown_error == ""
     seen.enter(RouteState.RETRYING, "the disk is full")
     seen.enter(tried)
-    assert seen.shown_error == "the disk is full"
+    assert (seen.shown_state, seen.shown_error) == (RouteState.RETRYING, "the disk is full")
     seen.attach(Stream())
     seen.enter(RouteState.STREAMING)
     assert (seen.shown_state, seen.shown_error) == (RouteState.RETRYING, "the disk is full")
@@ -279,6 +280,38 @@ def test_an_error_is_shown_until_a_commit_succeeded(tried):
     seen.did_commit(Position("b.1", 900), 0.01)
     assert (seen.shown_state, seen.shown_error) == (RouteState.STREAMING, "")
     assert [one.text for one in seen.errors] == ["the disk is full"]
+
+
+def test_a_copy_after_a_failure_is_one_once_it_copies():
+    seen = Observation()
+    seen.enter(RouteState.FAILED, "no such right")
+    seen.enter(RouteState.COPYING)
+    assert seen.shown_state is RouteState.FAILED
+    seen.copied_rows += 1
+    assert seen.shown_state is RouteState.COPYING
+
+
+async def test_histograms_of_commits(configure, disk, wanted):
+    one = disk()
+    async with running(configure()) as service:
+        seen = service.routes[0].observation
+        await until(lambda: seen.transactions == 18)
+        text = pages_of(service)["/metrics"]().body.decode()
+        commits = seen.commits
+    for name, count in (("commit_seconds", commits), ("commit_lag_seconds", None)):
+        found = [
+            (line.split('le="')[1].split('"')[0], float(line.rsplit(" ", 1)[1]))
+            for line in text.splitlines()
+            if line.startswith(f"replica_client_{name}_bucket")
+        ]
+        assert len(found) == len(SECONDS) + 1
+        assert found[-1][0] == "+Inf"
+        counts = [value for _, value in found]
+        assert counts == sorted(counts)
+        assert counts[-1] == count if count else counts[-1] > 0
+    # These changes are years old.
+    assert 'commit_lag_seconds_bucket{le="1800.0",sink="one",source="shop"} 0.0' in text
+    assert one.lines == wanted
 
 
 def test_lag_is_that_of_the_oldest_change_and_0_when_idle():

@@ -45,7 +45,10 @@ class Receiver(OtlpCollector):
                         kind = metric.WhichOneof("data")
                         for point in getattr(metric, kind).data_points:
                             labels = {one.key: one.value.string_value for one in point.attributes}
-                            value = point.as_double or float(point.as_int)
+                            if kind == "histogram":
+                                value = float(point.count)
+                            else:
+                                value = point.as_double or float(point.as_int)
                             told = labels.get("state") or labels.get("table") or ""
                             self.values[metric.name, told] = value
         elif path == "/v1/traces":
@@ -88,6 +91,8 @@ async def test_metrics_and_commits_arrive(configure, disk, wanted, receiver: Rec
     assert receiver.values["replica_client_commits", ""] == seen.commits
     commits = [span for span in receiver.spans if span["name"] == "commit"]
     assert sum(span["rows"] for span in commits) == len(wanted)
+    for name in ("replica_client_commit_seconds", "replica_client_commit_lag_seconds"):
+        assert receiver.values[name, ""] == len(commits)
     for span in commits:
         assert (span["service"], span["source"], span["sink"]) == ("replica-client", "shop", "one")
         assert 0 <= span["seconds"] < 30
