@@ -395,21 +395,28 @@ class Delivery:
     async def _do_commit(self, position: Position) -> None:
         begun = self._loop.time()
         checkpoint = Checkpoint(position, self._stream.state(position))
-        if self._fence is not None:
-            await asyncio.to_thread(self._fence)
+        hangs = "the sink's server"
+        limit = asyncio.timeout(self.limits.commit_seconds)
         try:
-            async with asyncio.timeout(self.limits.commit_seconds):
+            async with limit:
+                if self._fence is not None:
+                    hangs = "the server of positions"
+                    await asyncio.to_thread(self._fence)
+                    hangs = "the sink's server"
                 await self._sink.commit(checkpoint)
+                hangs = "the server of positions"
+                await self._stream.acknowledge(position)
+                await self._stream.flush()
         except TimeoutError as error:
+            if not limit.expired():
+                raise
             if isinstance(self._sink, AbortableSink):
                 self._sink.abort()
             raise SinkError(
-                f"a commit was not done within {self.limits.commit_seconds:g} s (commit_timeout): see whether the "
-                "sink's server hangs",
+                f"a commit was not done within {self.limits.commit_seconds:g} s (commit_timeout): see whether "
+                f"{hangs} hangs",
                 retriable=True,
             ) from error
-        await self._stream.acknowledge(position)
-        await self._stream.flush()
         self._saved, self._last = position, None
         self._committed_at = self._loop.time()
         self._rows = self._bytes = 0

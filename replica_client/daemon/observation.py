@@ -199,6 +199,11 @@ class Observation:
         if error or not (state in _TRIES or (state is RouteState.STREAMING and self._failed_as)):
             self.error = error[:_MAX_TEXT]
 
+    def fail(self, state: RouteState, error: str) -> None:
+        """Show a failure while stream and sink are closed, which may take long."""
+        self._failed_as, self._copied_before = state, self.copied_rows
+        self.error = error[:_MAX_TEXT]
+
     @property
     def current_at(self) -> float:
         """Seconds since 1970 up to which every commit of the source is known to be in the sink."""

@@ -50,6 +50,7 @@ from replica_client.errors import (
     ColumnDecodeError,
     ConfigError,
     PoisonChangeError,
+    PositionStoreError,
     ReplicaClientError,
     SinkError,
     TransportError,
@@ -83,6 +84,7 @@ _STANDBY_DELAY = 1.0
 _COPIES_AT_ONCE = 3
 _COPY_DELAY = 300.0
 _REQUEST_SECONDS = 0.5
+_CLOSE_SECONDS = 3.0
 _Result = TypeVar("_Result")
 
 
@@ -129,6 +131,7 @@ class Route:
         self._letters: DeadLetters | None = None
         self._delivery: Delivery | None = None
         self._failures = 0
+        self._closing: asyncio.TimerHandle | None = None
         self._transform: Transformer | None = None
         self._aside: TablesSetAside | None = None
         self._to_copy: set[TableName] = set()
@@ -193,9 +196,9 @@ class Route:
 
     def _failed(self, error: Exception, committed: bool) -> float:
         """Record and log a failure; return the seconds until the next try."""
-        text = " ".join(str(error).split()) or type(error).__name__
-        if self._hides and not self._may_show(error):
-            text = f"{type(error).__name__}: {WITHHELD}"
+        if self._closing is not None:
+            self._closing.cancel()
+        text = self._text_of(error)
         self._failures = 0 if committed else self._failures + 1
         if isinstance(error, StandbyError):
             return self._stand_by(text)
@@ -223,6 +226,12 @@ class Route:
             delay,
         )
         return delay
+
+    def _text_of(self, error: Exception) -> str:
+        """Return an error's text on one line, without values that a transform hides."""
+        if self._hides and not self._may_show(error):
+            return f"{type(error).__name__}: {WITHHELD}"
+        return " ".join(str(error).split()) or type(error).__name__
 
     def _stand_by(self, text: str) -> float:
         """Wait for another process to end; return the seconds until the next check."""
@@ -593,6 +602,14 @@ class Route:
                 self._copied.clear()
                 await asyncio.to_thread(self._forget_requests)
             await self._deliver_until_asked(self._delivery, sink, stream.acknowledged)
+        except (SinkError, PositionStoreError) as error:
+            if is_passing(error) and not isinstance(error, StandbyError):
+                text = self._text_of(error)
+                self.observation.fail(RouteState.RETRYING, text)
+                self._closing = asyncio.get_running_loop().call_later(
+                    _CLOSE_SECONDS, _LOG.warning, "%s: %s; it is being closed", self.name, text
+                )
+            raise
         finally:
             await stream.__aexit__(None, None, None)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import Any, Final
 
 import httpx
@@ -90,6 +91,8 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
         self._seconds = seconds
         self._limit = LONG_ANSWER if limit is None else limit
         self._loop = asyncio.new_event_loop()
+        self._running: Future[Any] | None = None
+        self._aborted = False
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="replica_client http", daemon=True
         )
@@ -104,14 +107,30 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
             exchange(self._client, made, seconds=self._seconds, limit=self._limit, whole=True)
         )
 
+    def abort(self) -> None:
+        """Make the running request and all later ones fail; called from another thread."""
+        self._aborted = True
+        running = self._running
+        if running is not None:
+            running.cancel()
+
     def close(self) -> None:
         """See the base."""
         if self._loop.is_closed():
             return
+        self._aborted = False
         self._run(self._client.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        running = self._running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self._aborted:
+            running.cancel()
+        try:
+            return running.result()
+        except CancelledError:
+            raise httpx.ReadError("the request was given up") from None
+        finally:
+            self._running = None

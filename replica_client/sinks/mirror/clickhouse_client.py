@@ -60,8 +60,13 @@ class ClickhouseClient:
         headers = {"X-ClickHouse-User": options.user, "X-ClickHouse-Key": options.password}
         transport = BoundedTransport(seconds=options.timeout, verify=verify)
         self._http = httpx.Client(headers=headers, transport=transport)
+        self._transport = transport
         self._url = options.url
         self._session, self._numbers = session, count()
+
+    def abort(self) -> None:
+        """Make the running query and all later ones fail; called from another thread."""
+        self._transport.abort()
 
     def close(self) -> None:
         """Close the connection."""

@@ -144,6 +144,10 @@ class ClickhouseDatabase(ClickhouseRows):
         """
         self._forget_transaction()
 
+    def abort(self) -> None:
+        """See the base."""
+        self._client.abort()
+
     def close(self) -> None:
         """See the base."""
         self._forget_transaction()
