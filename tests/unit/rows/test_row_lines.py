@@ -30,7 +30,7 @@ from tests.unit.rows.images import SAMPLES, UTF8MB4, Sample, shape_of
 from tests.unit.rows.test_columnar import random_event, rows_of_event
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
-WIDTHS = (28, 26, 6, 24)
+WIDTHS = (0, 0, 0, 0)
 TEXTS = ('"', "\\", "\n\t\x00\x1f", "\x7f", "\xa0", "\u200b\u2028", "é" * 9, "x" * 300, "漢字", "")
 NUMBERS = (0.0, -0.0, 1e-5, 123.25, 5.61, 0.1, -99.9999, 100.0, 1e22, 16777216.0, 1e308, 999999.5)
 
