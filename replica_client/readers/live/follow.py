@@ -623,8 +623,8 @@ def _without_asyncio(
     follow.__module__ = __name__
     follow.__doc__ = """Follow a live source without asyncio.
 
-    Takes what :func:`~replica_client.readers.live.connect.connect` takes. Iterate over the result for row
-    changes, or use it in a ``with`` block::
+    Takes what :func:`~replica_client.readers.live.connect.connect` takes, and gives a :class:`FollowedSource`. Iterate
+    over it for row changes, or use it in a ``with`` block::
 
         with rc.follow("mysql://repl:secret@db1/", position_store="shop.position") as stream:
             for transaction in stream.transactions():
