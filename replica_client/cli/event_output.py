@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from replica_client._compiled import compiled
 from replica_client.binlog.event import BinlogEvent
@@ -21,9 +22,11 @@ from replica_client.cli.event_text import EventTables, EventText
 from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
 from replica_client.cli.output import Lines, terminal_width
 from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.files.binlog_file import BinlogFileReader
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
+
+if TYPE_CHECKING:
+    from replica_client.readers.files.binlog_file import BinlogFileReader
 
 _MOST_WAITING = 64 << 10
 """Bytes that wait to be written together."""

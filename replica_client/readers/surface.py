@@ -47,6 +47,7 @@ _REMEDIES: Final[dict[str, dict[Surface, str]]] = {
     "empty answer": {
         "python": "allow_empty=True takes an empty answer",
         "command line": "--allow-empty takes an empty answer",
+        "toml": "leave the pattern out of tables",
         "spark": "allowEmpty=true takes an empty answer",
     },
 }
