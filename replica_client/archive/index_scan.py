@@ -57,23 +57,13 @@ _SHARE: Final = 0.0048
 """Maximum size of a block's filters, as a share of the block's bytes."""
 _KINDS: Final = {"insert": 0, "update": 1, "delete": 2}
 _HARMLESS: Final = frozenset(
-    int(code)
-    for code in (
-        EventType.STOP_EVENT,
-        EventType.ROTATE_EVENT,
-        EventType.PREVIOUS_GTIDS_LOG_EVENT,
-        EventType.GTID_LIST_EVENT,
-        EventType.ANONYMOUS_GTID_LOG_EVENT,
-        EventType.GTID_LOG_EVENT,
-        EventType.INTVAR_EVENT,
-        EventType.RAND_EVENT,
-        EventType.USER_VAR_EVENT,
-        EventType.HEARTBEAT_LOG_EVENT,
-        EventType.BINLOG_CHECKPOINT_EVENT,
-        EventType.XA_PREPARE_LOG_EVENT,
-        EventType.VIEW_CHANGE_EVENT,
-        EventType.TRANSACTION_CONTEXT_EVENT,
-    )
+    int(EventType[name])
+    for name in (
+        "STOP_EVENT ROTATE_EVENT PREVIOUS_GTIDS_LOG_EVENT GTID_LIST_EVENT "
+        "ANONYMOUS_GTID_LOG_EVENT GTID_LOG_EVENT INTVAR_EVENT RAND_EVENT USER_VAR_EVENT "
+        "HEARTBEAT_LOG_EVENT BINLOG_CHECKPOINT_EVENT XA_PREPARE_LOG_EVENT "
+        "VIEW_CHANGE_EVENT TRANSACTION_CONTEXT_EVENT"
+    ).split()
 )
 _ROWS_FROM: Final = re.compile(rb"SELECT|VALUES|WITH|TABLE.*TABLE", re.IGNORECASE | re.DOTALL)
 _MIN_TYPES: Final = 19

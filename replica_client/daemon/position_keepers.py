@@ -138,7 +138,7 @@ class RouteKeeper:
         if len(others) != 1:
             names = "; ".join(f"{one.id}: {one} since {one.since}" for one in others or owners)
             raise ConfigError(
-                f"{self.route.name}: name one owner to take over from with --from: {names}"
+                f"{self.route.name}: name one owner to take over from with --owner: {names}"
                 if names
                 else f"{self.route.name}: the destination has no other owner"
             )

@@ -273,7 +273,11 @@ class Selection:
         for name in known:
             own.wants(*name)
         for pattern in self.unmatched():
-            names = known.union(self._cache, own._cache)
+            names = {
+                name
+                for name in known.union(self._cache, own._cache)
+                if name[0] not in SERVERS_OWN or own.wants_database(name[0])
+            }
             near = did_you_mean(pattern, (".".join(name) for name in names))
             raise ConfigError(f"no table {pattern} {found}{near and '; '}{near}{hint}")
 

@@ -365,7 +365,11 @@ def check_files(directory: Path, inside: Path, work: Path) -> None:
     assert {path.name for path in inside.iterdir()} <= {"daemon", "pipeline"}
     known = {"lines", "maxwell", "parquet", "state", "daemon.toml", "daemon.log"}
     for path in work.iterdir():
-        is_database = re.fullmatch(r"(?:mirror|replayed)\.(?:db|duckdb)[-.a-z]*", path.name)
+        # DuckDB's sink locks its file by one next to it.
+        is_database = re.fullmatch(
+            r"(?:mirror|replayed)\.(?:db|duckdb)[-.a-z]*|\.mirror\.duckdb\.[0-9a-f]{12}\.lock",
+            path.name,
+        )
         assert path.name in known or is_database, path
     for path in (work / "parquet").rglob("*"):
         assert path.resolve().is_relative_to(work / "parquet"), path

@@ -66,7 +66,7 @@ def test_files_of_a_moment(server, new_database, tmp_path):
     lake_of(log, tmp_path / "lake")
     config = tmp_path / "shop.toml"
     config.write_text('[source]\nurl = "mysql://repl@db1/"\n[pipeline]\noutput = "lake"\n')
-    words = ["read", str(config), f"{database}.*", "--to", str(tmp_path / "there")]
+    words = ["read", str(config), f"{database}.*", "--output", str(tmp_path / "there")]
     for at, rows in ((behind, [1]), ("latest", [1, 2])):
         result = CliRunner().invoke(app, [*words, "--at", at])
         assert result.exit_code == 0, result.output

@@ -76,7 +76,10 @@ async def test_statements_logged_as_text(any_server, new_database) -> None:
     with pytest.raises(rc.DataLossError, match="logged as text.*UPDATE"):
         await _follow(server, start, f"{database}.t")
     # Other tables', and temporary ones, are not our rows.
-    assert _kinds(await _follow(server, start, f"{database}.tm*")) == ["create_database"][:0]
+    assert (
+        _kinds(await _follow(server, start, f"{database}.tm*", allow_empty=True))
+        == ["create_database"][:0]
+    )
     items = await _follow(server, start, f"{database}.t", record_losses="statement")
     assert _kinds(items) == ["create_table", "insert", "statement", "insert"]
     loss = items[2]
@@ -125,7 +128,7 @@ async def test_words_before_a_statement(server, new_database, name: str) -> None
         with pytest.raises(rc.DataLossError, match="logged as text"):
             await _follow(mariadb, start, f"{database}.t")
         # The source tells that the other name is a table's, and no view's of a wanted one; files cannot.
-        assert await _follow(mariadb, start, f"{database}.u*") == []
+        assert await _follow(mariadb, start, f"{database}.u*", allow_empty=True) == []
         with pytest.raises(rc.DataLossError, match="not known to be a table's"):
             _files(mariadb, start, f"{database}.u*")
 

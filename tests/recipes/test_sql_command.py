@@ -54,7 +54,7 @@ def test_outputs() -> None:
     lines = run(
         "SELECT _change_type AS kind, count(*) AS n FROM shop.orders GROUP BY 1 ORDER BY 2", DATA
     )
-    assert lines[1].splitlines()[:2] == ["kind               n", "delete             3"]
+    assert lines[1].splitlines()[:2] == ["kind  n", "delete  3"]
 
 
 def test_sources_and_limits() -> None:

@@ -195,7 +195,7 @@ COMMANDS = {
     "changes F --start yesterday": (2, "give earliest, latest, FILE:OFFSET"),
     "changes F --json --csv": (2, "give one of --json and --csv"),
     "changes F U": (2, "give one URL, or one or more paths"),
-    "changes Ushop": (2, "write --tables 'shop.*'"),
+    "changes Ushop": (2, "write --table 'shop.*'"),
     "changes U": (1, "is the server up, and are host and port right?"),
     "changes F --position-file /nosuch/p": (1, "its directory does not exist: create it"),
     "doctor nosuch": (2, "give a mysql:// or mariadb:// URL"),

@@ -621,6 +621,9 @@ def _without_asyncio(
 
     follow.__name__ = follow.__qualname__ = "follow"
     follow.__module__ = __name__
+    follow.__annotations__ = {**follow.__annotations__, "return": "FollowedSource"}
+    signature = inspect.signature(connect)
+    follow.__dict__["__signature__"] = signature.replace(return_annotation="FollowedSource")
     follow.__doc__ = """Follow a live source without asyncio.
 
     Takes what :func:`~replica_client.readers.live.connect.connect` takes, and gives a :class:`FollowedSource`. Iterate
