@@ -181,7 +181,7 @@ def tell_plain() -> None:
     if _COMPILED or os.environ.get(VARIABLE) == "python":
         return
     logging.getLogger("replica_client").warning(
-        "runs as plain Python, up to 28 times slower (Arrow batches): %s; to mend it install a C"
+        "runs as plain Python, up to 28 times slower (Arrow batches): %s; to fix it, install a C"
         " compiler and this package again, or set %s=python to accept it",
         why_not_compiled(),
         VARIABLE,

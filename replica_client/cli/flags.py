@@ -47,8 +47,8 @@ Until = Annotated[
     typer.Option(
         "--until",
         metavar="STOP",
-        help="FILE:OFFSET, a GTID set, or a time: what is there or later does not count. A time is a commit time, "
-        "in UTC where it has no zone; from a time to the same time is what was committed then.",
+        help="Stop before a FILE:OFFSET, a GTID set or a time. A time is a commit time, in UTC if it has no zone. "
+        "The same time for --since and --until selects what was committed at it.",
     ),
 ]
 StopAtEnd = Annotated[

@@ -116,7 +116,7 @@ def import_(
 @app.command(
     cls=Command,
     epilog="Example:  replica-client schema rebuild binlog.0000* --position-file position.json",
-    short_help="Make the history of a position file anew.",
+    short_help="Rebuild the history of a position file.",
 )
 def rebuild(
     sources: Annotated[
@@ -125,7 +125,7 @@ def rebuild(
     position_file: PositionFile,
     lower_case_table_names: LetterCase = None,
 ) -> None:
-    """Make the history of a position file anew, from binlog files or from a live source.
+    """Rebuild the history of a position file, from binlog files or from a live source.
 
     From files: by their statements, up to the saved position. From a live source: its tables as they
     are now, which hold only when no statement changed a table since the saved position; else nothing

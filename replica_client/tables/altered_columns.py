@@ -77,7 +77,7 @@ def column_sources(
         computed |= {one.column.name.lower() for one in sources if one.column.generated}
     for source in sources:
         if source.old is not None and source.column.name.lower() in computed:
-            raise CannotFollowError(f"the source makes the values of {source.column.name} anew")
+            raise CannotFollowError(f"the source computes the values of {source.column.name} again")
         if fills_nulls(source, context):
             raise CannotFollowError(f"{source.column.name}: {FILLED}")
     return sources

@@ -125,19 +125,19 @@ class SignedCounts(NetCounts[Values]):
         self._reals = reals
 
     def insert(self, row: Values) -> None:
-        """See the base."""
+        """Count a row that was added."""
         super().insert(self._marked(row))
 
     def delete(self, row: Values) -> None:
-        """See the base."""
+        """Count a row that was removed."""
         super().delete(self._marked(row))
 
     def fewer(self) -> Iterator[tuple[Values, int]]:
-        """See the base."""
+        """Yield the rows to remove, each with how often."""
         return ((_unmarked(row), count) for row, count in super().fewer())
 
     def more(self) -> Iterator[Values]:
-        """See the base."""
+        """Yield the rows to add."""
         return map(_unmarked, super().more())
 
     def _marked(self, row: Values) -> Values:

@@ -11,7 +11,7 @@
         async with BinlogSource("binlog.000001", faults=[faults.CutAt(500, connection=0)]) as source:
             ...  # the first connection breaks after 500 bytes; connect to source.url
 
-pytest loads the fixtures ``binlog_source`` and ``sample_binlogs`` by itself.
+The pytest plugin adds the fixtures ``binlog_source`` and ``sample_binlogs``.
 """
 
 from __future__ import annotations

@@ -73,3 +73,41 @@ def test_questions_by_times_that_outputs_print(
     counts = prove_times(server(name), tmp_path, 5, 42)
     assert not counts["differences"]
     assert counts["questions"] == 42
+
+
+def test_savepoints_inside_compressed_transactions(
+    server: Callable[[str], LocalServer],
+    new_database: Callable[[LocalServer], str],
+    tmp_path: Path,
+) -> None:
+    """A statement inside a transaction payload has no checksum, whatever the file's events have."""
+    source = server("mysql-9.7")
+    source.rotate()
+    first = source.binlog_position()[0]
+    database = new_database(source)
+    with source.connected() as connection, connection.cursor() as cursor:
+        for statement in (
+            f"CREATE TABLE {database}.t (a INT PRIMARY KEY, v INT)",
+            "SET SESSION binlog_transaction_compression = ON",
+            "BEGIN",
+            f"INSERT INTO {database}.t VALUES (1, 1)",
+            "SAVEPOINT one",
+            f"INSERT INTO {database}.t VALUES (2, 1)",
+            "SAVEPOINT two",
+            f"UPDATE {database}.t SET v = 2 WHERE a = 1",
+            "ROLLBACK TO SAVEPOINT two",
+            f"UPDATE {database}.t SET v = 3 WHERE a = 1",
+            "COMMIT",
+        ):
+            cursor.execute(statement)
+    source.rotate()
+    names = source.binlog_files()
+    files = [source.binlog_path(name) for name in names[names.index(first) : -1]]
+    archive = rc.open_archive(files, index_directory=tmp_path)
+    found = [
+        one.change.after["v"]
+        for one in archive.history(f"{database}.t", [1])
+        if one.change.after is not None
+    ]
+    assert found == [1, 3]
+    assert source.query(f"SELECT v FROM {database}.t WHERE a = 1") == [(3,)]

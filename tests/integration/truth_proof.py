@@ -298,7 +298,7 @@ def _attempt(
 
 _INCOMPLETE = (
     "leaves out|lacks|left out|not know|TRUNCATE|ALTER|DROP|differ|was made|not in the archive|"
-    "not in the binlog|no CREATE|changed in parts"
+    "no CREATE|changed in parts"
 )
 
 

@@ -165,7 +165,7 @@ class FilePositionStore:
         except PositionFormatError as error:
             raise PositionStoreError(
                 f"position file {self._path} is damaged: {error}; restore it from a copy, set the"
-                f" position anew, or delete the file to start without one"
+                f" position again, or delete the file to start without one"
             ) from error
 
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:

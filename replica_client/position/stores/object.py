@@ -84,7 +84,7 @@ class ObjectPositionStore:
         except PositionFormatError as error:
             raise PositionStoreError(
                 f"position file {self.path} is damaged: {error}; restore it from a copy, set the"
-                f" position anew, or delete the object to start without one"
+                f" position again, or delete the object to start without one"
             ) from error
         self._version, self._known = version, True
         if takes:
