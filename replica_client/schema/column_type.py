@@ -4,43 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import (
+    LABEL_TYPES,
+    PREFIXED_TYPES,
+    TYPE_FACTS,
+    ColumnType,
+    types_of,
+)
 
 _T = ColumnType
-_FIXED_SIZES: Final = {
-    _T.MYSQL_TYPE_TINY: 1,
-    _T.MYSQL_TYPE_SHORT: 2,
-    _T.MYSQL_TYPE_INT24: 3,
-    _T.MYSQL_TYPE_LONG: 4,
-    _T.MYSQL_TYPE_LONGLONG: 8,
-    _T.MYSQL_TYPE_FLOAT: 4,
-    _T.MYSQL_TYPE_DOUBLE: 8,
-    _T.MYSQL_TYPE_YEAR: 1,
-}
-_BLOBS: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-        _T.MYSQL_TYPE_BLOB_COMPRESSED,
-        _T.MYSQL_TYPE_JSON,
-        _T.MYSQL_TYPE_GEOMETRY,
-        _T.MYSQL_TYPE_VECTOR,
-    )
-)
-_IN_STRING: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_ENUM,
-        _T.MYSQL_TYPE_SET,
-        _T.MYSQL_TYPE_VAR_STRING,
-        _T.MYSQL_TYPE_STRING,
-    )
-)
-FRACTION_TYPES: Final = frozenset(
-    (_T.MYSQL_TYPE_TIME2, _T.MYSQL_TYPE_DATETIME2, _T.MYSQL_TYPE_TIMESTAMP2)
-)
-"""Types whose metadata is the number of fraction digits."""
+_WITH_SIZE: Final = types_of("integer", "real", "year")
+_STRINGS: Final = types_of("string")
+_VARCHARS: Final = types_of("varchar")
+_IN_STRING: Final = _STRINGS | LABEL_TYPES
 
 
 def split_string(type_code: int, metadata: int) -> tuple[int, int]:
@@ -64,25 +40,25 @@ def split_string(type_code: int, metadata: int) -> tuple[int, int]:
 
 def real_type(type_code: int, metadata: int) -> int:
     """Return the real type code: ENUM and SET instead of STRING."""
-    if type_code in (_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VAR_STRING):
+    if type_code in _STRINGS:
         return split_string(type_code, metadata)[0]
     return type_code
 
 
 def column_length(type_code: int, metadata: int) -> int:
     """Return the length of a column; see :class:`~replica_client.schema.shape.ColumnShape`."""
-    if type_code in _FIXED_SIZES:
-        return _FIXED_SIZES[ColumnType(type_code)]
-    if type_code in (_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED):
+    if type_code in _WITH_SIZE:
+        return TYPE_FACTS[type_code].size
+    if type_code in _VARCHARS:
         return metadata
-    if type_code in (_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VAR_STRING):
+    if type_code in _STRINGS:
         return split_string(type_code, metadata)[1]
-    if type_code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
+    if type_code in LABEL_TYPES:
         return metadata >> 8
     if type_code == _T.MYSQL_TYPE_NEWDECIMAL:
         return metadata & 0xFF
     if type_code == _T.MYSQL_TYPE_BIT:
         return (metadata & 0xFF) + 8 * (metadata >> 8)
-    if type_code in _BLOBS:
+    if type_code in PREFIXED_TYPES:
         return (1 << 8 * min(metadata, 4)) - 1
     return 0

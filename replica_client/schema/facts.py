@@ -1,9 +1,7 @@
 """Optional metadata of a TABLE_MAP event, per column.
 
 Most metadata fields have one entry per column of some kind, in column order. The event does not say
-which columns are of that kind: it follows from the real types, and partly from the server. MySQL
-counts VECTOR among the columns with a character set, MariaDB counts GEOMETRY (seen on MySQL 9.7,
-MariaDB 10.11 and 11.8).
+which columns are of that kind: it follows from the real types, and partly from the server.
 """
 
 from __future__ import annotations
@@ -12,21 +10,21 @@ from collections.abc import Container, Sequence
 from typing import TypeVar
 
 from replica_client.binlog.events.table_metadata import (
-    CHARACTER_TYPES,
-    NUMERIC_TYPES,
     DefaultCharset,
     TableMetadata,
 )
 from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import (
+    COUNTED_FIELDS,
+    LABEL_TYPES,
+    MARIADB_CHARACTER_TYPES,
+    MYSQL_CHARACTER_TYPES,
+    ColumnType,
+)
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogDecodeError
 
-_T = ColumnType
-_MYSQL_CHARACTER_TYPES = CHARACTER_TYPES | {_T.MYSQL_TYPE_VECTOR}
-_MARIADB_CHARACTER_TYPES = CHARACTER_TYPES | {_T.MYSQL_TYPE_GEOMETRY}
 _Entry = TypeVar("_Entry")
-_LABELLED = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
 
 
 @dataclass(slots=True)
@@ -58,24 +56,14 @@ def column_facts(
         BinlogDecodeError: a field's number of entries does not match the columns.
     """
     facts = [ColumnFacts() for _ in types]
-    for at, unsigned in _entries(metadata.signedness, types, NUMERIC_TYPES, "signedness"):
-        facts[at].unsigned = unsigned
     _collations(metadata, types, flavor, facts)
-    for code, field in (
-        (_T.MYSQL_TYPE_ENUM, metadata.enum_labels),
-        (_T.MYSQL_TYPE_SET, metadata.set_labels),
-    ):
-        for at, labels in _entries(field, types, (code,), "labels"):
-            facts[at].labels = labels
-    geometries = (_T.MYSQL_TYPE_GEOMETRY,)
-    for at, geometry in _entries(metadata.geometry_types, types, geometries, "geometry types"):
-        facts[at].geometry_type = geometry
-    vectors = (_T.MYSQL_TYPE_VECTOR,)
-    for at, size in _entries(metadata.vector_dimensions, types, vectors, "vector dimensions"):
-        facts[at].vector_dimension = size
+    for counted, name, attribute in COUNTED_FIELDS:
+        what = name.replace("_", " ")
+        for at, entry in _entries(getattr(metadata, name), types, counted, what):
+            setattr(facts[at], attribute, entry)
     if metadata.column_names is not None:
-        for fact, name in zip(facts, metadata.column_names, strict=True):
-            fact.name = name
+        for fact, column_name in zip(facts, metadata.column_names, strict=True):
+            fact.name = column_name
     if metadata.visibility is not None:
         for fact, visible in zip(facts, metadata.visibility, strict=True):
             fact.visible = visible
@@ -96,7 +84,7 @@ def _collations(
         (
             metadata.enum_and_set_default_charset,
             metadata.enum_and_set_column_charset,
-            frozenset(_LABELLED),
+            LABEL_TYPES,
         ),
     ):
         if default is not None:
@@ -110,14 +98,14 @@ def _character_types(
     metadata: TableMetadata, types: Sequence[int], flavor: ServerFlavor | None
 ) -> frozenset[ColumnType]:
     """Return the types that count as columns with a character set."""
-    if flavor is None and _T.MYSQL_TYPE_GEOMETRY in types:
+    if flavor is None and ColumnType.MYSQL_TYPE_GEOMETRY in types:
         flavor = ServerFlavor.MYSQL
-        count = sum(code in _MYSQL_CHARACTER_TYPES for code in types)
+        count = sum(code in MYSQL_CHARACTER_TYPES for code in types)
         listed, default = metadata.column_charset, metadata.default_charset
         last = max((at for at, _ in default.exceptions), default=0) if default is not None else 0
         if (listed is not None and len(listed) != count) or last >= count > 0:
             flavor = ServerFlavor.MARIADB
-    return _MARIADB_CHARACTER_TYPES if flavor == ServerFlavor.MARIADB else _MYSQL_CHARACTER_TYPES
+    return MARIADB_CHARACTER_TYPES if flavor == ServerFlavor.MARIADB else MYSQL_CHARACTER_TYPES
 
 
 def _spread(charset: DefaultCharset, count: int) -> tuple[int, ...]:

@@ -5,54 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import FRACTION_TYPES, ColumnType
 from replica_client.schema.character_sets import charset_of_id, max_length
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import (
+    BYTES,
+    CLOCKS,
+    HIDDEN_KINDS,
+    KINDS,
+    LABELLED,
+    LIMITS,
+    SIGNED,
+    STRINGS,
+    TEXT_KINDS,
+    TYPE_CODES,
+)
+from replica_client.schema.model import ColumnModel
 from replica_client.schema.shape import ColumnShape
 
 _T = ColumnType
-TYPE_CODES: Final[dict[str, tuple[int, ...]]] = {
-    "tinyint": (_T.MYSQL_TYPE_TINY,),
-    "smallint": (_T.MYSQL_TYPE_SHORT,),
-    "mediumint": (_T.MYSQL_TYPE_INT24,),
-    "int": (_T.MYSQL_TYPE_LONG,),
-    "bigint": (_T.MYSQL_TYPE_LONGLONG,),
-    "float": (_T.MYSQL_TYPE_FLOAT,),
-    "double": (_T.MYSQL_TYPE_DOUBLE,),
-    "decimal": (_T.MYSQL_TYPE_NEWDECIMAL, _T.MYSQL_TYPE_DECIMAL),
-    "bit": (_T.MYSQL_TYPE_BIT,),
-    "year": (_T.MYSQL_TYPE_YEAR,),
-    "date": (_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE),
-    "time": (_T.MYSQL_TYPE_TIME2, _T.MYSQL_TYPE_TIME),
-    "datetime": (_T.MYSQL_TYPE_DATETIME2, _T.MYSQL_TYPE_DATETIME),
-    "timestamp": (_T.MYSQL_TYPE_TIMESTAMP2, _T.MYSQL_TYPE_TIMESTAMP),
-    "char": (_T.MYSQL_TYPE_STRING,),
-    "binary": (_T.MYSQL_TYPE_STRING,),
-    "varchar": (_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED),
-    "varbinary": (_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED),
-    "enum": (_T.MYSQL_TYPE_ENUM,),
-    "set": (_T.MYSQL_TYPE_SET,),
-    "json": (_T.MYSQL_TYPE_JSON,),
-    "geometry": (_T.MYSQL_TYPE_GEOMETRY,),
-    "vector": (_T.MYSQL_TYPE_VECTOR, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_STRING),
-    "uuid": (_T.MYSQL_TYPE_STRING,),
-    "inet4": (_T.MYSQL_TYPE_STRING,),
-    "inet6": (_T.MYSQL_TYPE_STRING,),
-    **dict.fromkeys(
-        (
-            *("tinytext", "text", "mediumtext", "longtext"),
-            *("tinyblob", "blob", "mediumblob", "longblob"),
-        ),
-        (_T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
-    ),
-}
-"""The type codes that a kind can have in a table map; current servers write the first."""
-_BLOB_SIZES: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
-NUMBER_KINDS: Final = frozenset(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal")
-)
-"""Kinds that can be unsigned."""
-_FIXED_LENGTHS: Final = {"uuid": 16, "inet4": 4, "inet6": 16}
 _WIDTHS: Final = (1, 2, 3, 4)
 
 
@@ -64,11 +34,7 @@ def misfit(shape: ColumnShape, model: ColumnModel) -> str:
         return f"name {shape.name!r} is not {model.name!r}"
     if model.nullable is not None and shape.nullable != model.nullable:
         return f"it can{'' if shape.nullable else 'not'} be NULL"
-    if (
-        model.kind in NUMBER_KINDS
-        and shape.unsigned is not None
-        and shape.unsigned != model.unsigned
-    ):
+    if model.kind in SIGNED and shape.unsigned is not None and shape.unsigned != model.unsigned:
         return "it is " + ("unsigned" if shape.unsigned else "signed")
     if _labels_differ(shape, model):
         return "its labels differ"
@@ -109,7 +75,7 @@ def _string(shape: ColumnShape, model: ColumnModel) -> bool:
     length = model.length or 0
     # A compressed column has one more byte, for its header.
     size = shape.length - (shape.type_code == _T.MYSQL_TYPE_VARCHAR_COMPRESSED)
-    if model.kind in ("binary", "varbinary"):
+    if model.kind in BYTES:
         return size == length
     if model.charset is None:
         return size in [length * width for width in _WIDTHS]
@@ -117,8 +83,7 @@ def _string(shape: ColumnShape, model: ColumnModel) -> bool:
 
 
 def _blob(shape: ColumnShape, model: ColumnModel) -> bool:
-    prefix = model.kind.removesuffix("text").removesuffix("blob")
-    return shape.metadata == _BLOB_SIZES[prefix]
+    return shape.metadata == KINDS[model.kind].size
 
 
 def _decimal(shape: ColumnShape, model: ColumnModel) -> bool:
@@ -138,25 +103,22 @@ def _labelled(shape: ColumnShape, model: ColumnModel) -> bool:
 
 
 def _temporal(shape: ColumnShape, model: ColumnModel) -> bool:
-    old = (_T.MYSQL_TYPE_TIME, _T.MYSQL_TYPE_DATETIME, _T.MYSQL_TYPE_TIMESTAMP)
-    return shape.type_code in old or shape.metadata == model.fraction_digits
+    is_new = shape.type_code in FRACTION_TYPES
+    return not is_new or shape.metadata == model.fraction_digits
 
 
-def _vector(shape: ColumnShape, model: ColumnModel) -> bool:
-    return shape.type_code == _T.MYSQL_TYPE_VECTOR or shape.length == 4 * (model.length or 0)
+def _hidden(shape: ColumnShape, model: ColumnModel) -> bool:
+    kind = KINDS[model.kind]
+    return shape.type_code in kind.codes or shape.length == kind.size * (model.length or 1)
 
 
 _Check = Callable[[ColumnShape, ColumnModel], bool]
 _CHECKS: Final[dict[str, _Check]] = {
-    **dict.fromkeys(("char", "binary", "varchar", "varbinary"), _string),
-    **dict.fromkeys((prefix + "text" for prefix in _BLOB_SIZES), _blob),
-    **dict.fromkeys((prefix + "blob" for prefix in _BLOB_SIZES), _blob),
-    **dict.fromkeys(("enum", "set"), _labelled),
-    **dict.fromkeys(("time", "datetime", "timestamp"), _temporal),
-    **dict.fromkeys(
-        _FIXED_LENGTHS, lambda shape, model: shape.length == _FIXED_LENGTHS[model.kind]
-    ),
+    **dict.fromkeys((*STRINGS, *BYTES), _string),
+    **dict.fromkeys(LIMITS, _blob),
+    **dict.fromkeys(LABELLED, _labelled),
+    **dict.fromkeys(CLOCKS, _temporal),
+    **dict.fromkeys((kind.name for kind in HIDDEN_KINDS), _hidden),
     "decimal": _decimal,
     "bit": lambda shape, model: shape.length == model.length,
-    "vector": _vector,
 }

@@ -10,75 +10,19 @@ version.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import CHARACTER_TYPES, INTEGER_TYPES, LABEL_TYPES
 from replica_client.constants.flavor import ServerFlavor
+from replica_client.schema.kinds import HIDDEN_KINDS
 from replica_client.schema.shape import ColumnShape, TableShape
 
 Version = tuple[int, int, int]
 UNKNOWN_VERSION: Final[Version] = (0, 0, 0)
 
-_T = ColumnType
 _BINARY_COLLATION: Final = 63
-_LABELLED: Final = (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET)
-TEXT_CODES: Final = frozenset(
-    (
-        *(_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING),
-        *(_T.MYSQL_TYPE_VARCHAR_COMPRESSED, _T.MYSQL_TYPE_BLOB, _T.MYSQL_TYPE_BLOB_COMPRESSED),
-        *_LABELLED,
-    )
-)
+TEXT_CODES: Final = CHARACTER_TYPES | LABEL_TYPES
 """Type codes of values that are text or bytes, by their collation."""
-_INTEGERS: Final = frozenset(
-    (
-        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24, _T.MYSQL_TYPE_LONG),
-        _T.MYSQL_TYPE_LONGLONG,
-    )
-)
-
-
-class HiddenKind(NamedTuple):
-    """A type whose columns look like binary strings in a table map.
-
-    That is so for every ``binlog_row_metadata``.
-
-    Attributes:
-        kind: the type.
-        flavor: of the servers that have it.
-        since: the first version that has it.
-        type_code: in the table map.
-        fits: returns whether a length in the table map can be that of such a column.
-    """
-
-    kind: str
-    flavor: ServerFlavor
-    since: Version
-    type_code: int
-    fits: Callable[[int], bool]
-
-
-_MAX_VECTOR: Final = 65532
-HIDDEN_KINDS: Final = (
-    HiddenKind(
-        "inet6", ServerFlavor.MARIADB, (10, 5, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 16
-    ),
-    HiddenKind(
-        "uuid", ServerFlavor.MARIADB, (10, 7, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 16
-    ),
-    HiddenKind(
-        "inet4", ServerFlavor.MARIADB, (10, 10, 0), _T.MYSQL_TYPE_STRING, lambda size: size == 4
-    ),
-    HiddenKind(
-        "vector",
-        ServerFlavor.MARIADB,
-        (11, 7, 0),
-        _T.MYSQL_TYPE_VARCHAR,
-        lambda size: 0 < size <= _MAX_VECTOR and size % 4 == 0,
-    ),
-)
-"""The kinds that MariaDB 10.5 and newer leave out of ``binlog_row_metadata=FULL``."""
 
 MODE_FOREIGN: Final = 0x100 | 0x200 | 0x400 | 0x800 | 0x1000 | 0x40000
 """POSTGRESQL, ORACLE, MSSQL, DB2, MAXDB and ANSI."""
@@ -152,12 +96,13 @@ def hidden_kinds(
     if column.collation_id != _BINARY_COLLATION or column.definition is not None:
         return ()
     return tuple(
-        hidden.kind
+        hidden.name
         for hidden in HIDDEN_KINDS
-        if hidden.flavor == flavor
-        and hidden.type_code == column.type_code
+        if flavor == ServerFlavor.MARIADB
+        and hidden.hidden_in[0] == column.type_code
         and (version >= hidden.since or version == UNKNOWN_VERSION)
-        and hidden.fits(column.length)
+        and 0 < column.length <= hidden.most
+        and column.length % hidden.size == 0
     )
 
 
@@ -183,11 +128,11 @@ def describes_rows(
 
 
 def _is_described(column: ColumnShape) -> bool:
-    if column.type_code in _LABELLED and column.labels is None:
+    if column.type_code in LABEL_TYPES and column.labels is None:
         return False
     if column.type_code in TEXT_CODES and column.collation_id is None:
         return False
-    return column.type_code not in _INTEGERS or column.unsigned is not None
+    return column.type_code not in INTEGER_TYPES or column.unsigned is not None
 
 
 def unwritten_parts(

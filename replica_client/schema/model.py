@@ -12,12 +12,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BEYOND_UTF8MB3, BINARY, storable
-
-TEXT_KINDS: Final = frozenset(
-    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
-)
-"""Kinds whose values are text in a character set."""
-
+from replica_client.schema.kinds import TEXT_KINDS
 
 HASH_NAME: Final = "DB_ROW_HASH_"
 """Name prefix of MariaDB's hidden columns at a table's end: hashes of long unique keys."""
@@ -35,7 +30,8 @@ class ColumnModel:
         kind: the type's plain name: ``int``, ``decimal``, ``varchar``, ``varbinary``, ``text``,
             ``blob``, ``enum``, ``geometry``, ``uuid`` …; synonyms are resolved.
         length: characters of a CHAR or VARCHAR, bytes of a BINARY or VARBINARY, digits of a
-            DECIMAL, bits of a BIT, dimensions of a VECTOR; None where the kind has none.
+            DECIMAL, bits of a BIT; see :class:`~replica_client.schema.kinds.ColumnKind`; None where the kind
+            has none.
         scale: digits after the point of a DECIMAL.
         fraction_digits: of temporal kinds.
         unsigned: of numbers.

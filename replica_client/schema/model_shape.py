@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from replica_client.constants.column_types import ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, representative_id
-from replica_client.schema.fit import NUMBER_KINDS, TYPE_CODES
+from replica_client.schema.kinds import KINDS, SIGNED, TEXT_KINDS, TYPE_CODES
 from replica_client.schema.left_out import TEXT_CODES
-from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
-from replica_client.schema.resolve import LOGICAL_TYPES
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
-
-_T = ColumnType
 
 
 def shape_of(model: TableModel, flavor: ServerFlavor) -> TableShape:
@@ -39,11 +35,9 @@ def _column(column: ColumnModel, key_index: int | None, flavor: ServerFlavor) ->
     codes = TYPE_CODES.get(column.kind)
     if codes is None:
         raise SchemaError(f"column {column.name} has the type {column.kind}, which is not known")
-    code = codes[0]
-    logical = LOGICAL_TYPES.get(column.kind)
-    if column.kind == "vector":
-        is_text = flavor == ServerFlavor.MARIADB
-        code, logical = (_T.MYSQL_TYPE_VARCHAR, logical) if is_text else (code, None)
+    kind = KINDS[column.kind]
+    is_hidden = bool(kind.hidden_in) and (flavor == ServerFlavor.MARIADB or not kind.codes)
+    code = kind.hidden_in[0] if is_hidden else codes[0]
     collation = None
     if code in TEXT_CODES:
         charset = column.charset if column.kind in TEXT_KINDS else BINARY
@@ -52,15 +46,15 @@ def _column(column: ColumnModel, key_index: int | None, flavor: ServerFlavor) ->
         name=column.name,
         type_code=code,
         nullable=column.nullable is not False,
-        unsigned=column.unsigned if column.kind in NUMBER_KINDS else None,
+        unsigned=column.unsigned if column.kind in SIGNED else None,
         collation_id=collation,
         labels=column.labels,
         unknown_labels=column.unknown_labels,
         primary_key_index=key_index,
         visible=column.visible,
-        length=(column.length or 0) if column.kind in ("decimal", "bit") else 0,
+        length=(column.length or 0) if kind.form in ("decimal", "bit") else 0,
         scale=column.scale,
         fraction_digits=column.fraction_digits,
-        logical_type=logical,
+        logical_type=kind.name if is_hidden else None,
         definition=column,
     )

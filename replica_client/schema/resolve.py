@@ -12,30 +12,18 @@ from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
 from replica_client.schema.catalog import are_shared
 from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
-from replica_client.schema.fit import NUMBER_KINDS, misfit
+from replica_client.schema.fit import misfit
+from replica_client.schema.kinds import BYTES, KINDS, SIGNED, TEXT_KINDS, kinds_of
 from replica_client.schema.left_out import TEXT_CODES
-from replica_client.schema.model import HASH_NAME, TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.model import HASH_NAME, ColumnModel, TableModel
 from replica_client.schema.shape import (
     ColumnDefinition,
     ColumnShape,
-    LogicalType,
     TableShape,
 )
 
-LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
-    "uuid": "uuid",
-    "inet4": "inet4",
-    "inet6": "inet6",
-    "vector": "vector",
-}
-"""The logical type of a kind's values, where the type code does not say it."""
 _T = ColumnType
-_HASHED: Final = frozenset(
-    (
-        *("char", "varchar", "binary", "varbinary", "json", "geometry"),
-        *(size + kind for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")),
-    )
-)
+_HASHED: Final = frozenset(kinds_of("string", "bytes", "json", "spatial"))
 _COLUMN_SIZE: Final = 256
 _FITTING: SizedCache[
     tuple[int, int, tuple[tuple[str, int], ...]],
@@ -176,20 +164,25 @@ def _definition(model: ColumnModel, shape: ColumnShape, index: int | None) -> Co
         model = _with_doubts(model) if stated is None else model.in_charset(stated)
     if model.kind in TEXT_KINDS and model.charset is not None:
         collation = representative_id(model.charset)
-    elif model.kind.endswith(("blob", "binary")):
+    elif model.kind in BYTES:
         collation = representative_id(BINARY)
     return ColumnDefinition(
         shape.name if shape.resolved else model.name,
-        unsigned=model.unsigned if model.kind in NUMBER_KINDS else None,
+        unsigned=model.unsigned if model.kind in SIGNED else None,
         collation_id=collation,
         labels=model.labels,
         unknown_labels=model.unknown_labels,
         primary_key_index=index,
         visible=model.visible,
         fraction_digits=model.fraction_digits or None,
-        logical_type=LOGICAL_TYPES.get(model.kind) if shape.type_code in TEXT_CODES else None,
+        logical_type=_logical_type(model.kind) if shape.type_code in TEXT_CODES else None,
         definition=model,
     )
+
+
+def _logical_type(kind: str) -> str | None:
+    """Return the logical type of a kind that a table map may hide in a binary string."""
+    return kind if kind in KINDS and KINDS[kind].hidden_in else None
 
 
 def _with_doubts(model: ColumnModel) -> ColumnModel:

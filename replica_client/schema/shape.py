@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 from replica_client.binlog.events.table_map import TableMapEvent, is_nullable
 from replica_client.binlog.events.table_metadata import parse_table_metadata
@@ -24,18 +24,20 @@ from replica_client.codec.charsets import (
 )
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import FRACTION_TYPES, ColumnType
 from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ColumnDecodeError, SchemaMismatchError
-from replica_client.schema.column_type import FRACTION_TYPES, column_length, real_type
+from replica_client.schema.column_type import column_length, real_type
 from replica_client.schema.facts import ColumnFacts, column_facts
+from replica_client.schema.kinds import kind_name, kinds_of
 from replica_client.schema.model import HASH_NAME, ColumnModel
 from replica_client.schema.outbox_columns import OutboxColumns
 
-LogicalType = Literal["uuid", "inet4", "inet6", "vector"]
-"""MariaDB types that a table map shows as plain binary strings."""
+LogicalType = str
+"""A kind that MariaDB's table maps show as a plain binary string: UUID, INET4 …"""
 
 _BINARY_COLLATION = 63
+_GEOMETRIES = kinds_of("spatial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class ColumnShape:
         unknown_labels: numbers (from 1) of labels that are not known; a value that has one is
             refused.
         geometry_type: 0 GEOMETRY, 1 POINT, 2 LINESTRING …; None where not known.
-        vector_dimension: dimensions of a MySQL VECTOR; None where not known.
+        vector_dimension: dimensions of MySQL's vectors; None where not known.
         primary_key_index: 0 for the first column of the primary key, 1 for the second …; None for
             others.
         primary_key_prefix: characters that a prefix key takes; 0 for the whole column.
@@ -66,7 +68,8 @@ class ColumnShape:
         scale: digits after the point of a DECIMAL.
         fraction_digits: digits after the point of a TIME, DATETIME or TIMESTAMP.
         resolved: whether ``name`` is the column's own.
-        logical_type: MariaDB's UUID, INET4, INET6 or VECTOR, from the table's definition.
+        logical_type: the kind of a MariaDB column that a table map shows as a binary string (UUID,
+            INET4 …), from the table's definition.
         definition: the column's definition, if it is known; ignored when columns are compared.
 
     Examples:
@@ -112,6 +115,17 @@ def is_hash(column: ColumnShape) -> bool:
     """
     known = column.definition
     return known is not None and known.hidden and known.name.startswith(HASH_NAME)
+
+
+def kind_of(column: ColumnShape) -> str:
+    """Return the kind of a column, as far as its table map or its definition shows it."""
+    if column.logical_type is not None:
+        return column.logical_type
+    binary = column.collation_id in (None, _BINARY_COLLATION)
+    name = kind_name(column.type_code, binary=binary, length=column.length)
+    subtype = column.geometry_type or 0
+    is_spatial = name == _GEOMETRIES[0] and subtype < len(_GEOMETRIES)
+    return _GEOMETRIES[subtype] if is_spatial else name
 
 
 # Many tables of a source are alike: one per tenant, shard or month.

@@ -5,53 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_of_id, max_length
+from replica_client.schema.kinds import KINDS, LABELLED, SIZED, TEXT_KINDS
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.quoting import mysql_text
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 
-_T = ColumnType
 BINARY_COLLATION: Final = 63
-_PLAIN: Final = {
-    _T.MYSQL_TYPE_TINY: "tinyint",
-    _T.MYSQL_TYPE_SHORT: "smallint",
-    _T.MYSQL_TYPE_INT24: "mediumint",
-    _T.MYSQL_TYPE_LONG: "int",
-    _T.MYSQL_TYPE_LONGLONG: "bigint",
-    _T.MYSQL_TYPE_FLOAT: "float",
-    _T.MYSQL_TYPE_DOUBLE: "double",
-    _T.MYSQL_TYPE_DATE: "date",
-    _T.MYSQL_TYPE_NEWDATE: "date",
-    _T.MYSQL_TYPE_TIME: "time",
-    _T.MYSQL_TYPE_TIME2: "time",
-    _T.MYSQL_TYPE_DATETIME: "datetime",
-    _T.MYSQL_TYPE_DATETIME2: "datetime",
-    _T.MYSQL_TYPE_TIMESTAMP: "timestamp",
-    _T.MYSQL_TYPE_TIMESTAMP2: "timestamp",
-    _T.MYSQL_TYPE_YEAR: "year",
-    _T.MYSQL_TYPE_JSON: "json",
-}
-_VARIABLE: Final = (
-    _T.MYSQL_TYPE_VARCHAR,
-    _T.MYSQL_TYPE_VAR_STRING,
-    _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
-)
-_BLOBS: Final = (
-    _T.MYSQL_TYPE_TINY_BLOB,
-    _T.MYSQL_TYPE_BLOB,
-    _T.MYSQL_TYPE_MEDIUM_BLOB,
-    _T.MYSQL_TYPE_LONG_BLOB,
-    _T.MYSQL_TYPE_BLOB_COMPRESSED,
-)
-_BLOB_SIZES: Final = {0xFF: "tiny", 0xFFFF: "", 0xFFFFFF: "medium"}
-_GEOMETRIES: Final = (
-    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-    *("multipolygon", "geomcollection"),
-)
 _KIND: Final = re.compile(r"[a-z][a-z0-9]*")
-_SIZED: Final = frozenset(("char", "varchar", "binary", "varbinary", "bit", "vector"))
 
 
 def is_binary(column: ColumnShape) -> bool:
@@ -81,17 +43,16 @@ def table_model(shape: TableShape, columns: tuple[ColumnShape, ...] | None = Non
 
 def column_model(column: ColumnShape) -> ColumnModel:
     """Return the definition of a column, as complete as its table map allows."""
-    kind, length, charset = _kind(column), None, None
-    code = column.type_code
-    if kind in ("char", "varchar"):
+    kind, length, charset = kind_of(column), None, None
+    unit = KINDS[kind].unit
+    if kind in TEXT_KINDS:
         charset = charset_of_id(column.collation_id)
+    if unit == "characters":
         length = column.length // max_length(charset or BINARY)
-    elif kind.endswith("text") or kind in ("enum", "set"):
-        charset = charset_of_id(column.collation_id)
-    elif kind in ("binary", "varbinary", "bit", "decimal"):
+    elif unit == "dimensions":
+        length = column.vector_dimension or column.length // KINDS[kind].size or None
+    elif unit:
         length = column.length
-    elif kind == "vector":
-        length = column.vector_dimension or column.length // 4 or None
     return ColumnModel(
         column.name,
         kind,
@@ -100,36 +61,10 @@ def column_model(column: ColumnShape) -> ColumnModel:
         column.fraction_digits,
         bool(column.unsigned),
         charset,
-        column.labels if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET) else None,
+        column.labels if kind in LABELLED else None,
         column.nullable,
         column.visible,
     )
-
-
-def _kind(column: ColumnShape) -> str:
-    code = column.type_code
-    if column.logical_type is not None:
-        return column.logical_type
-    if code in _PLAIN:
-        return _PLAIN[_T(code)]
-    if code in (_T.MYSQL_TYPE_NEWDECIMAL, _T.MYSQL_TYPE_DECIMAL):
-        return "decimal"
-    if code in _VARIABLE:
-        return "varbinary" if is_binary(column) else "varchar"
-    if code == _T.MYSQL_TYPE_STRING:
-        return "binary" if is_binary(column) else "char"
-    if code in _BLOBS:
-        return _BLOB_SIZES.get(column.length, "long") + ("blob" if is_binary(column) else "text")
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        geometry = column.geometry_type or 0
-        return _GEOMETRIES[geometry] if geometry < len(_GEOMETRIES) else "geometry"
-    known = {
-        _T.MYSQL_TYPE_ENUM: "enum",
-        _T.MYSQL_TYPE_SET: "set",
-        _T.MYSQL_TYPE_BIT: "bit",
-        _T.MYSQL_TYPE_VECTOR: "vector",
-    }
-    return known.get(_T(code), "longblob")
 
 
 def sql_type(column: ColumnModel) -> str:
@@ -149,7 +84,7 @@ def sql_type(column: ColumnModel) -> str:
         text += "(" + ",".join(labels) + ")"
     elif column.kind == "decimal":
         text += f"({column.length or 10},{column.scale})"
-    elif column.kind in _SIZED and column.length is not None:
+    elif column.kind in SIZED and column.length is not None:
         text += f"({column.length})"
     elif column.fraction_digits:
         text += f"({column.fraction_digits})"

@@ -17,7 +17,6 @@ from replica_client.binlog.events.previous_gtids import PreviousGtidsEvent
 from replica_client.binlog.events.query import QueryEvent
 from replica_client.binlog.events.rows import STMT_END_F, RowsEvent, RowsKind
 from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.events.table_metadata import CHARACTER_TYPES, NUMERIC_TYPES
 from replica_client.binlog.events.xid import XidEvent
 from replica_client.binlog.header import EventHeader
 from replica_client.binlog.values.decimal import encode_decimal
@@ -34,7 +33,14 @@ from replica_client.binlog.values.temporal_storage import (
 )
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.writer import ByteWriter
-from replica_client.constants.column_types import ColumnType, MetadataFieldType
+from replica_client.constants.column_types import (
+    CHARACTER_TYPES,
+    INTEGER_TYPES,
+    NUMERIC_TYPES,
+    TYPE_FACTS,
+    ColumnType,
+    MetadataFieldType,
+)
 from replica_client.constants.event_types import EventType
 from replica_client.errors import ConfigError
 from replica_client.gtid import GtidSet
@@ -389,15 +395,6 @@ def row_of(change: Change) -> MadeRow:
     return replace(made, known={name: kind for name, kind in known.items() if kind is not None})
 
 
-_INTEGERS: Final = {
-    _T.MYSQL_TYPE_TINY: 1,
-    _T.MYSQL_TYPE_SHORT: 2,
-    _T.MYSQL_TYPE_INT24: 3,
-    _T.MYSQL_TYPE_LONG: 4,
-    _T.MYSQL_TYPE_LONGLONG: 8,
-}
-
-
 def _shape_kind(column: ColumnShape) -> _Kind | None:
     """Return the type of a column of a delivered change; None: its values decide, as of made ones."""
     code, metadata = column.type_code, column.metadata
@@ -405,8 +402,8 @@ def _shape_kind(column: ColumnShape) -> _Kind | None:
     kind: Callable[[Callable[[Any], bytes]], _Kind] = lambda encode: _Kind(  # noqa: E731
         _T(code), encode, metadata, unsigned, collation
     )
-    if code in _INTEGERS:
-        size = _INTEGERS[_T(code)]
+    if code in INTEGER_TYPES:
+        size = TYPE_FACTS[code].size
         return kind(lambda value: int(value).to_bytes(size, "little", signed=not unsigned))
     if code == _T.MYSQL_TYPE_DOUBLE:
         return kind(lambda value: struct.pack("<d", value))

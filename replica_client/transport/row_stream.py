@@ -7,7 +7,7 @@ from typing import Any
 
 from pymysql.connections import MysqlPacket
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import RAW_RESULTS
 from replica_client.transport.login import LoginConnection
 
 InTime = Callable[[Awaitable[Any]], Awaitable[Any]]
@@ -32,7 +32,7 @@ class RowStream:
         self.ended = self._result is None
         if self._result is not None:
             for at, field in enumerate(self._result.fields):
-                if field.type_code == ColumnType.MYSQL_TYPE_VECTOR:
+                if field.type_code in RAW_RESULTS:
                     # The driver does not know the type and takes its values for text.
                     self._result.converters[at] = (None, None)
 

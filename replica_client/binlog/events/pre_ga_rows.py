@@ -21,24 +21,10 @@ from typing import Final
 
 from replica_client.binlog.events.rows import RowsEvent
 from replica_client.codec.reader import ByteReader
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import TYPE_FACTS, ColumnType, types_of
 from replica_client.errors import ShortBufferError, TruncatedEventError, UnsupportedEventError
 
-_SIZES: Final[dict[int, int]] = {
-    ColumnType.MYSQL_TYPE_TINY: 1,
-    ColumnType.MYSQL_TYPE_SHORT: 2,
-    ColumnType.MYSQL_TYPE_LONG: 4,
-    ColumnType.MYSQL_TYPE_FLOAT: 4,
-    ColumnType.MYSQL_TYPE_DOUBLE: 8,
-    ColumnType.MYSQL_TYPE_TIMESTAMP: 4,
-    ColumnType.MYSQL_TYPE_LONGLONG: 8,
-    ColumnType.MYSQL_TYPE_INT24: 3,
-    ColumnType.MYSQL_TYPE_DATE: 3,
-    ColumnType.MYSQL_TYPE_TIME: 3,
-    ColumnType.MYSQL_TYPE_DATETIME: 8,
-    ColumnType.MYSQL_TYPE_YEAR: 1,
-    ColumnType.MYSQL_TYPE_NEWDATE: 3,
-}
+_WITH_SIZE: Final = types_of("integer", "real", "year", "date", "old_time")
 
 
 def modern_images(event: RowsEvent, column_types: bytes) -> bytes:
@@ -77,8 +63,8 @@ def _images(event: RowsEvent, column_types: bytes) -> list[bytes]:
             if code == ColumnType.MYSQL_TYPE_STRING:
                 size = rows.uint(1)
                 parts.append(bytes((size,)) + rows.take(size, "CHAR"))
-            elif code in _SIZES:
-                parts.append(rows.take(_SIZES[code], "column"))
+            elif code in _WITH_SIZE:
+                parts.append(rows.take(TYPE_FACTS[code].size, "column"))
             else:
                 raise _refused(f"the size of a column of type {code} is not known")
         images += parts

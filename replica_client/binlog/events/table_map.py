@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Self
+from typing import Self
 
 from replica_client.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.binlog.events.table_metadata import TableMetadata, parse_table_metadata
@@ -11,34 +11,9 @@ from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
 from replica_client.codec.sized_cache import SizedCache
 from replica_client.codec.writer import ByteWriter
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import METADATA_SIZES, ColumnType
 from replica_client.errors import BinlogDecodeError, EncodeError
 
-_T = ColumnType
-_METADATA_SIZES: Final = {
-    _T.MYSQL_TYPE_FLOAT: 1,
-    _T.MYSQL_TYPE_DOUBLE: 1,
-    _T.MYSQL_TYPE_VARCHAR: 2,
-    _T.MYSQL_TYPE_BIT: 2,
-    _T.MYSQL_TYPE_TIMESTAMP2: 1,
-    _T.MYSQL_TYPE_DATETIME2: 1,
-    _T.MYSQL_TYPE_TIME2: 1,
-    _T.MYSQL_TYPE_BLOB_COMPRESSED: 1,
-    _T.MYSQL_TYPE_VARCHAR_COMPRESSED: 2,
-    _T.MYSQL_TYPE_VECTOR: 1,
-    _T.MYSQL_TYPE_JSON: 1,
-    _T.MYSQL_TYPE_NEWDECIMAL: 2,
-    _T.MYSQL_TYPE_ENUM: 2,
-    _T.MYSQL_TYPE_SET: 2,
-    _T.MYSQL_TYPE_TINY_BLOB: 1,
-    _T.MYSQL_TYPE_MEDIUM_BLOB: 1,
-    _T.MYSQL_TYPE_LONG_BLOB: 1,
-    _T.MYSQL_TYPE_BLOB: 1,
-    _T.MYSQL_TYPE_VAR_STRING: 2,
-    _T.MYSQL_TYPE_STRING: 2,
-    _T.MYSQL_TYPE_GEOMETRY: 1,
-}
-_SIZES: Final = bytes({int(t): n for t, n in _METADATA_SIZES.items()}.get(c, 0) for c in range(256))
 _ARRAY_VARCHAR_SIZE = 3
 
 
@@ -65,8 +40,8 @@ class TableMapEvent:
     there, 0 for none::
 
         type                                          bytes  value
-        FLOAT, DOUBLE, BLOB types, JSON, GEOMETRY,    1      size of the value or of its length
-          VECTOR, BLOB_COMPRESSED
+        FLOAT, DOUBLE; types with a length before     1      size of the value or of its length
+          the value: BLOB types, JSON, GEOMETRY …
         TIMESTAMP2, DATETIME2, TIME2                  1      fraction digits
         VARCHAR, VARCHAR_COMPRESSED                   2      maximal length in bytes
         BIT                                           2      bits % 8, then bits / 8 << 8
@@ -182,7 +157,9 @@ class TableMapEvent:
             raise EncodeError("a table map needs one metadata value per column")
         packed = ByteWriter()
         for code, value in zip(self.column_types, self.column_metadata, strict=True):
-            packed.uint(value, _array_size(value & 0xFF) if code == _ARRAY else _SIZES[code])
+            packed.uint(
+                value, _array_size(value & 0xFF) if code == _ARRAY else METADATA_SIZES[code]
+            )
         out.lenenc_bytes(packed.done())
         return out.raw(self.null_bitmap).raw(self.optional_metadata).done()
 
@@ -214,7 +191,7 @@ _ARRAY = int(ColumnType.MYSQL_TYPE_TYPED_ARRAY)
 def _array_size(element_type: int) -> int:
     if element_type == ColumnType.MYSQL_TYPE_VARCHAR:
         return 1 + _ARRAY_VARCHAR_SIZE
-    return 1 + _SIZES[element_type]
+    return 1 + METADATA_SIZES[element_type]
 
 
 def _name(body: ByteReader, what: str) -> str:
@@ -236,7 +213,7 @@ def _split_metadata(column_types: bytes, data: bytes) -> Iterator[int]:
     at = 0
     end = len(data)
     for code in column_types:
-        size = _SIZES[code]
+        size = METADATA_SIZES[code]
         if code == _ARRAY:
             size = _array_size(data[at]) if at < end else 1
         if size > end - at:

@@ -7,43 +7,10 @@ from typing import Any, Final
 
 from replica_client.codec.quick_dataclass import dataclass
 from replica_client.codec.reader import ByteReader
-from replica_client.constants.column_types import ColumnType, MetadataFieldType
+from replica_client.constants.column_types import NUMBER_FIELDS, NUMERIC_TYPES, MetadataFieldType
 from replica_client.errors import BinlogDecodeError, ShortBufferError, TruncatedEventError
 
-_T = ColumnType
 _F = MetadataFieldType
-
-NUMERIC_TYPES: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_DECIMAL,
-        _T.MYSQL_TYPE_TINY,
-        _T.MYSQL_TYPE_SHORT,
-        _T.MYSQL_TYPE_INT24,
-        _T.MYSQL_TYPE_LONG,
-        _T.MYSQL_TYPE_LONGLONG,
-        _T.MYSQL_TYPE_NEWDECIMAL,
-        _T.MYSQL_TYPE_FLOAT,
-        _T.MYSQL_TYPE_DOUBLE,
-        _T.MYSQL_TYPE_YEAR,
-    )
-)
-"""Types of the columns that have a bit in SIGNEDNESS."""
-
-CHARACTER_TYPES: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_STRING,
-        _T.MYSQL_TYPE_VAR_STRING,
-        _T.MYSQL_TYPE_VARCHAR,
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_BLOB_COMPRESSED,
-        _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
-    )
-)
-"""Types counted in DEFAULT_CHARSET and COLUMN_CHARSET (STRING only if not ENUM or SET)."""
-
 
 _MOST_LABELS: Final = {"an ENUM": 0xFFFF, "a SET": 64}
 
@@ -78,7 +45,7 @@ class TableMetadata:
         10    enum_and_set_default_charset  as 2, for ENUM and SET columns
         11    enum_and_set_column_charset   as 3, for ENUM and SET columns
         12    visibility                    bit per column, top bit first; 1: visible
-        13    vector_dimensions             number per VECTOR column
+        13    vector_dimensions             number per vector column
 
     Numbers and string lengths are length-encoded.
 
@@ -161,10 +128,10 @@ def _parse_field(code: int, value: ByteReader, column_types: bytes, found: dict[
     if code == _F.SIGNEDNESS:
         count = sum(column in NUMERIC_TYPES for column in column_types)
         found["signedness"] = _bits(value, count, "signedness")
+    elif code in NUMBER_FIELDS:
+        found[NUMBER_FIELDS[_F(code)][0]] = _numbers(value)
     elif code == _F.DEFAULT_CHARSET:
         found["default_charset"] = _default_charset(value)
-    elif code == _F.COLUMN_CHARSET:
-        found["column_charset"] = _numbers(value)
     elif code == _F.COLUMN_NAME:
         found["column_names"] = names = _strings(value)
         if len(names) != len(column_types):
@@ -173,20 +140,14 @@ def _parse_field(code: int, value: ByteReader, column_types: bytes, found: dict[
         found["set_labels"] = _labels(value, "a SET", len(column_types))
     elif code == _F.ENUM_STR_VALUE:
         found["enum_labels"] = _labels(value, "an ENUM", len(column_types))
-    elif code == _F.GEOMETRY_TYPE:
-        found["geometry_types"] = _numbers(value)
     elif code == _F.SIMPLE_PRIMARY_KEY:
         found["primary_key"] = tuple((column, 0) for column in _numbers(value))
     elif code == _F.PRIMARY_KEY_WITH_PREFIX:
         found["primary_key"] = _pairs(value)
     elif code == _F.ENUM_AND_SET_DEFAULT_CHARSET:
         found["enum_and_set_default_charset"] = _default_charset(value)
-    elif code == _F.ENUM_AND_SET_COLUMN_CHARSET:
-        found["enum_and_set_column_charset"] = _numbers(value)
     elif code == _F.COLUMN_VISIBILITY:
         found["visibility"] = _bits(value, len(column_types), "visibility")
-    elif code == _F.VECTOR_DIMENSIONALITY:
-        found["vector_dimensions"] = _numbers(value)
     else:
         return False
     for column, _ in found.get("primary_key", ()):

@@ -4,44 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.constants.column_types import PREFIXED_TYPES, TYPE_FACTS, ColumnType
 from replica_client.errors import ColumnDecodeError, ShortBufferError
 
 _T = ColumnType
-_FIXED: dict[int, int] = {
-    _T.MYSQL_TYPE_NULL: 0,
-    _T.MYSQL_TYPE_TINY: 1,
-    _T.MYSQL_TYPE_YEAR: 1,
-    _T.MYSQL_TYPE_SHORT: 2,
-    _T.MYSQL_TYPE_INT24: 3,
-    _T.MYSQL_TYPE_DATE: 3,
-    _T.MYSQL_TYPE_NEWDATE: 3,
-    _T.MYSQL_TYPE_TIME: 3,
-    _T.MYSQL_TYPE_LONG: 4,
-    _T.MYSQL_TYPE_FLOAT: 4,
-    _T.MYSQL_TYPE_TIMESTAMP: 4,
-    _T.MYSQL_TYPE_LONGLONG: 8,
-    _T.MYSQL_TYPE_DOUBLE: 8,
-    _T.MYSQL_TYPE_DATETIME: 8,
-}
-_FRACTION: dict[int, int] = {
-    _T.MYSQL_TYPE_TIME2: 3,
-    _T.MYSQL_TYPE_TIMESTAMP2: 4,
-    _T.MYSQL_TYPE_DATETIME2: 5,
-}
-_LENGTH_BY_METADATA = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_BLOB_COMPRESSED,
-        _T.MYSQL_TYPE_GEOMETRY,
-        _T.MYSQL_TYPE_JSON,
-        _T.MYSQL_TYPE_VECTOR,
-    )
-)
-_VARIABLE = frozenset((_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED))
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
@@ -67,17 +33,20 @@ def column_size(view: Callable[[int], bytes], code: int, metadata: int) -> int:
         ShortBufferError: the bytes end in the value's length.
         ColumnDecodeError: a type that row images do not have.
     """
-    if code in _FIXED:
-        return _FIXED[code]
-    if code in _FRACTION:
-        return _FRACTION[code] + (metadata + 1) // 2
+    facts = TYPE_FACTS.get(code)
+    if facts is None:
+        raise ColumnDecodeError(f"a row image cannot have a column of type {code}")
+    if facts.size:
+        return facts.size + ((metadata + 1) // 2 if facts.family == "fraction" else 0)
+    if code == _T.MYSQL_TYPE_NULL:
+        return 0
     if code == _T.MYSQL_TYPE_NEWDECIMAL:
         return _decimal(metadata & 0xFF, metadata >> 8)
     if code == _T.MYSQL_TYPE_BIT:
         return (metadata >> 8) + (1 if metadata & 0xFF else 0)
-    if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
+    if facts.family == "label":
         return metadata >> 8
-    if code in (_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VAR_STRING):
+    if facts.family == "string":
         real, length = metadata & 0xFF, metadata >> 8
         if real in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
             return length
@@ -88,9 +57,9 @@ def column_size(view: Callable[[int], bytes], code: int, metadata: int) -> int:
         if real & 0x30 != 0x30:
             length |= ((real & 0x30) ^ 0x30) << 4
         return _prefixed(view, 1 if length < 256 else 2)
-    if code in _VARIABLE:
+    if facts.family == "varchar":
         return _prefixed(view, 1 if metadata < 256 else 2)
-    if code in _LENGTH_BY_METADATA:
+    if code in PREFIXED_TYPES:
         return _prefixed(view, metadata)
     raise ColumnDecodeError(f"a row image cannot have a column of type {code}")
 

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 from replica_client.binlog.context import EventContext
-from replica_client.binlog.events.table_metadata import NUMERIC_TYPES
 from replica_client.cli.annotation.annotator import Annotator, require
 from replica_client.cli.annotation.control import extra_post_header
-from replica_client.constants.column_types import ColumnType, MetadataFieldType
+from replica_client.constants.column_types import (
+    FRACTION_TYPES,
+    METADATA_SIZES,
+    NUMBER_FIELDS,
+    NUMERIC_TYPES,
+    ColumnType,
+    MetadataFieldType,
+    types_of,
+)
 
 _T = ColumnType
 _F = MetadataFieldType
-_META_SIZES: dict[int, int] = {
-    **dict.fromkeys(
-        (
-            _T.MYSQL_TYPE_FLOAT,
-            _T.MYSQL_TYPE_DOUBLE,
-            _T.MYSQL_TYPE_TINY_BLOB,
-            _T.MYSQL_TYPE_MEDIUM_BLOB,
-            _T.MYSQL_TYPE_LONG_BLOB,
-            _T.MYSQL_TYPE_BLOB,
-            _T.MYSQL_TYPE_BLOB_COMPRESSED,
-            _T.MYSQL_TYPE_GEOMETRY,
-            _T.MYSQL_TYPE_JSON,
-            _T.MYSQL_TYPE_VECTOR,
-            _T.MYSQL_TYPE_TIMESTAMP2,
-            _T.MYSQL_TYPE_DATETIME2,
-            _T.MYSQL_TYPE_TIME2,
-        ),
-        1,
-    ),
-    **dict.fromkeys(
-        (
-            _T.MYSQL_TYPE_BIT,
-            _T.MYSQL_TYPE_VARCHAR,
-            _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
-            _T.MYSQL_TYPE_NEWDECIMAL,
-            _T.MYSQL_TYPE_STRING,
-            _T.MYSQL_TYPE_VAR_STRING,
-            _T.MYSQL_TYPE_ENUM,
-            _T.MYSQL_TYPE_SET,
-        ),
-        2,
-    ),
-}
 
 
 def type_name(code: int) -> str:
@@ -97,25 +71,25 @@ def _column_metadata(a: Annotator, index: int, code: int) -> None:
     name = f"column_metadata[{index}]"
     if code == _T.MYSQL_TYPE_TYPED_ARRAY:
         element = a.uint(f"{name} element type", 1, "column type", type_name)
-        size = 3 if element == _T.MYSQL_TYPE_VARCHAR else _META_SIZES.get(element, 0)
+        size = 3 if element == _T.MYSQL_TYPE_VARCHAR else METADATA_SIZES[element]
         if size:
             a.uint(name, size, "of the element")
         return
-    size = _META_SIZES.get(code, 0)
+    size = METADATA_SIZES[code]
     if not size:
         return
     if code == _T.MYSQL_TYPE_NEWDECIMAL:
         a.uint(f"{name} precision", 1, "digits")
         a.uint(f"{name} scale", 1, "digits")
-    elif code in (_T.MYSQL_TYPE_STRING, _T.MYSQL_TYPE_VAR_STRING, _T.MYSQL_TYPE_ENUM):
+    elif code in types_of("string", "label"):
         a.uint(f"{name} real type", 1, "column type, with high bits of the length", str)
         a.uint(f"{name} length", 1, "bytes")
     elif code == _T.MYSQL_TYPE_BIT:
         a.uint(f"{name} bits", 1, "bits beyond whole bytes")
         a.uint(f"{name} bytes", 1, "whole bytes")
-    elif code in (_T.MYSQL_TYPE_TIMESTAMP2, _T.MYSQL_TYPE_DATETIME2, _T.MYSQL_TYPE_TIME2):
+    elif code in FRACTION_TYPES:
         a.uint(name, size, "fraction digits")
-    elif code in (_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VARCHAR_COMPRESSED):
+    elif code in types_of("varchar"):
         a.uint(name, size, "bytes at most")
     else:
         a.uint(name, size, "bytes of the value or of its length")
@@ -134,8 +108,8 @@ def _optional_field(a: Annotator, code: int, name: str, size: int, types: list[i
         while a.offset < end:
             a.lenenc(f"{name} exception", "index among its kind")
             a.lenenc(f"{name} of it", "collation id")
-    elif code in (_F.COLUMN_CHARSET, _F.ENUM_AND_SET_COLUMN_CHARSET):
-        _numbers(a, name, end, "collation id")
+    elif code in NUMBER_FIELDS:
+        _numbers(a, name, end, NUMBER_FIELDS[_F(code)][1])
     elif code == _F.COLUMN_NAME:
         index = 0
         while a.offset < end:
@@ -149,8 +123,6 @@ def _optional_field(a: Annotator, code: int, name: str, size: int, types: list[i
             for at in range(count):
                 a.lenenc_string(f"{name}[{index}][{at}]")
             index += 1
-    elif code == _F.GEOMETRY_TYPE:
-        _numbers(a, name, end, "geometry type")
     elif code == _F.SIMPLE_PRIMARY_KEY:
         _numbers(a, name, end, "column index")
     elif code == _F.PRIMARY_KEY_WITH_PREFIX:
@@ -159,8 +131,6 @@ def _optional_field(a: Annotator, code: int, name: str, size: int, types: list[i
             a.lenenc(f"{name}[{index}]", "column index")
             a.lenenc(f"{name}[{index}] prefix", "characters, 0: whole")
             index += 1
-    elif code == _F.VECTOR_DIMENSIONALITY:
-        _numbers(a, name, end, "dimensions")
     else:
         a.take(name, size, "not known")
     if a.offset < end:

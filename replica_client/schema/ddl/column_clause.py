@@ -31,17 +31,11 @@ from replica_client.schema.ddl.type_clause import (
     text_kind,
     with_charset,
 )
+from replica_client.schema.kinds import BYTES, NUMBERS, TEXT_KINDS
 from replica_client.schema.labels import kept_labels
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.model import ColumnModel
 
 _LITERAL: Final = re.compile(r"(?:0x([0-9a-f]+)|x'((?:[0-9a-f]{2})*)')", re.IGNORECASE)
-_BYTES: Final = frozenset(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"))
-_NUMBERS: Final = frozenset(
-    (
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "bit"),
-        *("decimal", "float", "double", "year"),
-    )
-)
 _WIDE: Final = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
 
 
@@ -62,10 +56,10 @@ def hexadecimal_default(text: str, kind: str, charset: str | None) -> str | None
         return text
     digits = found[1] or found[2] or ""
     digits = digits.rjust(len(digits) + len(digits) % 2, "0")
-    if kind in _BYTES:
+    if kind in BYTES:
         return f"0x{digits}"
     data = bytes.fromhex(digits)
-    if kind in _NUMBERS:
+    if kind in NUMBERS:
         return str(int.from_bytes(data))
     if kind not in TEXT_KINDS:
         return None
@@ -87,7 +81,7 @@ def text_default(text: str, kind: str) -> str:
     Returns:
         the text; as ``0x…`` for a binary column whose text itself begins with ``0x``.
     """
-    if kind in _BYTES and text[:2].lower() == "0x":
+    if kind in BYTES and text[:2].lower() == "0x":
         return f"0x{text.encode().hex()}"
     return text
 

@@ -44,6 +44,7 @@ from replica_client.schema.ddl.steps import (
     TableName,
 )
 from replica_client.schema.ddl.type_clause import converted_column, resized_text
+from replica_client.schema.kinds import DATES
 from replica_client.schema.model import ColumnModel, TableModel
 
 _HIDDEN_PERIOD = tuple(
@@ -52,7 +53,6 @@ _HIDDEN_PERIOD = tuple(
 )
 
 _GENERATED_KEY = "my_row_id"
-_BOUND_KINDS = ("date", "datetime", "timestamp")
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ def _changed(old: ColumnModel, new: ColumnModel, text: ColumnText) -> ColumnMode
     """
     if old.nullable is not False or text.nullable is not None or new.nullable is False:
         return new
-    return replace(new, nullable=None) if new.kind in _BOUND_KINDS else new
+    return replace(new, nullable=None) if new.kind in DATES else new
 
 
 def _looks_like_key(column: ColumnModel) -> bool:

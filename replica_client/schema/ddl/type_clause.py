@@ -22,62 +22,29 @@ from replica_client.schema.ddl.statement_context import (
     MODE_REAL_AS_FLOAT,
     StatementContext,
 )
-from replica_client.schema.labels import UNCONVERTED, ByteLabel, Written, needed
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
-
-_WHOLE: Final = {
-    "TINYINT": "tinyint",
-    "INT1": "tinyint",
-    "SMALLINT": "smallint",
-    "INT2": "smallint",
-    "MEDIUMINT": "mediumint",
-    "INT3": "mediumint",
-    "MIDDLEINT": "mediumint",
-    "INT": "int",
-    "INTEGER": "int",
-    "INT4": "int",
-    "BIGINT": "bigint",
-    "INT8": "bigint",
-}
-_DECIMALS: Final = frozenset(("DECIMAL", "DEC", "NUMERIC", "FIXED", "NUMBER"))
-_TEMPORAL: Final = {"TIME": "time", "DATETIME": "datetime", "TIMESTAMP": "timestamp"}
-_GEOMETRIES: Final = frozenset(
-    (
-        *("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING"),
-        *("MULTIPOLYGON", "GEOMETRYCOLLECTION", "GEOMCOLLECTION"),
-    )
+from replica_client.schema.kinds import (
+    BLOBS,
+    BYTE_KINDS,
+    BYTES,
+    KINDS,
+    LIMITS,
+    STRINGS,
+    TEXT_KINDS,
+    TEXTS,
+    WORDS,
+    ColumnKind,
+    kinds_of,
 )
-_FIXED_SIZES: Final = {
-    "DATE": "date",
-    "TINYTEXT": "tinytext",
-    "MEDIUMTEXT": "mediumtext",
-    "LONGTEXT": "longtext",
-    "TINYBLOB": "tinyblob",
-    "MEDIUMBLOB": "mediumblob",
-    "LONGBLOB": "longblob",
-    "UUID": "uuid",
-    "INET4": "inet4",
-    "INET6": "inet6",
-}
-_VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
-_BLOB_LIMITS: Final = ((0xFF, "tiny"), (0xFFFF, ""), (0xFFFFFF, "medium"))
-_LIMITS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
-_POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
-BYTE_KINDS: Final = {
-    "char": "binary",
-    "varchar": "varbinary",
-    "tinytext": "tinyblob",
-    "text": "blob",
-    "mediumtext": "mediumblob",
-    "longtext": "longblob",
-}
-"""The binary kind that each text kind becomes in the character set ``binary``."""
+from replica_client.schema.labels import UNCONVERTED, ByteLabel, Written, needed
+from replica_client.schema.model import ColumnModel
 
+_VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
+_BLOB_POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
+_POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
 _KINDS_OF_TEXT: Final = {binary: text for text, binary in BYTE_KINDS.items()}
 
-_SHORT: Final = (
-    *("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "year"),
-    *("date", "time", "datetime", "timestamp"),
+_SHORT: Final = frozenset(
+    kinds_of("integer", "real", "year", "date", "time", "datetime", "timestamp")
 )
 
 
@@ -134,61 +101,47 @@ def read_type(cursor: Cursor, context: StatementContext) -> TypeText:
 
 def _type(cursor: Cursor, context: StatementContext) -> TypeText:
     word = cursor.token.upper
-    oracle = context.oracle
-    if word in _WHOLE:
-        cursor.step()
-        return TypeText(_WHOLE[word], display_width=_width(_numbers(cursor)))
     if word in ("BOOL", "BOOLEAN"):
         cursor.step()
         return TypeText("tinyint")
     if word == "SERIAL":
         cursor.step()
         return TypeText("bigint", unsigned=True, serial=True)
-    if word in _DECIMALS and (word != "NUMBER" or context.is_mariadb):
-        cursor.step()
-        numbers = _numbers(cursor)
-        if word == "NUMBER" and not numbers:
-            return TypeText("double")
-        precision = numbers[0] if numbers and numbers[0] else 10
-        return TypeText("decimal", precision, numbers[1] if len(numbers) > 1 else 0)
     if word in ("FLOAT", "FLOAT4", "DOUBLE", "FLOAT8", "REAL"):
         return _floating(cursor, context)
-    if word == "BIT":
-        cursor.step()
-        return TypeText("bit", (_numbers(cursor) or [1])[0] or 1)
-    if word in ("YEAR", "SQL_TSI_YEAR"):
-        cursor.step()
-        return TypeText("year", display_width=_width(_numbers(cursor)))
-    if word == "DATE" and oracle:
-        cursor.step()
-        return TypeText("datetime")
-    if word in _TEMPORAL:
-        cursor.step()
-        digits = _numbers(cursor)
-        kind = _TEMPORAL[word]
-        if kind == "timestamp" and context.stamps_are_datetimes:
-            kind = "datetime"
-        return TypeText(kind, fraction_digits=digits[0] if digits else 0)
-    if word in _FIXED_SIZES:
-        cursor.step()
-        return TypeText(_FIXED_SIZES[word])
-    if word in _GEOMETRIES:
-        cursor.step()
+    if word == "NUMBER" and context.is_mariadb:
+        if cursor.peek().upper != "(":
+            cursor.step()
+            return TypeText("double")
+        return _known(cursor, KINDS["decimal"], context)
+    if word in WORDS:
+        return _known(cursor, WORDS[word], context)
+    return _characters(cursor, oracle=context.oracle)
+
+
+def _known(cursor: Cursor, kind: ColumnKind, context: StatementContext) -> TypeText:
+    """Read a type whose first word names its kind."""
+    name, form = kind.name, kind.form
+    cursor.step()
+    if form == "spatial":
         cursor.skip_brackets()
         return TypeText("geometry")
-    if word == "JSON":
-        cursor.step()
-        if context.is_mariadb:
-            return TypeText("longtext", charset="utf8mb4")
-        return TypeText("json")
-    if word == "VECTOR":
-        cursor.step()
-        return TypeText("vector", (_numbers(cursor) or [2048])[0])
-    if word in ("ENUM", "SET"):
-        cursor.step()
+    if form in ("enum", "set"):
         labels = _labels(cursor, context)
-        return TypeText(word.lower(), labels=labels, written=needed(labels, context.written))
-    return _characters(cursor, oracle=oracle)
+        return TypeText(name, labels=labels, written=needed(labels, context.written))
+    if form == "json" and context.is_mariadb:
+        return TypeText("longtext", charset="utf8mb4")
+    if form == "date" and context.oracle:
+        return TypeText("datetime")
+    if form == "timestamp" and context.stamps_are_datetimes:
+        name = "datetime"
+    numbers = _numbers(cursor)
+    if form in ("integer", "year"):
+        return TypeText(name, display_width=_width(numbers))
+    if kind.unit:
+        scale = numbers[1] if len(numbers) > 1 else 0
+        return TypeText(name, numbers[0] if numbers and numbers[0] else kind.default, scale)
+    return TypeText(name, fraction_digits=numbers[0] if numbers else 0)
 
 
 def _with_types_of(context: StatementContext, mode: int) -> StatementContext:
@@ -245,8 +198,9 @@ def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
         cursor.at -= 1
         cursor.refuse("a type")
     numbers = _numbers(cursor)
-    if kind in ("char", "binary"):
-        return TypeText(kind, numbers[0] if numbers else 1, charset=charset)
+    default = KINDS[kind].default
+    if default is not None:
+        return TypeText(kind, numbers[0] if numbers else default, charset=charset)
     if kind in ("varchar", "varbinary") and not numbers:
         raise NotUnderstoodError(f"{word} without a length")
     return TypeText(kind, numbers[0] if numbers else None, charset=charset)
@@ -330,15 +284,13 @@ def text_kind(kind: str) -> str:
 
 def sized(kind: str, size: int) -> str:
     """Return the TEXT or BLOB type for a number of bytes."""
-    for limit, prefix in _BLOB_LIMITS:
-        if size <= limit:
-            return prefix + kind
-    return "long" + kind
+    sizes = TEXTS if kind == "text" else BLOBS
+    return next((name for name in sizes if size <= LIMITS[name]), sizes[-1])
 
 
 def text_limit(kind: str) -> int:
     """Return the most bytes that a TEXT or BLOB type holds."""
-    return _LIMITS[kind.removesuffix("text").removesuffix("blob")]
+    return LIMITS[kind]
 
 
 def converted_text(kind: str, old: str, new: str) -> str:
@@ -355,12 +307,12 @@ def converted_column(column: ColumnModel, charset: str | None) -> ColumnModel:
     """
     if column.kind not in TEXT_KINDS or column.charset == BINARY:
         return column
-    if charset is None or (column.charset is None and column.kind.endswith("text")):
+    if charset is None or (column.charset is None and column.kind in TEXTS):
         raise NotUnderstoodError("CONVERT TO, and a character set is not known")
     kind, length = column.kind, column.length
     if charset == BINARY:
         kind = BYTE_KINDS.get(kind, kind)
-    elif kind.endswith("text") and column.charset is not None:
+    elif kind in TEXTS and column.charset is not None:
         kind = converted_text(kind, column.charset, charset)
     elif kind == "varchar" and (length or 0) * max_length(charset) > 0xFFFF:
         kind, length = sized("text", (length or 0) * max_length(charset)), None
@@ -388,7 +340,7 @@ def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> Colu
     The new column holds as many characters as the old one. An explicit length is kept, and so is
     LONGTEXT. (Seen on MySQL 9.7.)
     """
-    if new.kind not in ("tinytext", "text", "mediumtext") or length is not None:
+    if new.kind not in TEXTS[:-1] or length is not None:
         return new
     if new.charset is None or old.needs_charset:
         raise NotUnderstoodError("CONVERT TO, and a character set is not known")
@@ -400,10 +352,10 @@ def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> Colu
 
 def _character_length(column: ColumnModel) -> int | None:
     """Return the characters MySQL counts for a column before CONVERT TO; None if not known."""
-    if column.kind in ("char", "varchar", "binary", "varbinary"):
-        size = column.length or 0
-    elif column.kind.endswith(("text", "blob")):
+    if column.kind in LIMITS:
         size = text_limit(column.kind)
+    elif column.kind in BYTES or column.kind in STRINGS:
+        size = column.length or 0
     else:
         # Numbers and times have less than 64 characters.
         return 1 if column.kind in _SHORT else None
