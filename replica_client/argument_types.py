@@ -6,7 +6,6 @@ refused when the function is called, in one line, and not where it is used first
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 import os
@@ -170,6 +169,8 @@ def check_names(function: str, names: Collection[str], given: Iterable[str]) -> 
     """
     for name in given:
         if name not in names:
+            import difflib  # only a mistake needs it
+
             near = difflib.get_close_matches(name, sorted(names), 1, 0.6)
             advice = f"did you mean {near[0]}=?" if near else f"it takes {', '.join(sorted(names))}"
             raise TypeError(f"{function}() has no argument {name!r}: {advice}")

@@ -18,7 +18,6 @@ from replica_client.cli.failures import (
     exit_status,
     one_line,
 )
-from replica_client.cli.garbage import collect_from_here
 from replica_client.cli.interruption import (
     end_at_once,
     runs_the_daemon,
@@ -33,6 +32,7 @@ from replica_client.cli.output import (
 )
 from replica_client.cli.process_title import hide_passwords
 from replica_client.cli.program import PROGRAM
+from replica_client.cli.start import collect_from_here
 from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
 from replica_client.readers.surface import options_of

@@ -1,11 +1,11 @@
-"""Where the command begins and ends: signals are heard before anything else is imported, and until nothing is left."""
+"""The begin and the end of the command: signals are handled before anything else is imported, and until it ends."""
 
 from __future__ import annotations
 
 import atexit
+import gc
 import sys
 
-from replica_client.cli.garbage import import_without_collection
 from replica_client.cli.interruption import (
     end_at_once,
     forget_interrupts,
@@ -14,10 +14,24 @@ from replica_client.cli.interruption import (
     runs_the_daemon,
 )
 
+# Objects that are made before the young ones are searched; Python's own 700 would search the objects of many new tables
+# again and again.
+_YOUNG = 20_000
+
+
+def collect_from_here() -> None:
+    """Start the garbage collector, which ignores the imported modules.
+
+    It is off during imports, which make no garbage: 8 % of the start of a command (0.33 s, CPython 3.11).
+    """
+    gc.freeze()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
+    gc.enable()
+
 
 def main() -> int:
     """Run the command of this process; returns its exit status, see :func:`~replica_client.cli.main.main`."""
-    import_without_collection()
+    gc.disable()
     words = sys.argv[1:]
     interrupted = 0 if runs_the_daemon(words) else 130
     end_at_once(interrupted)

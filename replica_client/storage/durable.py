@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +78,7 @@ def create_temporary(path: Path, mode: int = DATA_MODE) -> tuple[int, Path]:
         OSError: it cannot be created; names the file, not the temporary one.
     """
     _sweep(path.parent)
-    end = f".{secrets.token_hex(8)}{TEMPORARY}"
+    end = f".{os.urandom(8).hex()}{TEMPORARY}"
     name = os.fsdecode(os.fsencode(path.name)[: 254 - len(end)])
     temporary = path.with_name(f".{name}{end}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
