@@ -29,7 +29,7 @@ from types import ModuleType
 
 from replica_client import _cython
 
-# Literal: scripts/build_hook.py reads it without importing the package.
+# Literal: scripts/build/build_hook.py reads it without importing the package.
 COMPILED_MODULES: tuple[str, ...] = (
     "replica_client.archive.key_scan",
     "replica_client.archive.net_positions",
@@ -120,7 +120,7 @@ def why_not_compiled(modules: Sequence[str] = COMPILED_MODULES) -> str | None:
         # An installer gives files any time it likes, but in a checkout people edit them.
         newest = max(_changed(source), _changed(source.with_suffix(".pxd")))
         if checkout and _changed(extension) < newest:
-            return f"{module} changed after it was compiled: run python scripts/build_hook.py"
+            return f"{module} changed after it was compiled: run python scripts/build/build_hook.py"
     if _extension(SHARED) is None:
         return f"{SHARED} was not compiled (no C compiler when this package was installed?)"
     return None

@@ -1,6 +1,6 @@
 """A hostile server: recorded conversations with changed packets, played to the real client.
 
-Used by scripts/fuzz_packets (a million) and by test_packets.py (short). There is no socket: the
+Used by scripts/proofs/fuzz_packets (a million) and by test_packets.py (short). There is no socket: the
 client's transport is replaced by one that holds the whole conversation, so that a session costs
 milliseconds.
 """

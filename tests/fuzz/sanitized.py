@@ -1,7 +1,7 @@
 """Reads changed input of every kind until a budget of processor time is used.
 
-``scripts/sanitize fuzz`` runs it with compiled modules that AddressSanitizer and UndefinedBehaviorSanitizer watch: a
-report ends the process. Without them it is a short run of all the fuzzers.
+``scripts/proofs/sanitize fuzz`` runs it with compiled modules that AddressSanitizer and UndefinedBehaviorSanitizer
+watch: a report ends the process. Without them it is a short run of all the fuzzers.
 """
 
 from __future__ import annotations

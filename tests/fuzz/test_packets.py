@@ -1,4 +1,4 @@
-"""A hostile source, in short; scripts/fuzz_packets plays a million packets."""
+"""A hostile source, in short; scripts/proofs/fuzz_packets plays a million packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads and indexes changed inside, in short; scripts/sanitize fuzz tries them for an hour under the sanitizers."""
+"""Payloads and indexes changed inside, in short; scripts/proofs/sanitize fuzz tries them for an hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events captured from real servers by scripts/capture_events.py.
+"""Events captured from real servers by scripts/capture/events.
 
 What is expected is the server's own SHOW BINLOG EVENTS (type, position, end), the bytes themselves,
 and that a cut event is refused.

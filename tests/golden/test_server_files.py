@@ -1,4 +1,4 @@
-"""Whole files captured from real servers by scripts/capture_goldens.
+"""Whole files captured from real servers by scripts/capture/goldens.
 
 The server's own SHOW BINLOG EVENTS is the expectation: position, type, end, and its description of
 each event, made here from the decoded fields. Every event is encoded again to the same bytes.

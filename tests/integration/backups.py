@@ -1,6 +1,6 @@
 """Kill `replica-client backup` again and again under a running workload, and compare every file.
 
-Used by scripts/prove_backup (long) and by test_backup.py (short).
+Used by scripts/proofs/backup (long) and by test_backup.py (short).
 """
 
 from __future__ import annotations

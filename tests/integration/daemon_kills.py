@@ -1,6 +1,6 @@
 """Kill a daemon, its source and its sinks' servers again and again, and compare every sink with the source.
 
-Used by scripts/prove_daemon (long) and by test_daemon_kills.py (short).
+Used by scripts/proofs/daemon (long) and by test_daemon_kills.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The servers of two sinks are away for a while, under a workload: what the daemon shows, and what comes of it.
 
-Used by scripts/prove_daemon_outage (minutes) and by test_daemon_failures.py (seconds).
+Used by scripts/proofs/daemon_outage (minutes) and by test_daemon_failures.py (seconds).
 """
 
 from __future__ import annotations

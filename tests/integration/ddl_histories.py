@@ -1,7 +1,7 @@
 """Random histories of statements and rows on a real server, decoded from the binlog and its history.
 
 Every row that is written is selected before and after; later the binlog alone must give the same
-names and values, whatever the tables look like by then. Used by scripts/prove_ddl (long) and by
+names and values, whatever the tables look like by then. Used by scripts/proofs/ddl (long) and by
 test_schema_histories.py (short).
 """
 

@@ -1,7 +1,7 @@
 """Kill `replica-client changes` again and again while tables change, under metadata without names.
 
 What the killed clients delivered must be what the whole binlog gives when it is read in one go, and that
-must equal the SELECTs taken when the rows were written. Used by scripts/prove_ddl --kills (long) and by
+must equal the SELECTs taken when the rows were written. Used by scripts/proofs/ddl --kills (long) and by
 test_schema_histories.py (short).
 """
 

@@ -2,7 +2,7 @@
 
 A server's answer is plain data from information_schema, and the bytes of ENUM and SET labels as SELECT gives them.
 A statement that the server takes must give the same table from the binlog alone, or be refused by name. Used by
-scripts/prove_ddl (``--statements``, ``--corpora``) and by scripts/capture_ddl.
+scripts/proofs/ddl (``--statements``, ``--corpora``) and by scripts/capture/ddl.
 """
 
 from __future__ import annotations

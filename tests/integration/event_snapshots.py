@@ -1,6 +1,6 @@
 """A daemon that copies tables into a sink of events while they change, killed in the middle; its events are replayed.
 
-Used by scripts/prove_event_snapshot (long) and by test_event_snapshots.py (short).
+Used by scripts/proofs/event_snapshot (long) and by test_event_snapshots.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What may happen to a source while it is followed, on real servers.
 
-Used by scripts/prove_failures and by test_failures.py. Each scene writes to a table all the time,
+Used by scripts/proofs/failures and by test_failures.py. Each scene writes to a table all the time,
 follows it, lets something happen to the source, and compares at the end: the rows that were delivered
 are the table's, each once.
 """

@@ -1,6 +1,6 @@
 """A daemon that begins with a copy of tables, killed while it copies and catches up, under a workload.
 
-Used by scripts/prove_daemon --snapshot (long) and by test_daemon_snapshot.py (short).
+Used by scripts/proofs/daemon --snapshot (long) and by test_daemon_snapshot.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kill `replica-client changes` again and again under a running workload, and prove that nothing is lost.
 
-Used by scripts/prove_kills (long) and by test_kills.py (short).
+Used by scripts/proofs/kills (long) and by test_kills.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A snapshot on request of a large table that changes at a rate: the stream's lag, a kill in the middle, the result.
 
-Used by scripts/prove_large_snapshot (long) and by test_event_snapshots.py (short).
+Used by scripts/proofs/large_snapshot (long) and by test_event_snapshots.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every authentication plugin x transport x compression, on the servers that have them.
 
-Used by scripts/prove_logins, which prints the table, and by test_logins.py. A cell of the table is
+Used by scripts/proofs/logins, which prints the table, and by test_logins.py. A cell of the table is
 one login with a statement, the session's own words on TLS and compression, and a short dump; or a
 refusal that must be of the right kind.
 """

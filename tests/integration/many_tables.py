@@ -1,6 +1,6 @@
 """What thousands of tables cost: to open a stream, to its first row, to save, to save after a DDL.
 
-Used by scripts/prove_tables (long) and by test_many_tables.py (short).
+Used by scripts/proofs/tables (long) and by test_many_tables.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Many shards with colliding keys become one table of mirrors, whatever dies; deletes of one table become marks.
 
-Used by scripts/prove_transforms --shards (long) and by test_merged_tables.py (short).
+Used by scripts/proofs/transforms --shards (long) and by test_merged_tables.py (short).
 """
 
 from __future__ import annotations

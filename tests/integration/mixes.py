@@ -1,6 +1,6 @@
 """Epochs of mixed statements on a real server, read from its binlog files, and compared with SELECT.
 
-Used by scripts/prove_mixes (long) and by test_mixes.py (short).
+Used by scripts/proofs/mixes (long) and by test_mixes.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """README's loop on a real server: how far behind it is, and what SIGKILL and SIGTERM leave.
 
-Used by scripts/prove_saving (long) and by test_saving.py (short). The server itself writes the rows, at a
+Used by scripts/proofs/saving (long) and by test_saving.py (short). The server itself writes the rows, at a
 rate, in a procedure: the load is one session of it and the client.
 """
 

@@ -1,6 +1,6 @@
 """How far behind a real source each interface is: iterators, ``changes --json`` and the service's sinks.
 
-Used by scripts/measure_service_lag. The server writes rows at a rate, with the time. What an iterator gives is
+Used by scripts/benchmarks/service_lag. The server writes rows at a rate, with the time. What an iterator gives is
 timed where it is given; lines and rows of sinks are timed when another process of the machine sees them.
 """
 

@@ -1,6 +1,6 @@
 """Hours of README's loop and of the service: rows at a rate, DDL, rotations, cut connections and kills.
 
-Used by scripts/prove_soak (hours) and by test_soak.py (seconds). One loop lives from the beginning to the end and
+Used by scripts/proofs/soak (hours) and by test_soak.py (seconds). One loop lives from the beginning to the end and
 one is killed again and again; the service lives, too. Memory counts for those that live.
 """
 

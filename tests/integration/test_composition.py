@@ -1,4 +1,4 @@
-"""Services that share sources and destinations stay right (a short run of scripts/prove_composition)."""
+"""Services that share sources and destinations stay right (a short run of scripts/proofs/composition)."""
 
 from __future__ import annotations
 

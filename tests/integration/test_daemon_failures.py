@@ -116,7 +116,7 @@ def test_a_full_disk_of_a_sink_is_waited_for(rows, small_disk, tmp_path) -> None
 
 
 def test_servers_of_sinks_that_are_away(local_servers, fresh_server, tmp_path) -> None:
-    """The short run of scripts/prove_daemon_outage."""
+    """The short run of scripts/proofs/daemon_outage."""
     source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
     with proved_sinks(["file", "redis"], tmp_path, local_servers) as sinks:
         outage(source, tmp_path, sinks, seconds=4, seed=1, retry_seconds=1.0)

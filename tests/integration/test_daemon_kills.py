@@ -1,4 +1,4 @@
-"""A daemon whose parts are killed loses nothing and repeats nothing (the short run of scripts/prove_daemon)."""
+"""A daemon whose parts are killed loses nothing and repeats nothing (the short run of scripts/proofs/daemon)."""
 
 from __future__ import annotations
 

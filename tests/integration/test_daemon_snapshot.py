@@ -1,4 +1,4 @@
-"""A mirror that begins with a copy is the source, whatever dies (short runs of scripts/prove_daemon_snapshot)."""
+"""A mirror that begins with a copy is the source, whatever dies (short runs of scripts/proofs/daemon_snapshot)."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _check_marks(directory: Path) -> None:
 
 @pytest.mark.timeout(240)
 def test_a_table_that_changes_at_a_rate_is_copied_on_request(fresh_server, tmp_path: Path):
-    """Killed in the middle; the short run of scripts/prove_large_snapshot."""
+    """Killed in the middle; the short run of scripts/proofs/large_snapshot."""
     source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
     report = prove_large_snapshot(source, tmp_path, rows=60_000, rate=500, seed=3)
     assert report.copied >= 59_000

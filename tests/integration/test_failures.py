@@ -1,4 +1,4 @@
-"""What may happen to a source while it is followed; scripts/prove_failures runs every scene."""
+"""What may happen to a source while it is followed; scripts/proofs/failures runs every scene."""
 
 from __future__ import annotations
 

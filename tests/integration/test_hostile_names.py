@@ -1,4 +1,4 @@
-"""Hostile names, labels, defaults and comments through every sink (a short scripts/prove_hostile_names)."""
+"""Hostile names, labels, defaults and comments through every sink (a short scripts/proofs/hostile_names)."""
 
 from __future__ import annotations
 

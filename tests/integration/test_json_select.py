@@ -1,6 +1,6 @@
 """Binary JSON from a real MySQL's binlog against its own CAST(j AS CHAR); seeded and short.
 
-`scripts/compare_json` is the long version.
+`scripts/proofs/compare_json` is the long version.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every authentication plugin x transport x compression; scripts/prove_logins prints the table."""
+"""Every authentication plugin x transport x compression; scripts/proofs/logins prints the table."""
 
 from __future__ import annotations
 

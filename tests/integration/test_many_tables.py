@@ -1,4 +1,4 @@
-"""Hundreds of tables: what is read and saved is what is wanted (the short run of scripts/prove_tables)."""
+"""Hundreds of tables: what is read and saved is what is wanted (the short run of scripts/proofs/tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards with colliding keys in one table of a mirror (the short run of scripts/prove_transforms --shards)."""
+"""Shards with colliding keys in one table of a mirror (the short run of scripts/proofs/transforms --shards)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixed transactions of several sessions against SELECT (the short run of scripts/prove_mixes)."""
+"""Mixed transactions of several sessions against SELECT (the short run of scripts/proofs/mixes)."""
 
 from __future__ import annotations
 

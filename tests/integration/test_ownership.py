@@ -464,7 +464,7 @@ def test_services_that_share_a_store_take_turns(store, source: LocalServer, tmp_
 
 @pytest.mark.parametrize("kind", ["postgres", "kafka"])
 def test_a_standby_loses_nothing(kind: str, server: Callable[[str], LocalServer]) -> None:
-    """The short form of ``scripts/prove_takeover``."""
+    """The short form of ``scripts/proofs/takeover``."""
     report = prove(kind, server("mysql-9.7"), server("mariadb-11.8"), 2, 3)
     assert (report.lost, report.twice) == ([], []), report
     assert report.p99 < 10, report

@@ -51,7 +51,7 @@ def plugin_of(name: str) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])  # scripts/prove_relay: all
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])  # scripts/proofs/relay: all
 def test_replicas_of_a_relay(fresh: Fresh, tmp_path: Path, name: str) -> None:
     rng = random.Random(22)
     source, by_gtid = fresh(name, 11), fresh(name, 21)
@@ -189,8 +189,8 @@ def test_what_a_semi_synchronous_source_committed_is_on_the_relays_disk(
 
 @pytest.mark.timeout(300)
 def test_ten_accounts_take_neither_page_nor_replica_nor_memory() -> None:
-    """A short scripts/prove_relay_hostile: its exit status is 1 where a limit of the document is passed."""
-    script = Path(__file__).resolve().parents[2] / "scripts" / "prove_relay_hostile"
+    """A short scripts/proofs/relay_hostile: its exit status is 1 where a limit of the document is passed."""
+    script = Path(__file__).resolve().parents[2] / "scripts" / "proofs" / "relay_hostile"
     only_accounts = ["--packets", "0", "--half-open", "0", "--flood", "0", "--accounts", "15"]
     found = subprocess.run(
         [sys.executable, script, *only_accounts, "--connections", "6"],

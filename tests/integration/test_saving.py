@@ -1,4 +1,4 @@
-"""README's loop, killed and stopped (the short run of scripts/prove_saving)."""
+"""README's loop, killed and stopped (the short run of scripts/proofs/saving)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random DDL and rows against SELECT (the short run of scripts/prove_ddl)."""
+"""Random DDL and rows against SELECT (the short run of scripts/proofs/ddl)."""
 
 from __future__ import annotations
 

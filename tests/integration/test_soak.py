@@ -1,4 +1,4 @@
-"""Seconds of scripts/prove_soak, with kills and cut connections among them."""
+"""Seconds of scripts/proofs/soak, with kills and cut connections among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted secrets are in nothing that a daemon writes or shows (the short run of scripts/prove_transforms)."""
+"""Planted secrets are in nothing that a daemon writes or shows (the short run of scripts/proofs/transforms)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories in a dozen ways against the server's own text (the short run of scripts/prove_truth)."""
+"""Random histories in a dozen ways against the server's own text (the short run of scripts/proofs/truth)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoded values equal the server's own SELECT (scripts/compare_values runs it for longer)."""
+"""Decoded values equal the server's own SELECT (scripts/proofs/compare_values runs it for longer)."""
 
 from collections.abc import Callable
 

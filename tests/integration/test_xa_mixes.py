@@ -1,4 +1,4 @@
-"""Random XA transactions: what is delivered is what was committed (the short run of scripts/prove_xa)."""
+"""Random XA transactions: what is delivered is what was committed (the short run of scripts/proofs/xa)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plant secrets in rows and statements of a source, and look for them in everything that a daemon writes and shows.
 
-Used by scripts/prove_transforms (long) and by test_transforms.py (short).
+Used by scripts/proofs/transforms (long) and by test_transforms.py (short).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random histories, read in many ways, against the text of the server's own SELECT at each moment.
 
-Used by scripts/prove_truth (hours) and by test_truth.py (seconds).
+Used by scripts/proofs/truth (hours) and by test_truth.py (seconds).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Gigabytes of rows of tables whose CREATE TABLE is in no binlog file: how long the first row takes.
 
-Used by scripts/prove_earliest. The client is a process of its own, so that its memory and processor count alone.
+Used by scripts/proofs/earliest. The client is a process of its own, so that its memory and processor count alone.
 """
 
 from __future__ import annotations

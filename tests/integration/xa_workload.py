@@ -1,6 +1,6 @@
 """Random XA transactions, ended in every way, across log files, restarts and crashes of the source.
 
-What was committed is known in its order, row by row. Used by scripts/prove_xa and test_xa_mixes.py.
+What was committed is known in its order, row by row. Used by scripts/proofs/xa and test_xa_mixes.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ LOCAL_IMAGES = {
     "mysql": ("mysql-9.7", "replica-client-test/mysql:9.7"),
     "mariadb": ("mariadb-11.8", "replica-client-test/mariadb:11.8"),
 }
-ACCOUNTS = Path(__file__).parents[2] / "scripts" / "container-accounts.sql"
+ACCOUNTS = Path(__file__).parents[2] / "scripts" / "build" / "container-accounts.sql"
 OWNER_LABEL = "replica-client-test.owner"
 ROOT_PASSWORD = "root-secret"
 START_TIMEOUT = 180

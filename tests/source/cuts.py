@@ -1,6 +1,6 @@
 """Cuts a stream at byte offsets, many in one run, and compares the changes.
 
-Used by scripts/prove_cuts (every offset of real servers' binlogs) and by test_cuts.py (short).
+Used by scripts/proofs/cuts (every offset of real servers' binlogs) and by test_cuts.py (short).
 
 An offset counts the bytes of the whole dump, packet headers included. A run cuts at several of them:
 the connection after a cut starts at the transaction that was being read, so what it sends before the

@@ -1,6 +1,6 @@
 """Time and peak memory of each interface while it reads very large rows or transactions.
 
-Used by scripts/measure_memory. The testing source makes the events in a process of its own; what reads them
+Used by scripts/benchmarks/memory. The testing source makes the events in a process of its own; what reads them
 is another process, whose largest resident size is taken from the kernel, pyarrow and all else included.
 """
 

@@ -1,6 +1,6 @@
 """Where a password can be seen: plugin x TLS mode x certificate, tried on a rogue server.
 
-Used by scripts/prove_passwords, which prints the table, and by test_passwords.py. The rogue keeps all
+Used by scripts/proofs/passwords, which prints the table, and by test_passwords.py. The rogue keeps all
 that it can read of what the client sends; a cell says whether the password is in it, and whether the
 client warned its user.
 """

@@ -1,6 +1,6 @@
 """Transactions beyond 4 GiB and rows of hundreds of megabytes, made by the testing source on the fly.
 
-Used by scripts/prove_sizes (6 GiB) and by test_sizes.py.
+Used by scripts/proofs/sizes (6 GiB) and by test_sizes.py.
 """
 
 from __future__ import annotations

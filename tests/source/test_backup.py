@@ -42,7 +42,7 @@ FLAVORS = pytest.mark.parametrize("mariadb", [False, True], ids=["mysql", "maria
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch) -> None:
-    """Thousands of runs; scripts/prove_backup syncs."""
+    """Thousands of runs; scripts/proofs/backup syncs."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 

@@ -1,6 +1,6 @@
 """Cuts, stalls and drips at many places of a stream: always the same changes, each once.
 
-scripts/prove_cuts does the same at every byte offset of 200 kB of real servers' binlogs.
+scripts/proofs/cuts does the same at every byte offset of 200 kB of real servers' binlogs.
 """
 
 from __future__ import annotations

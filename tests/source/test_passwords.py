@@ -1,4 +1,4 @@
-"""Where a rogue server sees the password; scripts/prove_passwords tries the whole table."""
+"""Where a rogue server sees the password; scripts/proofs/passwords tries the whole table."""
 
 from __future__ import annotations
 

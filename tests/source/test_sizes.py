@@ -1,4 +1,4 @@
-"""Large rows and transactions; scripts/prove_sizes runs them at full size."""
+"""Large rows and transactions; scripts/proofs/sizes runs them at full size."""
 
 from __future__ import annotations
 

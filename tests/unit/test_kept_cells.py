@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from kept_cells import KeptCells
+from benchmarks.kept_cells import KeptCells
 
 
 def test_cells_come_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 import replica_client
 from replica_client import _compiled, _cython
 
-# The package that is tested may be another than the checkout's: an installed wheel (scripts/wheels).
+# The package that is tested may be another than the checkout's: an installed wheel (scripts/build/wheels).
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(replica_client.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -136,7 +136,7 @@ def test_a_build_that_does_not_compile_wants_nothing_to_compile_with(checkout: P
 def test_a_build_that_compiles_wants_what_it_compiles_with(checkout: Path) -> None:
     wanted = wanted_for_the_build(checkout, REPLICA_CLIENT_BUILD="")
     assert declared(wanted) == {"cython", "setuptools"}
-    # The test extra installs the same versions, for scripts/build_hook.py in a checkout.
+    # The test extra installs the same versions, for scripts/build/build_hook.py in a checkout.
     assert set(wanted) <= set(PROJECT["project"]["optional-dependencies"]["quick"])
 
 
@@ -209,7 +209,7 @@ def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
     assert "REPLICA_CLIENT_IMPL=compiled, but replica_client.codec.reader was not compiled" in (
         missing.stderr
     )
-    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    subprocess.run([sys.executable, "scripts/build/build_hook.py"], cwd=checkout, check=True)
     assert run_python(checkout, SHOW, "compiled").stdout.split() == ["True", "False", "258"]
     assert run_python(checkout, SHOW, "").stdout.split() == ["True", "False", "258"]
     assert run_python(checkout, SHOW, "python").stdout.split() == ["False", "True", "258"]
@@ -220,7 +220,7 @@ def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
 @can_compile
 @pytest.mark.slow
 def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: Path) -> None:
-    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    subprocess.run([sys.executable, "scripts/build/build_hook.py"], cwd=checkout, check=True)
     source = checkout / "replica_client" / "codec" / "writer.py"
     (extension,) = source.parent.glob("writer.*.so")
     os.utime(source, (extension.stat().st_mtime + 10,) * 2)
@@ -232,7 +232,7 @@ def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: 
 @can_compile
 @pytest.mark.slow
 def test_extensions_without_the_shared_one_are_not_used(checkout: Path) -> None:
-    subprocess.run([sys.executable, "scripts/build_hook.py"], cwd=checkout, check=True)
+    subprocess.run([sys.executable, "scripts/build/build_hook.py"], cwd=checkout, check=True)
     (shared,) = (checkout / "replica_client").glob("_cython_shared.*.so")
     shared.unlink()
     assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]

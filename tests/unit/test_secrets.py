@@ -108,7 +108,7 @@ def test_no_command_prints_it(place: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS[::7], ids=lambda document: document.name)
 def test_no_command_prints_what_its_file_has(document: Document, tmp_path: Path) -> None:
-    """All of them are tried by scripts/prove_passwords --planted."""
+    """All of them are tried by scripts/proofs/passwords --planted."""
     for command, shown in outputs_of(replace(document, commands=document.commands[:2]), tmp_path):
         assert MARK not in shown, (command, shown)
 

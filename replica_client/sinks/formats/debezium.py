@@ -2,7 +2,7 @@
 
 Facts: Debezium's documentation of its MySQL connector, "Data change events", "Data type mappings",
 "Transaction metadata" and "Schema change topic", the connector's options of the same names, and the
-output of the engine (``scripts/prove_debezium`` compares with it). The documentation ("From
+output of the engine (``scripts/proofs/debezium`` compares with it). The documentation ("From
 Debezium") lists the differences and their reasons.
 """
 

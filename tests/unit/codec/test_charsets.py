@@ -32,7 +32,7 @@ ID_OF = {name: min(i for i, n in CHARSET_BY_COLLATION_ID.items() if n == name) f
 
 def load_capture():
     """The script that asked the servers: its list of sequences is the list to check."""
-    path = str(ROOT / "scripts" / "capture_charsets")
+    path = str(ROOT / "scripts" / "capture" / "charsets")
     loader = SourceFileLoader("capture_charsets", path)
     spec = importlib.util.spec_from_loader("capture_charsets", loader)
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""The compatible interfaces have what the originals have; ``scripts/prove_surface --write`` looks at these."""
+"""The compatible interfaces have what the originals have; ``scripts/proofs/surface --write`` looks at these."""
 
 import json
 from pathlib import Path

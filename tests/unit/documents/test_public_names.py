@@ -23,7 +23,7 @@ ERRORS = {name for name in replica_client.__all__ if name.endswith("Error")}
 
 def test_names_and_signatures_are_those_that_are_listed() -> None:
     assert FILE.read_text(encoding="utf-8").splitlines() == public_text().splitlines(), (
-        "public names changed; see docs/content/reference/public.md, then run scripts/public_names"
+        "public names changed; see docs/content/reference/public.md, then run scripts/capture/public_names"
     )
 
 

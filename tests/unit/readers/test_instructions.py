@@ -10,7 +10,7 @@ import pytest
 import replica_client as rc
 from tests.servers.plugin import unavailable
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "count_instructions"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "benchmarks" / "instructions"
 
 
 @pytest.mark.timeout(500)  # valgrind on a machine with much else to do
@@ -20,5 +20,5 @@ def test_instructions_and_allocations_are_as_recorded() -> None:
     if shutil.which("valgrind") is None:
         unavailable("valgrind is not installed")
     result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
-    # After a change that is meant: scripts/count_instructions --record.
+    # After a change that is meant: scripts/benchmarks/instructions --record.
     assert result.returncode == 0, result.stdout + result.stderr

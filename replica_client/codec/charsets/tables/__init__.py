@@ -1,1 +1,1 @@
-"""Tables of character sets, written by scripts/capture_charsets."""
+"""Tables of character sets, written by scripts/capture/charsets."""

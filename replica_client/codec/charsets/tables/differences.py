@@ -1,6 +1,6 @@
 """Where Python's codecs and the servers' character sets differ.
 
-Written by scripts/capture_charsets from the answers of MySQL 9.7.4-2 and 11.8.6-MariaDB-0+deb13u1 from Debian-log.
+Written by scripts/capture/charsets from the answers of MySQL 9.7.4-2 and 11.8.6-MariaDB-0+deb13u1 from Debian-log.
 """
 
 # Over 500 lines: a table.

@@ -1,4 +1,4 @@
-"""Statements with the tables that real servers made of them (scripts/capture_ddl)."""
+"""Statements with the tables that real servers made of them (scripts/capture/ddl)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from replica_client.sinks.formats.debezium_connect import column_schema
 from replica_client.sinks.formats.debezium_values import ValueModes
 from tests.integration.schema_registry import normal
 
-# scripts/prove_avro --capture made it: the longest message of each kind, of a table with all types.
+# scripts/proofs/avro --capture made it: the longest message of each kind, of a table with all types.
 CAPTURED = json.loads(Path(__file__).with_name("avro_converter.json").read_text())
 NAMES = [case["connect"]["schema"]["name"] for case in CAPTURED]
 

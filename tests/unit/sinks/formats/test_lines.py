@@ -1,4 +1,4 @@
-"""Lines are those that were kept, for every type of real servers; scripts/capture_lines keeps them.
+"""Lines are those that were kept, for every type of real servers; scripts/capture/lines keeps them.
 
 That they say what the server's own SELECT says is shown on real servers (tests/integration/test_sinks_formats.py).
 """
