@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from replica_client.archive.arrow_tables import BinlogTable, BinlogTables
     from replica_client.archive.as_of.table_state import TableState
     from replica_client.archive.scan import scan_binlog
-    from replica_client.binlog.event import BinlogEvent
-    from replica_client.binlog.options import DecodeOptions
-    from replica_client.binlog.values.enum_set import EnumValue, SetValue
-    from replica_client.binlog.values.geometry import Geometry
-    from replica_client.binlog.values.json_binary import JsonDocument
-    from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
     from replica_client.errors import (
         BinlogDecodeError,
         ConfigError,
@@ -45,26 +39,32 @@ if TYPE_CHECKING:
         SourceResetError,
         TransportError,
     )
-    from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
-    from replica_client.position.losses import Loss, LossCount, LossLedger
-    from replica_client.position.position import Position
-    from replica_client.position.stores.file import FilePositionStore
-    from replica_client.position.stores.in_memory import MemoryPositionStore
-    from replica_client.readers.assembler import AssemblyOptions
-    from replica_client.readers.files.binlog_file import BinlogFileReader, open_binlog
-    from replica_client.readers.live.connect import connect
-    from replica_client.readers.live.follow import FollowedSource, follow
-    from replica_client.readers.live.reconnect import ReconnectPolicy
-    from replica_client.readers.live.source_stream import SourceStream
-    from replica_client.readers.transaction import Changes, Statement, Transaction
+    from replica_client.protocol.binlog.context import DecodeOptions
+    from replica_client.protocol.binlog.event import BinlogEvent
+    from replica_client.protocol.binlog.values.binary_types import Geometry
+    from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+    from replica_client.protocol.binlog.values.json_binary import JsonDocument
+    from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+    from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+    from replica_client.protocol.position import Position
     from replica_client.rows.absent import ABSENT
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.row import Row
     from replica_client.rows.row_change import Change
     from replica_client.rows.selection import Selection
     from replica_client.schema.history import SchemaHistory
-    from replica_client.schema.schema_change import SchemaChange
+    from replica_client.schema.history_records import SchemaChange
     from replica_client.schema.shape import ColumnShape, TableShape
+    from replica_client.stream.files.binlog_file import BinlogFileReader, open_binlog
+    from replica_client.stream.live.connect import connect
+    from replica_client.stream.live.follow import FollowedSource, follow
+    from replica_client.stream.live.source_stream import SourceStream
+    from replica_client.stream.live.stream_options import ReconnectPolicy
+    from replica_client.stream.position.losses import Loss, LossCount, LossLedger
+    from replica_client.stream.position.stores.base import MemoryPositionStore
+    from replica_client.stream.position.stores.file import FilePositionStore
+    from replica_client.stream.transactions.assembler import AssemblyOptions
+    from replica_client.stream.transactions.transaction import Changes, Statement, Transaction
 
 __all__ = [
     "ABSENT",

@@ -115,7 +115,7 @@ ARGUMENTS: Final[dict[str, tuple[_Check, str]]] = {
     "temporals": (_one_of("lossless", "python"), '"lossless" or "python"'),
     "keys": (
         _is_keys,
-        "a dict of bytes by key id; replica_client.binlog.keys.read_keys reads a file",
+        "a dict of bytes by key id; replica_client.protocol.binlog.encryption.read_keys reads a file",
     ),
     "verify_checksum": (_is_flag, _FLAG),
     "max_event_size": (_is_count, _NUMBER),

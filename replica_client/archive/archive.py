@@ -13,27 +13,27 @@ from replica_client.archive.binlog_archive import (
     IndexedFiles,
     keyed,
 )
-from replica_client.archive.column_step import ColumnStep
 from replica_client.archive.index_format import IndexedBlock
 from replica_client.archive.question import BlockChoice, ChangeTest, Key, Question
-from replica_client.archive.range_reader import transactions_between
+from replica_client.archive.search_conditions import ColumnStep
 from replica_client.archive.statement_texts import StatementTexts
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.printable import did_you_mean
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.archive.transaction_ranges import transactions_between
 from replica_client.errors import ConfigError, GtidFormatError
-from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from replica_client.position.losses import LOSS_KINDS, LossLedger
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start_position import parse_start, stop_of
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.codec.printable import did_you_mean
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import Value, parse_where
 from replica_client.schema.history import SchemaHistory
+from replica_client.stream.position.losses import LOSS_KINDS, LossLedger
+from replica_client.stream.transactions.arguments import parse_start, stop_of
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from replica_client.archive.as_of.table_state import TableState
@@ -280,7 +280,7 @@ class Archive:
             BinlogDecodeError: a file is damaged.
         """
         import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
-        from replica_client.archive.as_of import reconstruction  # it takes archives
+        from replica_client.archive.as_of import reconstruction
 
         resources = reconstruction.Resources(threads)
         if live is not None:
@@ -438,7 +438,7 @@ def open_archive(
     Args:
         source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one
             in an object store, or a list of them.
-        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
             Indexes of encrypted files are not kept.
         options: how values are decoded.
         schema: the definitions of the tables at the start.

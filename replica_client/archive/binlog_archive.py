@@ -10,16 +10,16 @@ from replica_client._compiled import tell_plain
 from replica_client.archive.file_list import check_no_gap, list_files
 from replica_client.archive.index_format import IndexedTable
 from replica_client.archive.sidecar_files import IndexedFile, SidecarFiles
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError, TruncatedEventError
-from replica_client.position.position import Position
-from replica_client.readers.files.file_bytes import BinlogFile
-from replica_client.readers.files.file_order import FileMark, check_pair
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
-from replica_client.schema.schema_change import SchemaChange
+from replica_client.schema.history_records import SchemaChange
 from replica_client.storage.location import ObjectUrl, location
+from replica_client.stream.files.file_bytes import BinlogFile
+from replica_client.stream.files.file_order import FileMark, check_pair
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
 ArchiveSource = str | Path | ObjectUrl | Sequence[str | Path | ObjectUrl]
 """The location of an archive: see :func:`~replica_client.open_archive`."""

@@ -17,17 +17,16 @@ from typing import Any
 from replica_client.archive.file_list import ListedFile
 from replica_client.archive.statement_meaning import PLAIN_CONTROL, ReadStatement
 from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.file_scan import MAGIC_SIZE
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
-from replica_client.position.position import Position
-from replica_client.readers.files.file_order import FileMark
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.event_types import EventFlag, EventType
+from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.protocol.position import Position
 from replica_client.schema.ddl.steps import Unrelated
 from replica_client.storage.files import open_file
+from replica_client.stream.files.file_order import FileMark
 
 STEP = 1 << 20
 """Approximate bytes between two cuts."""

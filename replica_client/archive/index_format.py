@@ -41,12 +41,12 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from replica_client.archive.file_index import FileIndex
 from replica_client.archive.key_scan import matching_blocks
-from replica_client.binlog.layout import GTID_SID_SIZE
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import GtidFormatError
-from replica_client.gtid import Gtid
-from replica_client.readers.files.file_bytes import INDEX_SUFFIX
+from replica_client.protocol.binlog.layout import GTID_SID_SIZE
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.gtid import Gtid
 from replica_client.storage.files import read_at
+from replica_client.stream.files.file_bytes import INDEX_SUFFIX
 
 MAGIC: Final = b"RCIX"
 VERSION: Final = 3

@@ -24,26 +24,30 @@ from replica_client.archive.index_format import (
 from replica_client.archive.key_scan import KeyScan, KeyTable, fill_filter, has_number
 from replica_client.archive.statement_meaning import PLAIN_CONTROL
 from replica_client.archive.transaction_ranges import is_plain
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import NO_TABLE_ID
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.file_scan import MAGIC_SIZE
-from replica_client.binlog.layout import HEADER_SIZE, ROWS_COMPRESSED, ROWS_FORMS, ROWS_TYPES
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.payload import open_payload
-from replica_client.codec.compression import inflate_record
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
-from replica_client.gtid import Gtid
-from replica_client.readers.files.file_bytes import open_events
-from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.readers.statement_effects import first_word, may_change_rows
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent
+from replica_client.protocol.binlog.events.rows import NO_TABLE_ID
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.layout import (
+    HEADER_SIZE,
+    ROWS_COMPRESSED,
+    ROWS_FORMS,
+    ROWS_TYPES,
+)
+from replica_client.protocol.binlog.payload import open_payload
+from replica_client.protocol.codec.compression import inflate_record
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import Gtid
 from replica_client.rows.column_ops import column_op
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import open_file, read_at
+from replica_client.stream.files.file_bytes import open_events
+from replica_client.stream.transactions.query_text import first_word, may_change_rows
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
 _CHUNK: Final = 8 << 20
 _PIECE: Final = 4 << 20

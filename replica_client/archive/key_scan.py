@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from replica_client.binlog.layout import CLASSES, ROWS_FORMS
 from replica_client.errors import BinlogFormatError
+from replica_client.protocol.binlog.layout import CLASSES, ROWS_FORMS
 from replica_client.rows.column_ops import ColumnOp, ColumnReader
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
@@ -25,7 +25,7 @@ else:
     import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.layout import (
+    from cython.cimports.replica_client.protocol.binlog.layout import (
         EVENT_SIZE_OFFSET,
         GTID_NUMBER_OFFSET,
         GTID_SID_OFFSET,
@@ -47,16 +47,16 @@ if cython.compiled:
         TYPE_OFFSET,
         EventClass,
     )
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         copy_bytes,
         load_be,
         load_le,
         same_bytes,
         store_number,
     )
-    from cython.cimports.replica_client.position.groups import control_of
+    from cython.cimports.replica_client.stream.position.groups import control_of
 else:
-    from replica_client.binlog.layout import (
+    from replica_client.protocol.binlog.layout import (
         EVENT_SIZE_OFFSET,
         GTID_NUMBER_OFFSET,
         GTID_SID_OFFSET,
@@ -78,8 +78,14 @@ else:
         TYPE_OFFSET,
         EventClass,
     )
-    from replica_client.codec.memory import copy_bytes, load_be, load_le, same_bytes, store_number
-    from replica_client.position.groups import control_of
+    from replica_client.protocol.codec.memory import (
+        copy_bytes,
+        load_be,
+        load_le,
+        same_bytes,
+        store_number,
+    )
+    from replica_client.stream.position.groups import control_of
 
 MAX_KEY_COLUMNS = 32
 """Maximum number of columns of a key: 16 in MySQL, 32 in MariaDB."""

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.question import Question, meets_run
-from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError
-from replica_client.gtid import GtidSet
-from replica_client.position.losses import LOSS_KINDS
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start_position import micros_of, time_text
+from replica_client.protocol.codec.printable import did_you_mean
+from replica_client.protocol.gtid import GtidSet
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
+from replica_client.stream.position.losses import LOSS_KINDS
+from replica_client.stream.transactions.arguments import micros_of, time_text
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 _HINT = "; --allow-empty takes an empty answer"
 

@@ -11,7 +11,7 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import longs
+    from cython.cimports.replica_client.protocol.codec.memory import longs
 
 _MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 _DENSE = cython.declare(

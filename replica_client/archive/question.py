@@ -7,22 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from replica_client.archive.binlog_archive import IndexedFile
-from replica_client.archive.column_step import ColumnStep
 from replica_client.archive.index_format import IndexedBlock, blocks_with
 from replica_client.archive.index_scan import KeyConfirmation
 from replica_client.archive.key_scan import key_number, zone_number
-from replica_client.archive.key_values import key_forms, literal_of
+from replica_client.archive.search_conditions import ColumnStep, key_forms, literal_of
 from replica_client.archive.transaction_ranges import is_plain
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
-from replica_client.position.position import Position
-from replica_client.readers.files.file_order import no_such_file
-from replica_client.readers.schema_tracking import SchemaTracker
-from replica_client.readers.start_position import Start, micros_of
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.conditions import ConditionColumns, is_equal, matches
@@ -37,6 +32,10 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.schema.left_out import hiding_columns
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import open_file, read_ahead, read_at
+from replica_client.stream.files.file_order import no_such_file
+from replica_client.stream.transactions.arguments import Start, micros_of
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
+from replica_client.stream.transactions.transaction import Transaction
 
 _HEAD_SIZE = 4096
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.binlog_archive import IndexedFiles, named_table
 from replica_client.archive.question import Key, key_literals
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError
-from replica_client.position.position import Position
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change

@@ -9,15 +9,19 @@ from typing import Literal
 from replica_client._compiled import tell_plain
 from replica_client.archive.arrow_tables import BinlogTables, TableSource
 from replica_client.argument_types import checked_arguments
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.position.position import Position
-from replica_client.readers.arguments import assembly_of, decode_of
-from replica_client.readers.files.file_bytes import FileSource, binlog_files
-from replica_client.readers.files.file_order import check_files, check_position
-from replica_client.readers.start_position import parse_start, stop_of
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
+from replica_client.stream.files.file_bytes import FileSource, binlog_files
+from replica_client.stream.files.file_order import check_files, check_position
+from replica_client.stream.transactions.arguments import (
+    assembly_of,
+    decode_of,
+    parse_start,
+    stop_of,
+)
 
 _URLS = ("mysql://", "mariadb://")
 
@@ -65,12 +69,12 @@ def scan_binlog(
             a live source.
         until: where to stop: the first transaction that begins there or later is not read.
         where: a condition that one of a change's rows must meet, as ``changes --where`` takes it.
-        keys: encryption keys by id, see :class:`~replica_client.binlog.options.DecodeOptions`.
+        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
         options: how values are decoded.
         schema: the definitions of the tables at the start.
         full_rows: raise an error for row images that lack wanted columns.
         record_losses: kinds of losses that do not stop the reading; see
-            :class:`~replica_client.readers.assembler.AssemblyOptions`.
+            :class:`~replica_client.stream.transactions.assembler.AssemblyOptions`.
         allow_empty: accept a pattern of ``tables`` that matches no table; otherwise it is an error when
             the tables are looked up.
         on_statement: a row change that was logged as text: ``error`` stops with ``DataLossError``,
@@ -111,13 +115,13 @@ def scan_binlog(
 
     found: TableSource
     if isinstance(source, str) and source.startswith(_URLS):
-        from replica_client.archive.live import LiveTables
+        from replica_client.archive.contents import LiveTables
 
         if isinstance(end, Position) and not end.file:
             raise ConfigError("until: of a live source it is FILE:OFFSET or a time")
         found = LiveTables(source, assembly, decode, begin, end, schema)
     else:
-        from replica_client.archive.file_tables import FileTables
+        from replica_client.archive.contents import FileTables
 
         files = binlog_files(source)
         check_files(files, decode)

@@ -16,15 +16,15 @@ from replica_client.archive.index_format import (
     read_section,
 )
 from replica_client.archive.index_scan import make_sidecar
-from replica_client.binlog.file_scan import MAGIC_SIZE
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ObjectNotFoundError, ReplicaClientError, StorageError
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import MAGIC_SIZE
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.storage.files import open_file, read_ahead, write_file
 from replica_client.storage.location import Location, ObjectUrl
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
 _LOG = logging.getLogger("replica_client")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.event import BinlogEvent
-from replica_client.readers.query_text import read_query
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import Meaning, TableName, tables_touched
+from replica_client.stream.transactions.query_text import read_query
 
 PLAIN_CONTROL: Final = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 """Texts of statements that change no table."""

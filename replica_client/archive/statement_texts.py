@@ -6,14 +6,14 @@ from bisect import bisect_right
 from contextlib import closing
 
 from replica_client.archive.binlog_archive import IndexedFiles
-from replica_client.binlog.layout import EventClass, types_of
-from replica_client.constants.event_types import EventType
-from replica_client.position.position import Position
-from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.files.file_batches import DESCRIPTIVE
-from replica_client.readers.files.file_bytes import open_events
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.layout import EventClass, types_of
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.position import Position
 from replica_client.rows.row_change import Change
+from replica_client.stream.files.file_batches import DESCRIPTIVE
+from replica_client.stream.files.file_bytes import open_events
+from replica_client.stream.transactions.event_feed import EventFeed
+from replica_client.stream.transactions.transaction import Transaction
 
 _ANNOTATIONS = types_of(EventClass.ANNOTATION)
 _KEPT = 64

@@ -1,16 +1,22 @@
-"""The boundaries of transactions, found in the headers and a few other events."""
+"""Transaction ranges of binlog files, and their reader."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from replica_client.archive.file_list import ListedFile
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.file_scan import MAGIC_SIZE, FileKind, file_kind
-from replica_client.binlog.header import HEADER_SIZE_V1
-from replica_client.binlog.layout import (
+from replica_client.errors import BinlogDecodeError, TruncatedEventError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import (
+    HEADER_SIZE_V1,
+    MAGIC_SIZE,
+    BinlogEvent,
+    FileKind,
+    file_kind,
+)
+from replica_client.protocol.binlog.layout import (
     EVENT_SIZE_OFFSET,
     HEADER_SIZE,
     NEXT_POSITION_OFFSET,
@@ -18,15 +24,23 @@ from replica_client.binlog.layout import (
     EventClass,
     types_of,
 )
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import BinlogDecodeError, TruncatedEventError
-from replica_client.position.groups import class_of
-from replica_client.position.position import Position
-from replica_client.position.tracker import PositionTracker, TransactionBoundary
-from replica_client.readers.fast.transaction_scan import MORE, UNUSUAL, TransactionScan
-from replica_client.readers.files.file_bytes import open_events
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from replica_client.protocol.position import Position
+from replica_client.schema.history import SchemaHistory
 from replica_client.storage.files import open_file, read_at
+from replica_client.stream.fast.row_fast_path import RowFastPath
+from replica_client.stream.fast.transaction_scan import MORE, UNUSUAL, TransactionScan
+from replica_client.stream.files.file_batches import FileSteps
+from replica_client.stream.files.file_bytes import BinlogFile, open_events
+from replica_client.stream.files.file_order import files_between
+from replica_client.stream.files.file_range import FilePrepared
+from replica_client.stream.position.groups import class_of
+from replica_client.stream.position.prepared import PreparedLedger
+from replica_client.stream.position.tracker import PositionTracker, TransactionBoundary
+from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler
+from replica_client.stream.transactions.event_feed import EventFeed
+from replica_client.stream.transactions.pending_rows import PreparedRows
+from replica_client.stream.transactions.transaction import Transaction
 
 _PASSED_OVER = types_of(EventClass.ROWS, EventClass.TABLE_MAP, EventClass.ANNOTATION)
 _DESCRIPTIVE = (
@@ -335,3 +349,45 @@ def _encrypts_events(head: bytes) -> bool:
     if len(head) <= second + TYPE_OFFSET:
         return False
     return head[second + TYPE_OFFSET] == EventType.START_ENCRYPTION_EVENT
+
+
+def transactions_between(
+    files: Sequence[BinlogFile],
+    all_files: Sequence[BinlogFile],
+    history: SchemaHistory,
+    start: Position,
+    stop: Position,
+    assembly: AssemblyOptions,
+    decode: DecodeOptions,
+) -> Iterator[Transaction]:
+    """Yield the transactions from one position between transactions to another.
+
+    Args:
+        files: the files of the range, in order.
+        all_files: the files that are searched for prepared XA transactions.
+        history: the definitions of the tables at the start; updated with the statements.
+        start: the position before the first transaction.
+        stop: no transaction that begins there or later is yielded.
+        assembly: which tables.
+        decode: how values are decoded.
+
+    Raises:
+        BinlogDecodeError: the first fault; the transactions before it were yielded.
+        DataLossError: a change cannot be delivered as rows.
+    """
+    feed = EventFeed(decode, start, mode="file")
+
+    def again(known: SchemaHistory, rows: PreparedRows) -> TransactionAssembler:
+        return TransactionAssembler(assembly, decode, None, known, rows)
+
+    prepared = FilePrepared(PreparedLedger(), lambda: list(all_files), decode, history, again)
+    assembler = TransactionAssembler(assembly, decode, None, history, prepared)
+    steps = FileSteps(feed, assembler, RowFastPath(feed, assembler, True), stop)
+    for first, file in files_between(files, start, stop):
+        feed.new_decoder(file.name)
+        with file.open() as stream:
+            source = open_events(stream, file.name, decode)
+            for ready in steps.read(source, file.name, first.offset):
+                yield from ready
+        if steps.stopped:
+            return

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from replica_client.archive.archive import Archive
-from replica_client.archive.expected_rows import ExpectedRow
-from replica_client.archive.logged_definitions import logged_definitions
 from replica_client.archive.question import ChangeTest, Question
-from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
-from replica_client.archive.statement_spool import StatementSpool
-from replica_client.binlog.values.json_diff import JsonDiffs
+from replica_client.archive.sql_values import ExpectedRow, condition_sql, value_sql, with_bytes
+from replica_client.archive.statements import StatementSpool, logged_definitions
 from replica_client.errors import DataLossError
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.values.json_diff import JsonDiffs
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import ABSENT, WHY_ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
@@ -24,8 +20,10 @@ from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import HASH_NAME
-from replica_client.schema.quoting import SPEAKS_UTF8, mysql_name, mysql_names, mysql_table
+from replica_client.schema.names import SPEAKS_UTF8, mysql_name, mysql_names, mysql_table
 from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.transaction import Transaction
 
 Direction = Literal["undo", "redo"]
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from replica_client.position.position import Position
-from replica_client.position.stores.base import PositionStore
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.position import Position
+from replica_client.stream.position.stores.base import PositionStore
+from replica_client.stream.transactions.transaction import Transaction
 
 
 class Output(Protocol):

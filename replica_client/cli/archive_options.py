@@ -12,9 +12,9 @@ import typer
 
 from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.question import Key
-from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.sources import binlog_paths
 from replica_client.errors import ConfigError
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.schema.history import SchemaHistory
 
 Sources = Annotated[

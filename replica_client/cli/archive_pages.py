@@ -11,8 +11,8 @@ from typing import Final
 
 from replica_client.archive.archive import FoundChange
 from replica_client.archive.statistics import ArchiveStatistics
-from replica_client.cli.change_text import row_text
 from replica_client.cli.output import clock, commit_clock
+from replica_client.cli.row_output import row_text
 from replica_client.storage.files import write_file
 
 _MOST: Final = 10_000

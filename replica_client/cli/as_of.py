@@ -13,7 +13,6 @@ import typer
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.known_names import check_table
 from replica_client.cli.archive_options import Sources, opened
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import (
     IndexDirectory,
@@ -26,7 +25,8 @@ from replica_client.cli.flags import (
     decode_options,
 )
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.program import extra_module
+from replica_client.cli.sources import schema_of
 from replica_client.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ def as_of(
             threads=threads,
         )
         if duckdb is not None:
-            module = extra_module("replica_client.integrations.duckdb_database", "duckdb")
+            module = extra_module("replica_client.compat.duckdb_views", "duckdb")
             rows = module.write_database(state, Path(duckdb))
         elif given:
-            module = extra_module("replica_client.archive.as_of.table_file", "arrow")
+            module = extra_module("replica_client.archive.as_of.table_state", "arrow")
             rows = module.write_state(state, given[0][1], given[0][0])
         else:
             rows = _print_rows(state)
@@ -233,7 +233,7 @@ def _prove_values(
         FaultFoundError: the values differ.
     """
     from replica_client.archive.as_of.reconstruction import is_untouched, reaching
-    from replica_client.archive.as_of.table_file import write_state
+    from replica_client.archive.as_of.table_state import write_state
     from replica_client.lake.verify.rows_file import (
         differing_groups,
         differing_rows,

@@ -18,13 +18,13 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from replica_client.backup.backup_catalog import FileRecord
-from replica_client.backup.engine import Backup, BackupOptions, BackupStatus
+from replica_client.archive.backup.backup_catalog import FileRecord
+from replica_client.archive.backup.engine import Backup, BackupOptions, BackupStatus
 from replica_client.cli.flags import Json, StopAtEnd
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
-from replica_client.codec.printable import printable
+from replica_client.protocol.codec.printable import printable
 from replica_client.storage.location import local_path
 
 EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"

@@ -30,13 +30,12 @@ from replica_client.cli.flags import (
     decode_options,
 )
 from replica_client.cli.row_output import RowOutput
-from replica_client.cli.schema_file import schema_of
-from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
+from replica_client.cli.sources import binlog_paths, live_source, no_letter_case, schema_of
 from replica_client.errors import ConfigError
-from replica_client.position.losses import LOSSES_KEY, LossLedger
-from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
-from replica_client.position.stores.object import position_file as open_position_file
-from replica_client.readers.saved_state import reading_state_of
+from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
+from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.stream.position.stores.object import position_file as open_position_file
+from replica_client.stream.transactions.reader_errors import reading_state_of
 
 if TYPE_CHECKING:
     from replica_client.rows.where import Condition
@@ -120,10 +119,10 @@ def changes(
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
-        from replica_client.cli.reading_end import ReadingEnd
         from replica_client.cli.source_changes import write_source_changes
-        from replica_client.readers.live.connect import connect
-        from replica_client.readers.live.reconnect import ReconnectPolicy
+        from replica_client.cli.sources import ReadingEnd
+        from replica_client.stream.live.connect import connect
+        from replica_client.stream.live.stream_options import ReconnectPolicy
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
@@ -147,9 +146,8 @@ def changes(
         )
         write_source_changes(stream, chosen, url, end)
         return
-    from replica_client.cli.file_changes import write_file_changes
-    from replica_client.cli.file_progress import file_progress
-    from replica_client.readers.files.binlog_file import open_binlog
+    from replica_client.cli.file_changes import file_progress, write_file_changes
+    from replica_client.stream.files.binlog_file import open_binlog
 
     paths = binlog_paths(sources)
     saved = None if store is None else store.load_checkpoint()
@@ -235,7 +233,7 @@ def _output(
         raise ConfigError(f"give one of {' and '.join(several)}")
     if not several or json:
         return RowOutput(json=json, statements=statements)
-    from replica_client.cli.table_output import BatchOutput, CsvOutput
+    from replica_client.cli.row_output import BatchOutput, CsvOutput
 
     if parquet is not None:
         return BatchOutput(parquet, "parquet")

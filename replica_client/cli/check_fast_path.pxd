@@ -1,4 +1,4 @@
-from replica_client.readers.fast.event_fast_path cimport EventFastPath
+from replica_client.stream.fast.event_fast_path cimport EventFastPath
 from replica_client.rows.json_lines cimport JsonLines
 
 cdef class CheckFastPath(EventFastPath):

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import cython
 
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.event_types import EventType
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.layout import (
+    from cython.cimports.replica_client.protocol.binlog.layout import (
         GTID_CLOCK_OFFSET,
         GTID_TICKET_SIZE,
         GTID_TIMESTAMP_OFFSET,
@@ -46,17 +46,17 @@ if cython.compiled:
         EventClass,
         rows_columns,
     )
-    from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le
-    from cython.cimports.replica_client.readers.fast.event_fast_path import EventFastPath
-    from cython.cimports.replica_client.readers.fast.fast_path_tables import (
+    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.protocol.codec.memory import load_le
+    from cython.cimports.replica_client.rows.image import Plan, RowImageDecoder
+    from cython.cimports.replica_client.rows.json_lines import JsonLines
+    from cython.cimports.replica_client.stream.fast.event_fast_path import EventFastPath
+    from cython.cimports.replica_client.stream.fast.fast_path_tables import (
         FastPathTable,
         FastPathTables,
     )
-    from cython.cimports.replica_client.rows.image import Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.json_lines import JsonLines
 else:
-    from replica_client.binlog.layout import (
+    from replica_client.protocol.binlog.layout import (
         GTID_CLOCK_OFFSET,
         GTID_TICKET_SIZE,
         GTID_TIMESTAMP_OFFSET,
@@ -80,17 +80,17 @@ else:
         EventClass,
         rows_columns,
     )
-    from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le
-    from replica_client.readers.fast.event_fast_path import EventFastPath
-    from replica_client.readers.fast.fast_path_tables import FastPathTable, FastPathTables
+    from replica_client.protocol.codec.event_queue import EventQueue
+    from replica_client.protocol.codec.memory import load_le
     from replica_client.rows.image import Plan, RowImageDecoder
     from replica_client.rows.json_lines import JsonLines
+    from replica_client.stream.fast.event_fast_path import EventFastPath
+    from replica_client.stream.fast.fast_path_tables import FastPathTable, FastPathTables
 
 if TYPE_CHECKING:
-    from replica_client.binlog.decoder import BinlogDecoder
-    from replica_client.position.tracker import PositionTracker
-    from replica_client.readers.event_feed import LocatedEvent
+    from replica_client.protocol.binlog.decoder import BinlogDecoder
+    from replica_client.stream.position.tracker import PositionTracker
+    from replica_client.stream.transactions.event_feed import LocatedEvent
 
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from replica_client.cli.acknowledging import Output
-from replica_client.position.position import Position
-from replica_client.readers.inside import position_at
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.row_change import Change
+from replica_client.stream.transactions.inside import position_at
+from replica_client.stream.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from replica_client.rows.where import Condition

@@ -10,9 +10,9 @@ import typer
 
 from replica_client import _compiled
 from replica_client.cli.demonstration.plain_client import PlainClient
-from replica_client.cli.demonstration.screen import Screen
-from replica_client.cli.extras import extra_module
+from replica_client.cli.demonstration.proof import Screen
 from replica_client.cli.failures import FaultFoundError
+from replica_client.cli.program import extra_module
 
 EXAMPLE = "replica-client demo"
 
@@ -46,9 +46,9 @@ def demo(
 
 
 def _with_spark(output: Path) -> None:
-    reader = extra_module("replica_client.lake.change_log_rows", _EXTRA)
-    extra_module("replica_client.spark.pipeline.runner", _EXTRA)
-    extra_module("replica_client.spark.pipeline.java", _EXTRA).java_home()
+    reader = extra_module("replica_client.lake.change_log_files", _EXTRA)
+    extra_module("replica_client.lake.spark.pipeline.runner", _EXTRA)
+    extra_module("replica_client.lake.spark.pipeline.spark_session", _EXTRA).java_home()
     from replica_client.cli.demonstration.spark_pipeline import SparkPipeline
 
     if not SparkPipeline(Screen(), output, reader).run().holds:

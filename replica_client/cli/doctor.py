@@ -16,13 +16,12 @@ from replica_client.cli.flags import Json
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines
 from replica_client.cli.sources import live_source
-from replica_client.codec.printable import printable
-from replica_client.doctor.diagnosis import can_be_followed, diagnose
-from replica_client.doctor.finding import Finding, Severity
-from replica_client.doctor.remedies import to_copy
 from replica_client.errors import ConfigError
-from replica_client.position.position import Position
-from replica_client.position.stores.object import position_file as open_position_file
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.position import Position
+from replica_client.service.doctor.diagnosis import can_be_followed, diagnose
+from replica_client.service.doctor.finding import Finding, Severity, to_copy
+from replica_client.stream.position.stores.object import position_file as open_position_file
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
 

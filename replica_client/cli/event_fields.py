@@ -8,20 +8,20 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.binlog.events.gtid import GtidEvent
-from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
-from replica_client.binlog.events.mariadb_gtid import MariadbGtidEvent
-from replica_client.binlog.events.previous_gtids import PreviousGtidsEvent
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ReplicaClientError
-from replica_client.gtid import format_uuid
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.gtid import GtidEvent
+from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent
+from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidEvent
+from replica_client.protocol.binlog.events.previous_gtids import PreviousGtidsEvent
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.gtid import format_uuid
 
 _TEXT = frozenset(
     (

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 
-from replica_client.binlog.context import BinlogFormat, EventContext
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import EVENT_CLASSES
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.event_fields import event_fields, summary
 from replica_client.cli.output import Column, clock, cropped
-from replica_client.codec.printable import printable
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import event_type_name
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions, EventContext
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.events import EVENT_CLASSES
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.constants.event_types import event_type_name
 from replica_client.rows.image import located
 
 SUMMARY_SIZE = 120

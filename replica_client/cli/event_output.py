@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from replica_client._compiled import compiled
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.cli.event_lines import (
     COLUMNS,
     json_line,
@@ -19,14 +16,17 @@ from replica_client.cli.event_lines import (
     terminal_line,
 )
 from replica_client.cli.event_text import EventTables, EventText
-from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
 from replica_client.cli.output import Lines, terminal_width
-from replica_client.readers.event_feed import EventFeed
+from replica_client.cli.sources import ALLOW_EMPTY_HINT
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
+from replica_client.stream.transactions.event_feed import EventFeed
 
 if TYPE_CHECKING:
-    from replica_client.readers.files.binlog_file import BinlogFileReader
+    from replica_client.stream.files.binlog_file import BinlogFileReader
 
 _MOST_WAITING = 64 << 10
 """Bytes that wait to be written together."""

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.query_status import xid_offset
-from replica_client.binlog.values.strings import is_utf8
 from replica_client.cli.event_lines import COLUMNS, SUMMARY_SIZE, FieldTexts, json_line, plain_line
 from replica_client.cli.output import clock
-from replica_client.codec.printable import printable
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
-from replica_client.gtid import format_uuid
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.query_status import xid_offset
+from replica_client.protocol.binlog.values.strings import is_utf8
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.event_types import EventType, event_type_name
+from replica_client.protocol.gtid import format_uuid
 from replica_client.rows.value_text import quoted
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.layout import (
+    from cython.cimports.replica_client.protocol.binlog.layout import (
         CHECKSUM_SIZE,
         FLAGS_OFFSET,
         GTID_CLOCK_OFFSET,
@@ -73,17 +73,17 @@ if cython.compiled:
         query_text,
         rows_columns,
     )
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         copy_bytes,
         load_le,
         load_signed,
         put_digits,
         same_bytes,
     )
-    from cython.cimports.replica_client.readers.fast.event_fast_path import EventFastPath
     from cython.cimports.replica_client.rows.value_text import ValueText
+    from cython.cimports.replica_client.stream.fast.event_fast_path import EventFastPath
 else:
-    from replica_client.binlog.layout import (
+    from replica_client.protocol.binlog.layout import (
         CHECKSUM_SIZE,
         FLAGS_OFFSET,
         GTID_CLOCK_OFFSET,
@@ -127,20 +127,20 @@ else:
         query_text,
         rows_columns,
     )
-    from replica_client.codec.memory import (
+    from replica_client.protocol.codec.memory import (
         copy_bytes,
         load_le,
         load_signed,
         put_digits,
         same_bytes,
     )
-    from replica_client.readers.fast.event_fast_path import EventFastPath
     from replica_client.rows.value_text import ValueText
+    from replica_client.stream.fast.event_fast_path import EventFastPath
 
 if TYPE_CHECKING:
-    from replica_client.binlog.decoder import BinlogDecoder
-    from replica_client.position.tracker import PositionTracker
-    from replica_client.readers.event_feed import LocatedEvent
+    from replica_client.protocol.binlog.decoder import BinlogDecoder
+    from replica_client.stream.position.tracker import PositionTracker
+    from replica_client.stream.transactions.event_feed import LocatedEvent
 
 _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))

@@ -23,7 +23,7 @@ from replica_client.cli.flags import (
 )
 from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.errors import ConfigError
-from replica_client.readers.files.binlog_file import open_binlog
+from replica_client.stream.files.binlog_file import open_binlog
 
 EXAMPLE = "replica-client events --json binlog.000024"
 
@@ -66,7 +66,7 @@ def events(
     options = decode_options(key_file)
     reader = open_binlog(binlog_paths(sources), start=start, stop=until, options=options)
     if until is not None:
-        from replica_client.cli.reading_end import ReadingEnd
+        from replica_client.cli.sources import ReadingEnd
 
         end = ReadingEnd.of(start or "earliest", until)
         end.check_for_events()

@@ -1,17 +1,86 @@
-"""Row changes of binlog files, written to an output and acknowledged by a position file."""
+"""Row changes of binlog files, written to an output, and the progress of reading."""
 
 from __future__ import annotations
 
 import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
-from replica_client.cli.file_progress import FileProgress
 from replica_client.cli.interruption import Stop
-from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
+from replica_client.cli.sources import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
-from replica_client.position.stores.base import PositionStore
-from replica_client.readers.files.binlog_file import BinlogFileReader
+from replica_client.protocol.codec.printable import printable
+from replica_client.stream.files.binlog_file import BinlogFileReader
+from replica_client.stream.position.stores.base import PositionStore
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from replica_client.storage.location import Location
+    from replica_client.stream.transactions.transaction import Transaction
+
+
+_INTERVAL = 0.1
+
+
+class FileProgress:
+    """Draws a bar as transactions are read; nothing where there is no terminal for it.
+
+    Args:
+        progress: the bar; None: none.
+        sizes: of the files, by name, in order.
+    """
+
+    def __init__(self, progress: Progress | None, sizes: dict[str, int]) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+        self._before: dict[str, int] = {}
+        total = 0
+        for name, size in sizes.items():
+            self._before[name] = total
+            total += size
+        if progress is not None:
+            self._task = progress.add_task("reading", total=total)
+        self._drawn = 0.0
+
+    def read(self, transaction: Transaction) -> None:
+        """A transaction was read."""
+        if self._progress is None or self._task is None:
+            return
+        now = time.monotonic()
+        if now - self._drawn < _INTERVAL:
+            return
+        self._drawn = now
+        position = transaction.position
+        done = self._before.get(position.file, 0) + position.offset
+        self._progress.update(self._task, completed=done, description=printable(position.file))
+
+
+@contextmanager
+def file_progress(paths: Sequence[Location], *, shares_terminal: bool) -> Iterator[FileProgress]:
+    """A bar on standard error while files are read.
+
+    Args:
+        paths: as the user gave them.
+        shares_terminal: whether lines go to standard output; on one terminal a bar would be among them.
+    """
+    if not sys.stderr.isatty() or (shares_terminal and sys.stdout.isatty()):
+        yield FileProgress(None, {})
+        return
+    from rich.progress import Progress  # takes long to import
+
+    from replica_client.cli.file_check import files_of
+    from replica_client.cli.output import progress_console
+    from replica_client.storage.files import file_status
+
+    sizes = {path.name: file_status(path).size for path in files_of(list(map(str, paths)))}
+    with Progress(console=progress_console(), transient=True) as progress:
+        yield FileProgress(progress, sizes)
 
 
 def write_file_changes(

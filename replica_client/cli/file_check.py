@@ -1,31 +1,18 @@
-"""The check of binlog files: every byte is accounted for, or is a fault."""
+"""The check of binlog files."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from operator import attrgetter
 
 from replica_client._compiled import compiled
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.events.rows import NO_TABLE_ID, RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.binlog.events.unknown import UnknownEvent
-from replica_client.binlog.file_scan import FIRST_EVENT
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.payload import split_payload
 from replica_client.cli.check_fast_path import CheckFastPath
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Column, Lines, progress_console
-from replica_client.cli.raw_files import files_of, raw_events
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, event_type_name
+from replica_client.cli.sources import binlog_paths
 from replica_client.errors import (
     BinlogDecodeError,
     EncodeError,
@@ -33,19 +20,70 @@ from replica_client.errors import (
     ReplicaClientError,
     SchemaError,
 )
-from replica_client.gtid import Gtid, MariadbGtid
-from replica_client.position.tracker import PositionTracker
-from replica_client.readers.event_feed import EventFeed, LocatedEvent
-from replica_client.readers.fast.row_fast_path import RowTable
-from replica_client.readers.files.file_batches import FileSteps
-from replica_client.readers.files.file_bytes import open_events
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, encode_event
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.protocol.binlog.events.unknown import UnknownEvent
+from replica_client.protocol.binlog.payload import split_payload
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.event_types import (
+    ChecksumAlgorithm,
+    EventFlag,
+    event_type_name,
+)
+from replica_client.protocol.gtid import Gtid, MariadbGtid
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import file_status, open_file
 from replica_client.storage.location import Location
+from replica_client.stream.fast.row_fast_path import RowTable
+from replica_client.stream.files.file_batches import FileSteps
+from replica_client.stream.files.file_bytes import binlog_files, in_order, open_events
+from replica_client.stream.position.tracker import PositionTracker
+from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
+
+
+def files_of(sources: Sequence[str]) -> list[Location]:
+    """The binlog files that paths and directories name, in order.
+
+    Raises:
+        typer.BadParameter: a source is a live one.
+        OSError: a path is not there, or may not be read.
+        ConfigError: a directory without binlog files.
+    """
+    found = [file for path in binlog_paths(sources) for file in binlog_files(path)]
+    return [file.path for file in in_order(found, attrgetter("name")) if file.path is not None]
+
+
+def raw_events(path: Location, decoder: BinlogDecoder) -> Iterator[tuple[int, bytes]]:
+    """Position and bytes of each whole event; MariaDB's encrypted ones as they are in the file.
+
+    Args:
+        path: the file.
+        decoder: decodes each event before the next one is asked for, so that it knows the layout.
+
+    Raises:
+        OSError: the file cannot be read.
+        BinlogDecodeError: not a binlog, encrypted with a key that is not there, or the file ends
+            inside an event (after all events before that were given).
+    """
+    with open_file(path) as stream:
+        source = open_events(stream, path.name, decoder.options)
+        while True:
+            position = source.position
+            data = source.next_event(decoder.format.header_size, decoder.options.max_event_size)
+            if data is None:
+                return
+            yield position, data
+
 
 _IGNORABLE = int(EventFlag.LOG_EVENT_IGNORABLE_F)
 _MAX_DECODERS = 10_000

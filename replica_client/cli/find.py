@@ -14,7 +14,6 @@ import typer
 from replica_client.archive.archive import Found, FoundChange, make_question
 from replica_client.archive.known_names import check_answer, check_question
 from replica_client.cli.archive_options import Sources, key_of, opened
-from replica_client.cli.change_text import row_text
 from replica_client.cli.flags import (
     AllowEmpty,
     Html,
@@ -34,11 +33,11 @@ from replica_client.cli.flags import (
     check_one_end,
     decode_options,
 )
-from replica_client.cli.loss_report import tell_losses
 from replica_client.cli.output import Column, Lines, commit_clock
-from replica_client.cli.schema_file import schema_of
-from replica_client.codec.printable import printable
+from replica_client.cli.row_output import row_text
+from replica_client.cli.sources import schema_of, tell_losses
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.printable import printable
 
 EXAMPLE = "replica-client find /backup/db1 --table shop.orders --key 42"
 

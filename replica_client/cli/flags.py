@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 import typer
 from typer.core import TyperCommand
 
-from replica_client.binlog.keys import read_keys
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.encryption import read_keys
 
 Tables = Annotated[
     list[str] | None,

@@ -24,7 +24,7 @@ from replica_client.cli.flags import (
     check_one_end,
     decode_options,
 )
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.sources import schema_of
 
 EXAMPLE = "replica-client history /backup/db1 --table shop.orders --key 42"
 

@@ -14,7 +14,7 @@ from replica_client.cli.flags import (
     decode_options,
 )
 from replica_client.cli.output import Column, Lines
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.sources import schema_of
 from replica_client.storage.files import file_status
 
 EXAMPLE = "replica-client index /backup/db1"

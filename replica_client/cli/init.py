@@ -2,28 +2,171 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from replica_client.cli.configuration_text import (
-    daemon_configuration,
-    pattern_of,
-    pipeline_configuration,
-)
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
+from replica_client.cli.program import secrets_in
 from replica_client.cli.sources import live_source
-from replica_client.doctor.diagnosis import can_be_followed, diagnose
-from replica_client.doctor.finding import Finding, Severity
-from replica_client.doctor.remedies import to_copy
-from replica_client.doctor.visible import visible_databases
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.service.doctor.diagnosis import can_be_followed, diagnose
+from replica_client.service.doctor.finding import Finding, Severity, to_copy, visible_databases
+from replica_client.stream.transport.url import split_hosts
+
+PASSWORD: Final = "SOURCE_PASSWORD"  # noqa: S105  # its name
+"""The environment variable that the password goes to."""
+_PLAIN: Final = re.compile(r"[\w$-]+")
+_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration.
+
+    Attributes:
+        text: of the file.
+        variable: of the environment, that it takes the password from; empty where it needs none.
+    """
+
+    text: str
+    variable: str
+
+
+def daemon_configuration(
+    url: str, tables: Sequence[str], findings: Iterable[Finding]
+) -> Configuration:
+    """What ``replica-client run`` takes: the source's changes as JSON Lines in a directory.
+
+    Raises:
+        ConfigError: the URL has a password among its options.
+    """
+    shown, has_password = without_password(url)
+    password = f'password = "${{{PASSWORD}}}"         # or "file:/run/secrets/source"\n'
+    text = f"""\
+{_heading("replica-client run", findings)}
+# Every other key: replica-client run --example
+
+[daemon]
+state = "state"                         # positions and dead letters
+listen = "127.0.0.1:9190"               # status page, /metrics, /healthz, /readyz
+
+[[source]]
+name = {_quoted(_name_of(tables))}
+url = {_quoted(shown)}
+{password if has_password else ""}{_tables(tables)}
+start = "latest"                        # of the first run: now; "earliest": all that the source still has
+# record_losses = ["gtid_gap"]          # count such losses with the position instead of stopping
+
+# Where changes go: file, stdout, parquet, sqlite, mysql, postgres, duckdb, clickhouse, redis, kafka, http, nats.
+[[source.sink]]
+name = "changes"
+type = "file"
+path = "changes"                        # a directory: changes-000001.jsonl, …
+
+# Tables equal to the source's, in one SQLite file, that begin with a copy:
+# [[source.sink]]
+# name = "mirror"
+# type = "sqlite"
+# path = "mirror.db"
+# snapshot = true
+"""
+    return Configuration(text, PASSWORD if has_password else "")
+
+
+def pipeline_configuration(
+    url: str, tables: Sequence[str], findings: Iterable[Finding]
+) -> Configuration:
+    """What ``replica-client pipeline`` takes: Delta tables that follow the source.
+
+    Raises:
+        ConfigError: the URL has several hosts, or a password among its options.
+    """
+    if len(split_hosts(url)) > 1:
+        raise ConfigError("the pipeline reads one host: give the URL of one")
+    shown, has_password = without_password(url)
+    password = f'password_env = "{PASSWORD}"\n'
+    text = f"""\
+{_heading("replica-client pipeline", findings)}
+# Every other key: pydoc replica_client.lake.config
+
+[source]
+url = {_quoted(shown)}
+{password if has_password else ""}{_tables(tables)}
+start = "snapshot"                      # copy the tables first, then follow
+
+[pipeline]
+output = "lake"                         # the lake: replica_client.lake.open_lake("lake"); or s3://…
+trigger = "available-now"               # to the end and done; "continuous": follow
+# interval = "5 seconds"                # between micro-batches, continuous only
+"""
+    return Configuration(text, PASSWORD if has_password else "")
+
+
+def without_password(url: str) -> tuple[str, bool]:
+    """A URL without its password, and whether it had one.
+
+    Raises:
+        ConfigError: an option of the URL is a password, which would be written.
+    """
+    scheme, mark, rest = url.partition("://")
+    size = len(re.split("[/?#]", rest, maxsplit=1)[0])
+    account, at, hosts = rest[:size].rpartition("@")
+    user, colon, _ = account.partition(":")
+    shown = f"{scheme}{mark}{user}{at}{hosts}{rest[size:]}"
+    if next(secrets_in(shown.encode()), None) is not None:
+        raise ConfigError(
+            "an option of the URL is a password, which is not written into a file; put it into an"
+            " option file, and ?option_file=FILE into the URL"
+        )
+    return shown, bool(colon)
+
+
+def pattern_of(database: str) -> str:
+    """The pattern of all tables of a database, whatever its name holds."""
+    if _PLAIN.fullmatch(database):
+        return f"{database}.*"
+    parts = database.replace("`", "``").split("$")
+    # A dollar sign could name a variable of the environment.
+    return f"{'?'.join(f'`{part}`' if part else '' for part in parts)}.*"
+
+
+def _heading(command: str, findings: Iterable[Finding]) -> str:
+    found = list(findings)
+    version = next((one.text for one in found if one.check == "version"), "")
+    lines = [f"# For `{command}`, made by `replica-client init`; the source: {version}"]
+    for one in found:
+        if one.severity is Severity.WARNING:
+            lines.append(f"# {one.severity}: {one.check}: {one.text}")
+    return "\n".join(map(printable, lines))
+
+
+def _tables(tables: Sequence[str]) -> str:
+    if not tables:
+        return '# tables = ["shop.*"]                   # this account sees none: all are taken'
+    return f"tables = [{', '.join(map(_quoted, tables))}]   # patterns with * and ?; database.table"
+
+
+def _name_of(tables: Sequence[str]) -> str:
+    """A name for the source: the first database."""
+    return (_NAME.sub("", tables[0].split(".")[0]) if tables else "") or "source"
+
+
+def _quoted(text: str) -> str:
+    """A text of TOML, whose escapes are JSON's."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
 
 EXAMPLE = "replica-client init mysql://repl@db1/ shop.toml"
 

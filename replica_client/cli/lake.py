@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import NOT_CURRENT
 from replica_client.cli.flags import Command, Json
 from replica_client.cli.output import Lines, progress_console
+from replica_client.cli.program import extra_module
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -120,7 +120,7 @@ def read(
 @contextmanager
 def _telling(doing: str) -> Iterator[Callable[[str], None]]:
     """Tell on standard error what is done, when it takes long."""
-    module = extra_module("replica_client.spark.pipeline.progress", "spark")
+    module = extra_module("replica_client.lake.spark.pipeline.progress", "spark")
     progress = module.Progress(progress_console())
     progress.start(doing)
     try:

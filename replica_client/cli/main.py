@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import (
     DONE,
     FAULTY,
@@ -30,12 +29,11 @@ from replica_client.cli.output import (
     prepare_standard_output,
     wrapped,
 )
-from replica_client.cli.process_title import hide_passwords
-from replica_client.cli.program import PROGRAM
+from replica_client.cli.program import PROGRAM, extra_module, hide_passwords
 from replica_client.cli.start import collect_from_here
-from replica_client.daemon.logs import LineFormatter
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.surface import options_of
+from replica_client.service.process import LineFormatter
+from replica_client.stream.transactions.surface import options_of
 
 
 class _TerminalFormatter(LineFormatter):
@@ -89,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
-        from replica_client.cli.serving import serve
+        from replica_client.cli.interruption import serve
 
         collect_from_here()
         with options_of("toml"):

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.output import Lines, message
-from replica_client.codec.printable import printable
+from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.printable import printable
 
 EXAMPLE = "replica-client migrate debezium shop.json --offset offsets.dat --output shop.toml"
 
@@ -56,7 +56,7 @@ def migrate(
         raise typer.BadParameter("give one file", param_hint="FILE")
     if output is not None and output.exists():
         raise ConfigError(f"{output}: this file exists; name a new one, or remove it")
-    module = extra_module(f"replica_client.daemon.migration.from_{tool}", "daemon")
+    module = extra_module(f"replica_client.service.migration.from_{tool}", "daemon")
     make = getattr(module, f"migrate_{tool}")
     made = make(file if tool is Tool.CANAL else file[0], offset)
     text = made.text()
@@ -85,7 +85,7 @@ def _check(text: str) -> None:
     Raises:
         ConfigError: a value of the other tool is none of ours.
     """
-    from replica_client.daemon.config_file import read_config
+    from replica_client.service.config_file import read_config
 
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "migrated.toml"

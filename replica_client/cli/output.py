@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from replica_client.codec.printable import escaped_json, escaped_json_lines, printable
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import without_secrets
+from replica_client.protocol.codec.printable import escaped_json, escaped_json_lines, printable
+from replica_client.protocol.codec.quick_dataclass import dataclass
 
 _COLOUR: Final = re.compile("(\x1b\\[[0-9;]*m)")
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import NOT_CURRENT
 from replica_client.cli.flags import Json
 from replica_client.cli.output import Lines
+from replica_client.cli.program import extra_module
 
 EXAMPLE = "replica-client pipeline shop.toml"
 
@@ -46,7 +46,7 @@ def pipeline(
     written once, also after a kill at any instant.
     """
     config.open("rb").close()
-    module = extra_module("replica_client.spark.pipeline.runner", "spark")
+    module = extra_module("replica_client.lake.spark.pipeline.runner", "spark")
     result = module.run_pipeline(config, verbose=verbose)
     lines = Lines()
     if json:

@@ -44,8 +44,8 @@ def _follow(url: str, *, json: bool) -> None:
     from replica_client.cli.chosen_changes import ChosenChanges
     from replica_client.cli.row_output import RowOutput
     from replica_client.cli.source_changes import write_source_changes
-    from replica_client.readers.live.connect import connect
-    from replica_client.readers.live.reconnect import ReconnectPolicy
+    from replica_client.stream.live.connect import connect
+    from replica_client.stream.live.stream_options import ReconnectPolicy
 
     collect_from_here()
     # Commits are an interval apart already.
@@ -55,10 +55,9 @@ def _follow(url: str, *, json: bool) -> None:
 
 def _changes(sources: Sequence[str], *, json: bool) -> None:
     from replica_client.cli.chosen_changes import ChosenChanges
-    from replica_client.cli.file_changes import write_file_changes
-    from replica_client.cli.file_progress import file_progress
+    from replica_client.cli.file_changes import file_progress, write_file_changes
     from replica_client.cli.row_output import RowOutput
-    from replica_client.readers.files.binlog_file import open_binlog
+    from replica_client.stream.files.binlog_file import open_binlog
 
     collect_from_here()
     paths = binlog_paths(sources)
@@ -69,15 +68,15 @@ def _changes(sources: Sequence[str], *, json: bool) -> None:
 
 def _events(sources: Sequence[str], *, json: bool) -> None:
     from replica_client.cli.event_output import EventOutput, write_file_events
-    from replica_client.readers.files.binlog_file import open_binlog
+    from replica_client.stream.files.binlog_file import open_binlog
 
     collect_from_here()
     write_file_events(open_binlog(binlog_paths(sources)), EventOutput(json=json))
 
 
 def _check(sources: list[str], *, json: bool) -> None:
-    from replica_client.binlog.options import DecodeOptions
     from replica_client.cli.file_check import check_files
+    from replica_client.protocol.binlog.context import DecodeOptions
 
     collect_from_here()
     check_files(sources, DecodeOptions(), json=json)

@@ -7,25 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Command, Json
-from replica_client.cli.loss_report import print_losses
 from replica_client.cli.output import Column, Lines
+from replica_client.cli.program import extra_module
+from replica_client.cli.sources import print_losses
 from replica_client.errors import (
     ConfigError,
     PositionFormatError,
     ReplicaClientError,
     without_secrets,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.position.difference import difference
-from replica_client.position.losses import LOSSES_KEY
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.start_position import parse_start
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.position import Position, difference
+from replica_client.stream.position.losses import LOSSES_KEY
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.arguments import parse_start
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 
 EXAMPLE = "replica-client position show state/"
 
@@ -59,7 +58,7 @@ _COLUMNS = (Column("name", 28), Column("position"))
 
 
 def _stores() -> Any:
-    return extra_module("replica_client.daemon.position_keepers", "daemon")
+    return extra_module("replica_client.service.position_keepers", "daemon")
 
 
 @app.command(cls=Command, epilog=STORES)

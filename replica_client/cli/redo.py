@@ -16,7 +16,7 @@ from replica_client.cli.flags import (
     Where,
     decode_options,
 )
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.sources import schema_of
 from replica_client.cli.undo import Check, Gtids, Thread, print_statements
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"

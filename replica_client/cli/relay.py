@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.interruption import SIGNALS, heard, run_async
 from replica_client.cli.output import Lines
+from replica_client.cli.program import extra_module
 
 _SWITCH_SECONDS = 0.001
 
@@ -44,13 +44,13 @@ def relay(
     address in the configuration.
     """
     if example:
-        from replica_client.daemon.relay_example import EXAMPLE as TEXT
+        from replica_client.service.examples import RELAY_EXAMPLE as TEXT
 
         sys.stdout.write(TEXT)
         return
     if config is None:
         raise typer.BadParameter("give the configuration file", param_hint="CONFIG.toml")
-    files = extra_module("replica_client.daemon.relay_config_file", "daemon")
+    files = extra_module("replica_client.service.relay_config_file", "daemon")
     found = files.read_relay_config(config)
     made = files.make_relay(found)
     if not check:
@@ -62,8 +62,8 @@ def relay(
 
 
 async def _ask(config: Any) -> None:
-    from replica_client.daemon.source_access import hosts_of
-    from replica_client.transport.connection import SourceConnection
+    from replica_client.service.source_access import hosts_of
+    from replica_client.stream.transport.connection import SourceConnection
 
     for host in hosts_of(config.source, config.directory):
         async with await SourceConnection.open(host) as connection:
@@ -75,10 +75,10 @@ async def _ask(config: Any) -> None:
 
 
 def _run(config: Any, made: Any) -> None:
-    from replica_client.daemon import logs
-    from replica_client.daemon.relay_config_file import reload
-    from replica_client.daemon.relay_pages import relay_pages
-    from replica_client.monitoring.http_server import HttpServer
+    from replica_client.service import process as logs
+    from replica_client.service.pages import relay_pages
+    from replica_client.service.relay_config_file import reload
+    from replica_client.stream.pages.http_server import HttpServer
 
     # Statements of clients are worked on in a thread: the event loop is to have its turn soon.
     sys.setswitchinterval(_SWITCH_SECONDS)

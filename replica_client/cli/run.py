@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.interruption import run_async
+from replica_client.cli.interruption import run_async, serve
 from replica_client.cli.output import Lines, message
-from replica_client.cli.serving import serve
+from replica_client.cli.program import extra_module
 
 EXAMPLE = "replica-client run --example > a.toml; replica-client run a.toml"
 
@@ -44,7 +43,7 @@ def run(
     page, Prometheus metrics and health checks are at the address in the configuration.
     """
     if example:
-        from replica_client.daemon.example import EXAMPLE as TEXT
+        from replica_client.service.examples import EXAMPLE as TEXT
 
         sys.stdout.write(TEXT)
         return
@@ -53,18 +52,18 @@ def run(
     if not check and not systemd_unit:
         serve(config)
         return
-    found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
+    found = extra_module("replica_client.service.config_file", "daemon").read_config(config)
     if check:
         _check(found, connect)
     else:
-        from replica_client.daemon.unit_file import unit_file
+        from replica_client.service.examples import unit_file
 
         command = shutil.which("replica-client") or sys.argv[0]
         sys.stdout.write(unit_file(found, Path(command).absolute()))
 
 
 def _check(config: Any, connect: bool) -> None:
-    from replica_client.daemon import checking
+    from replica_client.service import checking
 
     os.chdir(config.directory)
     faults = checking.check(config)

@@ -8,29 +8,35 @@ from typing import Annotated
 
 import typer
 
-from replica_client.binlog.options import DecodeOptions
 from replica_client.cli.flags import AllowEmpty, Command, Exclude, Json, LetterCase, Tables
 from replica_client.cli.interruption import run_async
-from replica_client.cli.loss_report import ALLOW_EMPTY_HINT, print_losses
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import read_schema_file
-from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
+from replica_client.cli.sources import (
+    ALLOW_EMPTY_HINT,
+    binlog_paths,
+    is_live,
+    live_source,
+    no_letter_case,
+    print_losses,
+    read_schema_file,
+)
 from replica_client.errors import ConfigError, SchemaError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.position.stores.object import position_file as open_position_file
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.live.binlog_scan import BinlogScan
-from replica_client.readers.live.live_schema import read_source
-from replica_client.readers.live.reconnect import ReconnectPolicy
-from replica_client.readers.saved_state import reading_state_of
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, LogPosition, SchemaHistory, Version
 from replica_client.schema.model import TableModel, describe
 from replica_client.storage.location import is_url
-from replica_client.transport.url import parse_url
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.live.binlog_scan import BinlogScan
+from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.position.stores.object import position_file as open_position_file
+from replica_client.stream.transactions.reader_errors import reading_state_of
+from replica_client.stream.transport.url import parse_url
 
 EXAMPLE = "replica-client schema export mysql://repl@db1/ > schema.json"
 

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
+from replica_client.cli.file_check import files_of
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.raw_files import files_of
 from replica_client.storage.location import local_path
 from replica_client.testing.source import BinlogSource
 

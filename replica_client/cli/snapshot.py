@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Lines, progress_console
+from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
 
 _MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
@@ -56,8 +56,8 @@ def snapshot(
     """
     if _is_pipeline(config):
         return _copy_in_lake(config, table, sink, where, wait=wait)
-    found = extra_module("replica_client.daemon.config_file", "daemon").read_config(config)
-    from replica_client.daemon.snapshot_requests import SnapshotRequests
+    found = extra_module("replica_client.service.config_file", "daemon").read_config(config)
+    from replica_client.service.snapshot_progress import SnapshotRequests
 
     routes = {route.name: route for route in found.routes}
     named = [name for name, route in routes.items() if sink in (name, route.sink.name, "")]
@@ -168,7 +168,7 @@ def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
     """Return what the running service says of a sink; None if none answers."""
     if not listen:
         return None
-    from replica_client.monitoring.page import listen_address
+    from replica_client.stream.pages.page import listen_address
 
     host, port = listen_address(listen)
     shown = f"[{host}]" if ":" in host else host

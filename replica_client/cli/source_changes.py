@@ -12,14 +12,13 @@ from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
 from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.event_output import ChosenEvents, EventOutput
 from replica_client.cli.interruption import run_async
-from replica_client.cli.loss_report import tell_losses, tell_unmatched
 from replica_client.cli.output import message
-from replica_client.cli.reading_end import ReadingEnd
+from replica_client.cli.sources import ReadingEnd, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
-from replica_client.readers.live.connect import connect
-from replica_client.readers.live.reconnect import ReconnectPolicy
-from replica_client.readers.live.source_stream import SourceStream
-from replica_client.transport.hosts import parse_hosts
+from replica_client.stream.live.connect import connect
+from replica_client.stream.live.source_stream import SourceStream
+from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.transport.url import parse_hosts
 
 _GRACE: Final = 2.0
 """Seconds for transactions that were committed just before a time to arrive."""

@@ -11,7 +11,6 @@ import typer
 
 from replica_client.archive.arrow_tables import BinlogTables
 from replica_client.archive.scan import scan_binlog
-from replica_client.cli.extras import extra_module
 from replica_client.cli.flags import (
     AllowEmpty,
     InvalidText,
@@ -26,13 +25,18 @@ from replica_client.cli.flags import (
     Until,
     decode_options,
 )
-from replica_client.cli.loss_report import ALLOW_EMPTY_HINT
 from replica_client.cli.output import Column, Lines, cropped, terminal_width
-from replica_client.cli.schema_file import schema_of
-from replica_client.cli.sources import is_live, live_source, no_letter_case
+from replica_client.cli.program import extra_module
+from replica_client.cli.sources import (
+    ALLOW_EMPTY_HINT,
+    is_live,
+    live_source,
+    no_letter_case,
+    schema_of,
+)
 from replica_client.errors import ConfigError, without_secrets
-from replica_client.rows.change_csv import csv_cell
-from replica_client.rows.query_values import json_text, plain_text
+from replica_client.rows.json_values import json_text, plain_text
+from replica_client.rows.table_files import csv_cell
 
 EXAMPLE = 'replica-client sql "SELECT _change_type, count(*) FROM shop.orders GROUP BY 1" binlogs'
 
@@ -93,7 +97,7 @@ def sql(
     url = live_source(sources)
     if url is not None:
         no_letter_case(lower_case_table_names)
-    views = extra_module("replica_client.integrations.duckdb_views", "duckdb")
+    views = extra_module("replica_client.compat.duckdb_views", "duckdb")
     tables: BinlogTables = scan_binlog(
         url if url is not None else sources if len(sources) > 1 else sources[0],
         since=since,

@@ -51,12 +51,12 @@ def main() -> int:
 
 def singer_tap() -> int:
     """Run ``tap-replica-client``; without the extra ``singer`` one line says how to install it."""
-    from replica_client.cli.extras import extra_module
     from replica_client.cli.output import message
+    from replica_client.cli.program import extra_module
     from replica_client.errors import ReplicaClientError
 
     try:
-        tap = extra_module("replica_client.integrations.singer_tap", "singer")
+        tap = extra_module("replica_client.compat.singer_tap", "singer")
     except (ReplicaClientError, ImportError) as error:
         message(f"tap-replica-client: {error}")
         return 1

@@ -16,7 +16,7 @@ from replica_client.cli.flags import (
     decode_options,
 )
 from replica_client.cli.output import Column, Lines, commit_clock
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.sources import schema_of
 from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client stats /backup/db1 --html stats.html"

@@ -23,7 +23,7 @@ from replica_client.cli.flags import (
 )
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.schema_file import schema_of
+from replica_client.cli.sources import schema_of
 
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
@@ -138,7 +138,7 @@ def _check(statements: Reversal, url: str) -> None:
     Raises:
         FaultFoundError: there are some.
     """
-    from replica_client.archive.expected_rows import conflicts
+    from replica_client.archive.sql_values import conflicts
     from replica_client.archive.undo import SESSION
 
     lines, found = Lines(), 0

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from replica_client.cli.extras import extra_module
 from replica_client.cli.failures import FAULTY
 from replica_client.cli.flags import Json
 from replica_client.cli.output import Lines
+from replica_client.cli.program import extra_module
 
 EXAMPLE = "replica-client verify shop.toml"
 
@@ -34,7 +34,7 @@ def verify(
     differs or cannot be compared.
     """
     config.open("rb").close()
-    module = extra_module("replica_client.spark.pipeline.verify_job", "spark")
+    module = extra_module("replica_client.lake.spark.pipeline.executors", "spark")
     lines = Lines()
     report = module.verify_lake(config, console=Console(stderr=True), spark=spark)
     for table in report.tables:

@@ -1,4 +1,4 @@
-from replica_client.codec.event_queue cimport EventQueue
+from replica_client.protocol.codec.event_queue cimport EventQueue
 
 cdef class _Model:
     cdef object kind

@@ -14,13 +14,13 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.crc import valid_until
-    from cython.cimports.replica_client.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.codec.memory import load_le, same_bytes
+    from cython.cimports.replica_client.protocol.codec.crc import valid_until
+    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.protocol.codec.memory import load_le, same_bytes
 else:
-    from replica_client.codec.crc import valid_until
-    from replica_client.codec.event_queue import EventQueue
-    from replica_client.codec.memory import load_le, same_bytes
+    from replica_client.protocol.codec.crc import valid_until
+    from replica_client.protocol.codec.event_queue import EventQueue
+    from replica_client.protocol.codec.memory import load_le, same_bytes
 
 STOP = 0
 """The event is decoded."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import cython
 
-from replica_client.binlog.values.json_opaque import JsonOpaque
-from replica_client.binlog.values.temporal_storage import NOT_IN_CALENDAR
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.values.json_encoder import JsonOpaque
+from replica_client.protocol.binlog.values.temporal_storage import NOT_IN_CALENDAR
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
@@ -28,35 +28,41 @@ if cython.compiled:
         import_datetime,
         timedelta_new,
     )
-    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_bytes
-    from cython.cimports.replica_client.binlog.values.temporal import (
+    from cython.cimports.replica_client.protocol.binlog.values.json_reader import decode_json_bytes
+    from cython.cimports.replica_client.protocol.binlog.values.temporal import (
         Date,
         DateTime,
         Temporal,
         Time,
         Timestamp,
     )
-    from cython.cimports.replica_client.binlog.values.temporal_storage import (
+    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
         time2_microseconds,
         timestamp2_microseconds,
     )
-    from cython.cimports.replica_client.codec.memory import load_be, load_le
+    from cython.cimports.replica_client.protocol.codec.memory import load_be, load_le
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.tuples import value_at
 
     import_datetime()
 else:
-    from replica_client.binlog.values.json_reader import decode_json_bytes
-    from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
-    from replica_client.binlog.values.temporal_storage import (
+    from replica_client.protocol.binlog.values.json_reader import decode_json_bytes
+    from replica_client.protocol.binlog.values.temporal import (
+        Date,
+        DateTime,
+        Temporal,
+        Time,
+        Timestamp,
+    )
+    from replica_client.protocol.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
         time2_microseconds,
         timestamp2_microseconds,
     )
-    from replica_client.codec.memory import load_be, load_le
+    from replica_client.protocol.codec.memory import load_be, load_le
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.tuples import value_at
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ReplicaClientError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema import information_schema
 from replica_client.schema.model import TableModel
 

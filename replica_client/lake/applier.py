@@ -15,17 +15,22 @@ import pyarrow.compute as pc
 
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.current_tables import CurrentTables
 from replica_client.lake.histories import Histories
 from replica_client.lake.history_rows import moment_of
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
-from replica_client.lake.lake_statements import Statements
-from replica_client.lake.log_steps import STEPS, end_of, first_untaken, is_inside
-from replica_client.lake.log_tables import ROWS
-from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.lake_statements import CurrentTables, Statements
+from replica_client.lake.log_versions import (
+    ROWS,
+    STEPS,
+    ChangeLogVersions,
+    LoggedVersion,
+    end_of,
+    first_untaken,
+    is_inside,
+)
 from replica_client.lake.merge import Merge
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
-from replica_client.lake.net_rows import net_rows
+from replica_client.lake.rewrite import net_rows
 from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import ROUND_ROWS, FilesOfTable, is_copy, take_copies
 from replica_client.lake.unmerged import from_json, to_json

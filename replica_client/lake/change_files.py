@@ -28,11 +28,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.key_order import order_of
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.parquet_files import new_file
 from replica_client.lake.partial_images import NO_KEY, ImageFacts, completed, image_facts
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.json_images import json_columns, json_images
 from replica_client.rows.runs import CHANGE_TYPES

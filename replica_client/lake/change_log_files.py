@@ -1,21 +1,24 @@
-"""The files of a change log: Delta's statistics of each file, and the commits that add files."""
+"""The change log: its schema, rows and files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, Transaction
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.delta_files import data_paths, delta_address, open_delta, patiently
-from replica_client.lake.parquet_files import make_directory
+from replica_client.lake.change_files import envelope_rows, is_typed
+from replica_client.lake.data_files import data_paths, delta_address, open_delta, patiently
+from replica_client.lake.parquet_files import make_directory, read_parquet
+from replica_client.schema.history import SchemaChange
 from replica_client.storage.files import remove_files
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.store_errors import reason_of
@@ -171,3 +174,81 @@ def open_change_log(directory: Location, schema: pa.Schema) -> DeltaTable:
     except OSError as error:
         text = reason_of(error, directory)
         raise SinkError(f"{directory}: the change log cannot be made: {text}") from None
+
+
+_OPERATIONS = ("insert", "update", "delete")
+
+
+def change_log_rows(directory: Location) -> list[dict[str, Any]]:
+    """Return all row changes in the order of the binlog, as mappings by the envelope's columns.
+
+    Typed change files are converted to the envelope, with ``before`` and ``after`` as JSON objects.
+    Without a table, the list is empty.
+    """
+    rows: list[dict[str, Any]] = []
+    for found in _files(directory):
+        if is_typed(found.schema):
+            rows += envelope_rows(found)
+        else:
+            rows += [row for row in found.to_pylist() if row["operation"] in _OPERATIONS]
+    rows.sort(key=lambda row: (row["_commit_version"], row["_event_index"], row["_row_index"]))
+    return rows
+
+
+def change_log_row_count(directory: Location) -> int:
+    """Return the number of row changes in a change log; 0 without a table."""
+    count = 0
+    wanted = pa.array([*_OPERATIONS, "update_postimage"], pa.string())
+    for found in _files(directory, ["operation"]):
+        kinds = found["operation"].cast(pa.string())
+        count += pc.sum(pc.is_in(kinds, value_set=wanted)).as_py() or 0
+    return count
+
+
+def _files(directory: Location, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    try:
+        paths = data_paths(open_delta(directory))
+    except TableNotFoundError:
+        return
+    for path in sorted(paths):
+        yield read_parquet(directory / path, columns)
+
+
+SNAPSHOT, SNAPSHOT_CHUNK = "snapshot", "snapshot_chunk"
+"""Operations of a copied row, and of the last row of a chunk, which describes the chunk."""
+
+CHANGE_LOG_SCHEMA: Final = pa.schema(
+    [
+        pa.field("_commit_version", pa.string(), nullable=False),
+        pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("_gtid", pa.string(), nullable=False),
+        pa.field("_file", pa.string(), nullable=False),
+        pa.field("_offset", pa.int64(), nullable=False),
+        pa.field("_event_index", pa.int64(), nullable=False),
+        pa.field("_row_index", pa.int64(), nullable=False),
+        pa.field("database", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("before", pa.string()),
+        pa.field("after", pa.string()),
+    ]
+)
+
+
+def statement_json(change: SchemaChange) -> str:
+    """Return a statement as JSON: its text, its session settings, and the resulting definition.
+
+    ``{"statement": …, "session": {"database": …, "flavor": …, "version": […], "sql_mode": …,
+    "server_charset": …, "thread_id": …, "error_code": …}, "definition": {"database": …, "name": …,
+    "columns": […], …}}``; ``definition`` is null when the table was dropped or its definition is
+    not known.
+    """
+    after = change.after
+    definition = None
+    if after is not None:
+        definition = {"database": after.database, "name": after.name, **after.to_json()}
+    session = None if change.context is None else asdict(change.context)
+    return json.dumps(
+        {"statement": change.statement, "session": session, "definition": definition},
+        ensure_ascii=False,
+    )

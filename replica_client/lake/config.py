@@ -58,12 +58,11 @@ from typing import Any, Literal
 from replica_client.errors import ConfigError
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.source_options import SourceOptions, nearest
-from replica_client.monitoring.page import listen_address
 from replica_client.rows.selection import Selection
-from replica_client.snapshot import Locking
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
-from replica_client.storage.sizes import size_of
-from replica_client.storage.toml_file import TomlFile
+from replica_client.storage.toml_file import TomlFile, size_of
+from replica_client.stream.pages.page import listen_address
+from replica_client.stream.snapshot import Locking
 
 CHANGE_LOG = "change_log"
 """Directory of the change log in the output."""
@@ -143,7 +142,7 @@ class LakeConfig:
         current: whether they are kept.
         copies: whether tables are copied when the binlog does not have all of their rows.
         chunk_rows: approximate number of rows of a copy's chunk.
-        locking: see :data:`~replica_client.snapshot.Locking`.
+        locking: see :data:`~replica_client.stream.snapshot.Locking`.
         distribute_above: bytes of files to rewrite above which executors do it.
         report: name of the report in the output directory, or URL of an object; ``""`` for none.
         retain: seconds after which changes are removed from the change log; None: never.

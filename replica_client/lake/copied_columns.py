@@ -19,7 +19,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.text_columns import TextColumns
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
-from replica_client.snapshot.column_selects import sent_as_bytes
+from replica_client.stream.snapshot.column_selects import sent_as_bytes
 
 Value = Callable[[int, bytes], Any]
 """Converts the server's bytes to the value of a column, which is given by its number."""
@@ -35,7 +35,7 @@ def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
 
     Args:
         table: the state table.
-        found: its columns, as :mod:`replica_client.snapshot` selects them.
+        found: its columns, as :mod:`replica_client.stream.snapshot` selects them.
         value: converts a value.
 
     Raises:

@@ -1,13 +1,16 @@
-"""First copies: chunks of tables, read by executors into files of the future tables.
+"""Copies of tables, and requests for them.
 
 A chunk has a file in the change log, with a row that describes it
-(:data:`~replica_client.lake.change_log_schema.SNAPSHOT_CHUNK`). Its rows are in data files of the
+(:data:`~replica_client.lake.change_log_files.SNAPSHOT_CHUNK`). Its rows are in data files of the
 directory in which the table is assembled, in the table's types, and are not written again. For a
 table without a primary key they are in the chunk's file, as text: equal rows are counted by it.
 
 A chunk's files belong to no version of the change log, or of a table, until the stream has passed
 all positions at which the chunks of its table were read. A separate manifest records that a chunk
 is done, so that a killed run continues where it was.
+
+A request is a file ``requests/NAME.json`` in the lake's directory. The pipeline removes it after it
+saved the catalog: a crash in between copies the tables twice, which changes nothing.
 """
 
 from __future__ import annotations
@@ -23,27 +26,28 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ReplicaClientError, ServerError, SinkError
 from replica_client.lake import rewrite
-from replica_client.lake.change_log_files import COMPRESSION, Statistics
-from replica_client.lake.change_log_schema import SNAPSHOT, SNAPSHOT_CHUNK
+from replica_client.lake.change_log_files import COMPRESSION, SNAPSHOT, SNAPSHOT_CHUNK, Statistics
 from replica_client.lake.copied_columns import copied_rows
+from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.parquet_files import make_directory, new_file
 from replica_client.lake.rewrite import NewFile, Rewrite
-from replica_client.position.position import Position
-from replica_client.rows.buffers import allocate
-from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
+from replica_client.protocol.wire.server_errors import CHANGED_ERRORS
+from replica_client.rows.arrow_types import allocate
+from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
+from replica_client.rows.selection import Selection
 from replica_client.schema.model import TableModel
-from replica_client.snapshot import KeyRange, Locking, Window, key_ranges, log_end, reading
-from replica_client.storage.files import file_or_none, read_file, write_file
+from replica_client.storage.files import file_or_none, names_in, read_file, remove_files, write_file
 from replica_client.storage.location import Location
-from replica_client.transport.connect_options import ConnectOptions
-from replica_client.transport.connection import SourceConnection
-from replica_client.wire.server_errors import CHANGED_ERRORS
+from replica_client.stream.snapshot import KeyRange, Locking, Window, key_ranges, log_end, reading
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
 
 _PLAN: Final = "plan.json"
 _TRIES: Final = 5
@@ -64,7 +68,7 @@ class ChunkTask:
         table: definition of its table.
         part: the range of rows, as JSON.
         directory: the directory in which the table is assembled.
-        locking: see :data:`~replica_client.snapshot.Locking`.
+        locking: see :data:`~replica_client.stream.snapshot.Locking`.
         schema: schema of the change log.
         soft_deletes: whether deleted rows stay in the table.
     """
@@ -92,7 +96,7 @@ class ChunkManifest:
         modified: modification time of the file, in milliseconds.
         statistics: Delta's statistics of the file.
         rows: number of rows.
-        low: see :class:`~replica_client.snapshot.Window`; as text.
+        low: see :class:`~replica_client.stream.snapshot.Window`; as text.
         high: see there.
         named: see there; ``""`` for a manifest of an older release.
         data_files: the table's files, as members of :class:`~replica_client.lake.rewrite.NewFile`.
@@ -367,3 +371,61 @@ class CopyPlan:
 def copies_directory(output: Location) -> Location:
     """Return the directory of a lake's copies; plans and manifests are in it by copy id."""
     return output / "copies"
+
+
+REASON: Final = "its copy was asked for"
+_SUFFIX: Final = ".json"
+
+
+class CopyRequests:
+    """The requests in a lake's directory; all methods block.
+
+    Args:
+        output: the lake's directory.
+    """
+
+    def __init__(self, output: Location) -> None:
+        self._directory = output / "requests"
+
+    def add(self, tables: Sequence[str]) -> None:
+        """Request copies of tables by their names, ``*`` and ``?`` standing for parts of them.
+
+        Raises:
+            OSError: the request cannot be written.
+            StorageError: likewise, in a store.
+        """
+        name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{new_id()}{_SUFFIX}"
+        write_file(self._directory / name, json.dumps({"tables": list(tables)}).encode())
+
+    def found(self) -> Mapping[str, Sequence[str]]:
+        """Return the tables of each request by its name; of a malformed one, none.
+
+        Raises:
+            OSError: the requests cannot be read.
+            StorageError: likewise, in a store.
+        """
+        requests: dict[str, Sequence[str]] = {}
+        for name in names_in(self._directory):
+            data = read_file(self._directory / name) if name.endswith(_SUFFIX) else None
+            if data is None:
+                continue
+            try:
+                requests[name] = [str(one) for one in json.loads(data)["tables"]]
+            except (ValueError, KeyError, TypeError):
+                requests[name] = []
+        return requests
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove requests.
+
+        Raises:
+            OSError: a request cannot be removed.
+            StorageError: likewise, in a store.
+        """
+        remove_files(*(self._directory / name for name in names))
+
+
+def tables_of(catalog: LakeCatalog, pattern: str) -> list[TableEntry]:
+    """Return the tables of a lake that a pattern names, in any status."""
+    wanted = Selection((pattern,)).for_server(catalog.history.lower_case_names)
+    return [entry for entry in catalog.tables.values() if wanted.wants(*entry.table)]

@@ -14,15 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from replica_client.lake.change_files import ChangeFile
-from replica_client.lake.history_rows import HistoryShape, Moment
-from replica_client.lake.history_table import HistoryTable
+from replica_client.lake.history_rows import HistoryShape, HistoryTable, Moment
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import is_copy
 from replica_client.rows.selection import Selection
 from replica_client.schema.model import TableModel
-from replica_client.schema.reserved_names import check_names
+from replica_client.schema.names import check_names
 
 NEEDS_WHOLE = (
     "its history needs whole row images; SET GLOBAL binlog_row_image = 'FULL', then have it copied again "

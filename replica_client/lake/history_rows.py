@@ -1,28 +1,35 @@
-"""Versions of rows (SCD 2): the values of a row between two transactions.
+"""Row histories (SCD type 2).
 
 Values that a row had inside a transaction only are no version. The positions are
 ``_commit_version`` of the change log, which sorts as the transactions do: at a position P a version
 is valid when ``_valid_from_position <= P`` and ``_valid_to_position`` is null or greater.
+
+Current versions are in files of ranges of keys, which are rewritten like those of the current
+table. A version that ended goes to another file, which no later change touches.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.lake.change_files import one_array
+from replica_client.errors import SinkError
+from replica_client.lake.change_files import ChangeFile, one_array
+from replica_client.lake.data_files import FULL_DATA_FILE_SIZE, DataFile, data_files_of
 from replica_client.lake.key_identity import comparable, unheld
-from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.merge import Merge, Merged, Net, rewritten
+from replica_client.lake.lake_table import LakeTable, live_rows
+from replica_client.lake.merge import Merge, Merged, Net, plan_merges, rewritten
 from replica_client.lake.merge_changes import keys_of_changes, read_changes, rows_there
+from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.partial_rows import ORDER, groups_of
 from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.typed_columns import in_lake_types
 from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location
@@ -317,3 +324,121 @@ def begun_versions(shape: HistoryShape, rows: pa.Table, moment: Moment) -> pa.Ta
         ],
         schema=shape.schema,
     )
+
+
+class HistoryTable(StateTable):
+    """A table's history on disk.
+
+    Args:
+        directory: directory of the Delta table.
+        shape: its shape.
+        pipeline: the pipeline under which steps are counted.
+    """
+
+    shape: HistoryShape
+
+    def _is_done(self, step: int) -> bool:
+        return self.step >= step
+
+    def _files(self, kind: str) -> list[DataFile]:
+        delta = self._open()
+        if delta is None:
+            raise SinkError(f"{self.directory}: the table is gone; restore it, or start over")
+        return [one for one in data_files_of(delta, self.shape) if one.path.startswith(kind)]
+
+    def begin(self, current: StateTable, moment: Moment, step: int) -> None:
+        """Create the table where there is none, with the current rows, valid since a moment.
+
+        Raises:
+            SinkError: the table cannot be created.
+        """
+        self.create()
+        if self._is_done(step):
+            return
+        added: list[NewFile] = []
+        for file in current.data_files():
+            rows = read_parquet(current.directory / file.path)
+            if current.shape.keeps_deleted:
+                rows = live_rows(rows)
+            rows = in_schema(rows, LakeTable(current.shape.model).schema, None)
+            versions = begun_versions(self.shape, rows, moment)
+            added += written(self.directory, self.shape, versions, OPEN)
+        if added:
+            self.add_files(added, step)
+
+    def plan(
+        self, log: Location, changes: Sequence[ChangeFile] | pa.Table, step: int
+    ) -> list[HistoryWork]:
+        """Return the work that merges changes into files; empty when the table has the step.
+
+        Args:
+            log: directory of the change log.
+            changes: change files, or rows of the envelope, in the order of the binlog.
+            step: step of the commit.
+        """
+        if self._is_done(step):
+            return []
+        files = self._files(OPEN)
+        self._planned = {file.path: file for file in files}
+        if isinstance(changes, pa.Table):
+            found: Changes = changes_of_rows(LakeTable(self.shape.model), changes)
+            whole = Merge(self.directory, self.shape.model, tuple(files), log, ())
+            return [HistoryWork(whole, found)] if len(found.after) else []
+        units = plan_merges(self.directory, self.shape, files, log, changes, FULL_DATA_FILE_SIZE)
+        return [HistoryWork(replace(unit, dated=True)) for unit in units]
+
+    def end(self, moment: Moment, step: int, *, deleted: bool) -> None:
+        """Close all current versions."""
+        if self._open() is None or self._is_done(step):
+            return
+        files, added = self._files(OPEN), []
+        time = pa.array([moment.time], pa.int64()).cast(self.shape.schema.field("_valid_to").type)
+        for file in files:
+            valid = in_schema(read_parquet(self.directory / file.path), self.shape.schema, None)
+            count = pa.array([0] * valid.num_rows, pa.int64())
+            rows = closed_versions(
+                self.shape, valid, time.take(count), pa.array([moment.position]).take(count),
+                pa.array([deleted]).take(count),
+            )  # fmt: skip
+            if rows.num_rows:
+                added += written(self.directory, self.shape, rows, CLOSED)
+        delta = self._open()
+        if delta is not None and files:
+            self._commit(delta, files, added, step)
+
+    def alter(
+        self, shape: HistoryShape, names: Mapping[str, str] | None, step: int, runner: Runner
+    ) -> None:
+        """Give the table other columns.
+
+        Args:
+            shape: the new shape.
+            names: the old column of each new column; None: columns were only added, or none
+                changed.
+            step: step of the commit.
+            runner: rewrites files.
+        """
+        if names is None:
+            if shape.schema == self.shape.schema:
+                self.shape = shape
+            elif not self._is_done(step):
+                self.add_columns(shape, step)
+            self.shape = shape
+            return
+        if self._is_done(step):
+            self.shape = shape
+            return
+        files = [*self._files(OPEN), *self._files(CLOSED)]
+        kept = {**{name: name for name in shape.schema.names if name.startswith("_")}, **names}
+        self.shape = shape
+        works: list[Any] = [
+            Rewrite(
+                self.directory, (file.path,), file.size, shape.schema, shape.key, shape.is_ordered,
+                renamed=kept, kind=OPEN if file.path.startswith(OPEN) else CLOSED,
+            )
+            for file in files
+        ]  # fmt: skip
+        made = [file for new in runner(works) if new is not None for file in new]
+        delta = self._open()
+        assert delta is not None
+        self._commit(delta, files, made, step, reshaped=True)

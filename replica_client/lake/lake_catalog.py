@@ -14,7 +14,6 @@ import uuid
 from dataclasses import field
 from typing import Any, Final, Literal, Self
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     ConfigError,
     ObjectNotFoundError,
@@ -22,6 +21,7 @@ from replica_client.errors import (
     StorageConflictError,
 )
 from replica_client.lake.parquet_files import make_directory
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
@@ -136,7 +136,7 @@ class LakeCatalog:
 
     Attributes:
         directory: directory of the lake.
-        step: the last applied step; see :mod:`replica_client.lake.log_steps`.
+        step: the last applied step; see :mod:`replica_client.lake.log_versions`.
         history: the source's definitions at that step.
         pipeline: the pipeline under which the tables count their steps; ``""`` while none has.
         tables: entries by database and name.

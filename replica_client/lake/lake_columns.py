@@ -34,9 +34,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError, SinkError
 from replica_client.lake.partial_documents import JSON_DIFF, PARTIAL_DOCUMENTS
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
 
 LOSSLESS: Final = "_lossless"

@@ -22,22 +22,24 @@ from deltalake import DeltaTable
 from replica_client.errors import ConfigError, SinkError, StorageError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.data_files import data_files_of
-from replica_client.lake.delta_files import delta_rows, open_delta
+from replica_client.lake.data_files import data_files_of, delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import COPY_KEY, LakeTable, live_rows
-from replica_client.lake.log_steps import first_untaken, is_inside
-from replica_client.lake.log_tables import ROWS
-from replica_client.lake.log_versions import ChangeLogVersions, LoggedVersion
+from replica_client.lake.log_versions import (
+    ROWS,
+    ChangeLogVersions,
+    LoggedVersion,
+    first_untaken,
+    is_inside,
+)
 from replica_client.lake.merge import Merge, undone
-from replica_client.lake.net_rows import net_rows
 from replica_client.lake.parquet_files import in_schema, read_parquet
-from replica_client.lake.rewrite import without_keys
+from replica_client.lake.rewrite import net_rows, without_keys
 from replica_client.lake.taken_copies import is_copy
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
-from replica_client.readers.start_position import micros_of, parse_start
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
+from replica_client.stream.transactions.arguments import micros_of, parse_start
 
 _TRIES: Final = 5
 _END: Final = "\U0010ffff"  # greater than every position

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.lake.current_tables import CurrentTables
 from replica_client.lake.histories import Histories
 from replica_client.lake.history_rows import Moment
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable, cannot_hold
-from replica_client.lake.state_table import Runner
+from replica_client.lake.state_table import Runner, StateTable
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -26,7 +25,38 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
-from replica_client.tables.alterations import alteration
+from replica_client.stream.tables.alterations import alteration
+
+
+class CurrentTables:
+    """The state tables of one lake.
+
+    Args:
+        catalog: the lake's catalog.
+        pipeline: the pipeline under which steps are counted.
+    """
+
+    def __init__(self, catalog: LakeCatalog, pipeline: str) -> None:
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._tables: dict[str, StateTable] = {}
+
+    def forget(self) -> None:
+        """Drop the tables that a failed run opened."""
+        self._tables = {}
+
+    def of(self, entry: TableEntry, *, building: bool = False) -> StateTable:
+        """Return the table of an entry; with ``building``, the one assembled from a copy."""
+        assert entry.model is not None
+        files = entry.building if building else entry.files
+        found = self._tables.get(files)
+        shape = LakeTable(entry.model, entry.soft_deletes)
+        if found is None or found.shape != shape:
+            home = self._catalog.staging(entry) if building else self._catalog.home(entry)
+            found = StateTable(home, shape, self._pipeline)
+            self._tables[files] = found
+        return found
+
 
 _LETTER_CASE: Final = (
     "rows come for its name in another letter case; say lower_case_table_names of the server that wrote the "

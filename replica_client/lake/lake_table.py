@@ -21,7 +21,7 @@ from replica_client.lake.lake_columns import (
     lake_column,
 )
 from replica_client.schema.model import TableModel
-from replica_client.schema.reserved_names import taken_names
+from replica_client.schema.names import taken_names
 
 COPY_KEY: Final = "_row_key"
 """Key of a row in a table without a primary key: its digest, and the number of the copy."""

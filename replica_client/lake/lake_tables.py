@@ -12,8 +12,7 @@ from deltalake import DeltaTable
 from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.config import CHANGE_LOG
-from replica_client.lake.data_files import data_files_of
-from replica_client.lake.delta_files import delta_rows, open_delta
+from replica_client.lake.data_files import data_files_of, delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of

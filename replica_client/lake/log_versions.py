@@ -1,18 +1,31 @@
-"""The change log by its versions: the files that each commit added, in order."""
+"""Versions of the change log, their steps, tables and retention.
+
+A step is a number: the change log's version, and inside it 2 for each statement before (rows) and
+one more for the statement itself.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.change_files import DETAILS, ChangeFile
-from replica_client.lake.delta_files import open_delta
+from replica_client.lake.config import PipelineConfig
+from replica_client.lake.data_files import open_delta
+from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.parquet_files import read_parquet
+from replica_client.lake.unmerged import from_json
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.schema.ddl.steps import TableName
 from replica_client.storage.files import read_file
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
@@ -194,3 +207,140 @@ class ChangeLogVersions:
             elif version.files and not any("/snapshot/" in name for name in version.transactions):
                 break  # the stream's versions follow the binlog
         return found[::-1]
+
+
+STEPS: Final = 1 << 20
+"""Steps of one version of the change log."""
+
+
+def end_of(version: int) -> int:
+    """Return the last step of a version."""
+    return version * STEPS + STEPS - 1
+
+
+def is_inside(step: int) -> bool:
+    """Return whether a step is before the end of its version."""
+    return step >= 0 and step % STEPS != STEPS - 1
+
+
+def first_untaken(step: int) -> int:
+    """Return the first version of the change log that has changes after a step."""
+    version, inside = divmod(step, STEPS)
+    return version + 1 if inside == STEPS - 1 else version
+
+
+_PAUSE: Final = 3600.0
+_READERS_HOURS: Final = 24
+"""Hours that a file stays after the version that removed it, for readers of older versions."""
+
+
+class Retention:
+    """The retention of a pipeline's change log; a run applies it repeatedly.
+
+    Args:
+        config: the pipeline's configuration.
+    """
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self._config = config
+        self._next = 0.0
+
+    def apply(self, catalog: LakeCatalog | None) -> int:
+        """Remove files from the change log, at the first call and then once an hour.
+
+        Changes that the current tables have not applied stay, and all changes while a table is
+        copied: the copy is brought up to date from the log. A batch that another process commits at
+        the same time goes first.
+
+        Args:
+            catalog: the lake's catalog; None where there are no current tables.
+
+        Returns:
+            the number of files that the newest version no longer has.
+
+        Raises:
+            SinkError: the change log cannot be read or written.
+        """
+        seconds = self._config.lake.retain
+        if seconds is None or time.monotonic() < self._next:
+            return 0
+        if catalog is not None and any(t.status == "copying" for t in catalog.tables.values()):
+            return 0
+        self._next = time.monotonic() + _PAUSE
+        return forget_changes(self._config, catalog, time.time() - seconds)
+
+
+def forget_changes(config: PipelineConfig, catalog: LakeCatalog | None, before: float) -> int:
+    """Remove applied changes that were written before a time, in seconds since 1970.
+
+    Return the number of files that the newest version no longer has.
+    """
+    log = ChangeLogVersions(config.change_log)
+    try:
+        needed: set[str] = set()
+        if catalog is not None:
+            for entry in catalog.tables.values():
+                needed |= {file.path for _, file in from_json(entry.waiting)}
+            for number in range(first_untaken(catalog.step), log.latest() + 1):
+                needed |= {file.path for file in log.version(number).files}
+        delta = open_delta(config.change_log)
+        there = pa.table(delta.get_add_actions(flatten=True))
+        now = int(time.time() * 1000)
+        gone: list[AddAction | RemoveAction] = [
+            RemoveAction(path, True, now, size)
+            for path, size, written in zip(
+                there["path"].to_pylist(),
+                there["size_bytes"].to_pylist(),
+                there["modification_time"].cast(pa.int64()).to_pylist(),
+                strict=True,
+            )
+            if written < before * 1000 and path not in needed
+        ]
+        if gone:
+            delta.create_write_transaction(
+                gone,
+                mode="append",
+                schema=delta.schema(),
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        delta.vacuum(
+            retention_hours=_READERS_HOURS, dry_run=False, enforce_retention_duration=False
+        )
+    except CommitFailedError:
+        return 0
+    except (DeltaError, OSError) as error:
+        text = reason_of(error, config.change_log)
+        raise SinkError(f"{config.change_log}: {text}") from None
+    return len(gone)
+
+
+ROWS = pa.array(["insert", "update", "delete"])
+"""Operations of changed rows; all others are statements, losses and copies."""
+
+
+def by_table(rows: pa.Table) -> Iterator[tuple[TableName, pa.Table]]:
+    """Yield the rows of each table, in their order.
+
+    The rows are sorted once, however many tables there are.
+    """
+    if not rows.num_rows:
+        return
+    keys = pa.table(
+        {
+            "database": rows["database"],
+            "table": rows["table"],
+            "at": pa.array(range(rows.num_rows), pa.int64()),
+        }
+    )
+    names = keys.group_by(["database", "table"], use_threads=False).aggregate([("at", "count")])
+    if names.num_rows == 1:
+        yield (rows["database"][0].as_py(), rows["table"][0].as_py()), rows
+        return
+    order = pc.sort_indices(
+        keys, [("database", "ascending"), ("table", "ascending"), ("at", "ascending")]
+    )
+    ordered, begin = rows.take(order), 0
+    names = names.sort_by([("database", "ascending"), ("table", "ascending")])
+    for name in names.to_pylist():
+        yield (name["database"], name["table"]), ordered.slice(begin, name["at_count"])
+        begin += name["at_count"]

@@ -1,31 +1,46 @@
-"""Upkeep of a lake: its status, compaction of small files, and removal of unused files."""
+"""Upkeep of tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.config import PipelineConfig, load_config
-from replica_client.lake.copies import CopyPlan, copies_directory
-from replica_client.lake.copy_requests import REASON, CopyRequests, tables_of
-from replica_client.lake.delta_files import open_delta
+from replica_client.lake.copies import REASON, CopyPlan, CopyRequests, copies_directory, tables_of
+from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.log_steps import first_untaken
-from replica_client.lake.log_versions import ChangeLogVersions
-from replica_client.lake.pipeline_state import load_state
-from replica_client.lake.runners import local_runner
-from replica_client.lake.state_table import StateTable
-from replica_client.lake.writer_lock import OutputInUseError, locked
+from replica_client.lake.log_versions import ChangeLogVersions, first_untaken
+from replica_client.lake.pipeline_state import OutputInUseError, load_state, locked
+from replica_client.lake.state_table import Runner, StateTable, Work
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.files import names_in, remove_tree
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
+
+
+def local_runner(threads: int = 2) -> Runner:
+    """Return a runner that rewrites files in this process."""
+
+    def run(works: Sequence[Work]) -> list[Any]:
+        if len(works) < 2:
+            return [work.run() for work in works]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(run_work, works))
+
+    return run
+
+
+def run_work(work: Work) -> Any:
+    """Run one piece of work; a module-level function, so that executors can import it."""
+    return work.run()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,9 @@ from replica_client.lake.merge_changes import (
     rows_there,
     scalar_of,
 )
-from replica_client.lake.net_rows import NetRows, copies_of
 from replica_client.lake.parquet_files import read_parquet
 from replica_client.lake.partial_rows import newest_rows
-from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.rewrite import NetRows, NewFile, Rewrite, copies_of
 from replica_client.lake.typed_columns import (
     in_lake_types,
 )

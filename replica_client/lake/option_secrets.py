@@ -1,12 +1,14 @@
-"""Secrets of the source's options, read from files and environment variables of the driver."""
+"""Secrets and transforms in options."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from replica_client.errors import ConfigError
+from replica_client.stream.transforms.transformer import Transformer
 
 
 def secret_of(given: Mapping[str, str], variable: str, file: str) -> str | None:
@@ -39,3 +41,36 @@ def bytes_of_file(path: str, option: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"option {option}: {path}: {error.strerror or error}") from None
+
+
+def transforms_of(given: Mapping[str, str]) -> str:
+    """Return the transforms with their key, as JSON.
+
+    Raises:
+        ConfigError: they are wrong, or cannot be combined with another option.
+    """
+    key = secret_of(given, "transformKeyEnv", "transformKeyFile")
+    text = given.get("transform")
+    if text is None:
+        if key is not None:
+            raise ConfigError("option transformKeyFile or transformKeyEnv is for transform")
+        return ""
+    # Transforms name columns and tables of the source; these options name the transformed ones.
+    if wrong := [name for name in ("columns", "filterPushdown") if name in given]:
+        raise ConfigError(f"option {wrong[0]} does not go with transform, which says what is given")
+    try:
+        tables = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"option transform is a JSON list of objects: {error}") from None
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise ConfigError("option transform is a JSON list of objects")
+    if any("key" in one for one in tables):
+        raise ConfigError(
+            "option transform: key: Spark shows options to people; give transformKeyFile or transformKeyEnv"
+        )
+    if key is not None:
+        tables = [{**one, "key": key} for one in tables]
+    found = Transformer.of(tables)
+    if found is not None and found.has_outbox:
+        raise ConfigError("option transform: outbox makes messages for sinks; Spark gets rows")
+    return json.dumps(tables) if tables else ""

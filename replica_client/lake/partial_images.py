@@ -19,9 +19,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.column_types import ColumnType
 from replica_client.lake.partial_documents import PARTIAL_DOCUMENTS
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import TableShape, is_hash
 
 POSTIMAGE: Final = "update_postimage"

@@ -14,7 +14,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError, SchemaMismatchError
 from replica_client.lake.change_files import one_array
 from replica_client.lake.key_identity import comparable, unheld
@@ -22,6 +21,7 @@ from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.partial_images import POSTIMAGE, PREIMAGE
 from replica_client.lake.typed_columns import in_lake_types
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.absent import WHY_ABSENT
 
 ORDER: Final = "_order"

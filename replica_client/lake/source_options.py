@@ -72,21 +72,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from replica_client.binlog.keys import read_keys
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
-from replica_client.lake.option_secrets import bytes_of_file, secret_of
-from replica_client.lake.transform_options import transforms_of
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.start_position import Start, parse_start
-from replica_client.readers.transforms.transformer import Transformer
+from replica_client.lake.option_secrets import bytes_of_file, secret_of, transforms_of
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.encryption import read_keys
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.storage.object_store import ObjectStore
-from replica_client.storage.sizes import size_of
-from replica_client.transport.connect_options import ConnectOptions
-from replica_client.transport.connection import DEFAULT_HEARTBEAT_PERIOD
-from replica_client.transport.url import parse_url
+from replica_client.storage.toml_file import size_of
+from replica_client.stream.transactions.arguments import Start, parse_start
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transforms.transformer import Transformer
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD
+from replica_client.stream.transport.url import parse_url
 
 KNOWN_OPTIONS = (
     "path",

@@ -26,22 +26,19 @@ from replica_client.lake.data_files import (
     DataFile,
     DataFileWork,
     data_files_of,
-    neighbours,
-    plan_data_files,
-)
-from replica_client.lake.delta_files import (
     data_paths,
     delta_address,
     delta_rows,
+    neighbours,
     open_delta,
     patiently,
+    plan_data_files,
     update_delta,
 )
 from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.merge import Merge, Merged, plan_merges
-from replica_client.lake.net_rows import NetRows
 from replica_client.lake.parquet_files import make_directory, read_parquet
-from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.rewrite import NetRows, NewFile, Rewrite
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.data_files import FULL_DATA_FILE_SIZE, DataFile
@@ -21,6 +20,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.merge import Merge, net_by_key, plan_merges
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import without_keys
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import Location
 from replica_client.storage.store_errors import reason_of
 

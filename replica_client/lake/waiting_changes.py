@@ -13,7 +13,7 @@ from replica_client.lake.histories import needs_whole
 from replica_client.lake.history_rows import Moment, moment_of
 from replica_client.lake.lake_catalog import TableEntry
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.log_tables import by_table
+from replica_client.lake.log_versions import by_table
 from replica_client.lake.partial_documents import lacks_documents
 from replica_client.schema.ddl.steps import TableName
 

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.turns import Turn
 from replica_client.errors import BinlogDecodeError
-from replica_client.rows.arrow_types import arrow_column
-from replica_client.rows.buffers import allocate, number_array, text_array
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.codec.turns import Turn
+from replica_client.rows.arrow_types import allocate, arrow_column, number_array, text_array
 from replica_client.rows.change import RowsOfEvent, undecoded_of
 from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
@@ -27,7 +26,7 @@ from replica_client.rows.runs import (
     EventRuns,
 )
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
-from replica_client.schema.reserved_names import check_names
+from replica_client.schema.names import check_names
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeAlias
 
 from replica_client.argument_types import check_argument
-from replica_client.codec.turns import Turn
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.turns import Turn
 
 try:
     import pyarrow as pa
@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         f"Arrow batches need pyarrow ({error}): pip install 'replica-client[arrow]'"
     ) from error
 
-from replica_client.binlog.options import DecodeOptions
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.batches import BatchBuilder, BatchSizes
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.layout import EVENT_SIZE_OFFSET, SERVER_ID_OFFSET
-from replica_client.constants.event_types import EventType, event_type_name
 from replica_client.errors import BinlogDecodeError
-from replica_client.position.position import Position
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.layout import EVENT_SIZE_OFFSET, SERVER_ID_OFFSET
+from replica_client.protocol.constants.event_types import EventType, event_type_name
+from replica_client.protocol.position import Position
 from replica_client.rows.image import located
 from replica_client.schema.shape import TableShape
 

@@ -7,26 +7,30 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final
 
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values import temporal_legacy as legacy
-from replica_client.binlog.values.compressed import decode_compressed
-from replica_client.binlog.values.decimal import decimal_size, decode_old_decimal
-from replica_client.binlog.values.enum_set import EnumValue, SetValue, enum_values
-from replica_client.binlog.values.geometry import decode_geometry
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.network import decode_inet4, decode_inet6, decode_uuid
-from replica_client.binlog.values.strings import (
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.values import temporal_legacy as legacy
+from replica_client.protocol.binlog.values.binary_types import (
+    decode_geometry,
+    decode_inet4,
+    decode_inet6,
+    decode_uuid,
+    decode_vector,
+)
+from replica_client.protocol.binlog.values.decimal import decimal_size, decode_old_decimal
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue, enum_values
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.strings import (
     BINARY_COLLATION,
     char_function,
+    decode_compressed,
     is_utf8,
     text_function,
 )
-from replica_client.binlog.values.temporal_storage import fraction_size
-from replica_client.binlog.values.vector import decode_vector
-from replica_client.codec.charsets import UnknownCollationError
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.binlog.values.temporal_storage import fraction_size
+from replica_client.protocol.codec.charsets import UnknownCollationError
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.schema.shape import ColumnShape
 

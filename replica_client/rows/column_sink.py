@@ -14,13 +14,13 @@ from typing import Any
 
 import cython
 
-from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.errors import LimitExceededError
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,
@@ -45,7 +45,7 @@ if cython.compiled:
         OP_UNKNOWN,
     )
 else:
-    from replica_client.codec.memory import (
+    from replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,

@@ -1,5 +1,5 @@
 cimport cython
-from replica_client.binlog.values.json_writer cimport JsonTextWriter
+from replica_client.protocol.binlog.values.json_writer cimport JsonTextWriter
 from replica_client.rows.column_layout cimport Layout
 from replica_client.rows.column_sink cimport ColumnSink
 from replica_client.rows.image cimport Column, RowImageDecoder

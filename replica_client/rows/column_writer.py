@@ -16,15 +16,15 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.decimal import decimal_words
-    from cython.cimports.replica_client.binlog.values.json_writer import JsonTextWriter
-    from cython.cimports.replica_client.binlog.values.temporal_storage import (
+    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_words
+    from cython.cimports.replica_client.protocol.binlog.values.json_writer import JsonTextWriter
+    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
         time2_microseconds,
         timestamp2_microseconds,
     )
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         clear_bit,
         copy_short_utf8,
         copy_utf8,
@@ -63,15 +63,15 @@ if cython.compiled:
         OP_UTF8_CHAR,
     )
 else:
-    from replica_client.binlog.values.decimal import decimal_words
-    from replica_client.binlog.values.json_writer import JsonTextWriter
-    from replica_client.binlog.values.temporal_storage import (
+    from replica_client.protocol.binlog.values.decimal import decimal_words
+    from replica_client.protocol.binlog.values.json_writer import JsonTextWriter
+    from replica_client.protocol.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
         time2_microseconds,
         timestamp2_microseconds,
     )
-    from replica_client.codec.memory import (
+    from replica_client.protocol.codec.memory import (
         clear_bit,
         copy_short_utf8,
         copy_utf8,

@@ -21,14 +21,14 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_writer import lossless_text
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import load_le, load_le_there, longs
+    from cython.cimports.replica_client.protocol.codec.memory import load_le, load_le_there, longs
     from cython.cimports.replica_client.rows.column_layout import Layout
     from cython.cimports.replica_client.rows.column_sink import ColumnSink
     from cython.cimports.replica_client.rows.column_writer import ColumnWriter
     from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.sink_ops import NO_STEP, OBJECTS, OP_PASS, OP_UNKNOWN
 else:
-    from replica_client.codec.memory import load_le, load_le_there, longs
+    from replica_client.protocol.codec.memory import load_le, load_le_there, longs
     from replica_client.rows.column_layout import Layout
     from replica_client.rows.column_sink import ColumnSink
     from replica_client.rows.column_writer import ColumnWriter

@@ -36,12 +36,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_lookup import is_container
-from replica_client.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
-from replica_client.codec.printable import did_you_mean
 from replica_client.errors import ConfigError, DataLossError
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_lookup import is_container
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
+from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row

@@ -3,7 +3,7 @@
 
 This module is compiled where that is possible (Cython's pure Python mode; the C types are here and
 in ``image.pxd``) and runs as it stands everywhere else. What it does not do itself is done by the
-functions of :mod:`replica_client.binlog.values`; :mod:`replica_client.rows.column_ops` says which
+functions of :mod:`replica_client.protocol.binlog.values`; :mod:`replica_client.rows.column_ops` says which
 column is read how.
 """
 
@@ -18,44 +18,44 @@ from typing import Any
 
 import cython
 
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.pre_ga_rows import modern_images
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.enum_set import SetValue, enum_value, set_value
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_diff import apply_diffs, decode_diffs
-from replica_client.codec.compression import inflate_record
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.pre_ga_rows import modern_images
+from replica_client.protocol.binlog.values.enum_set import SetValue, enum_value, set_value
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs
+from replica_client.protocol.codec.compression import inflate_record
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_readers
 from replica_client.rows.row import row_class
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.decimal import decimal_at
-    from cython.cimports.replica_client.binlog.values.json_binary import new_document
-    from cython.cimports.replica_client.binlog.values.numbers import double_at, float_at
-    from cython.cimports.replica_client.binlog.values.temporal_storage import (
+    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_at
+    from cython.cimports.replica_client.protocol.binlog.values.json_binary import new_document
+    from cython.cimports.replica_client.protocol.binlog.values.numbers import double_at, float_at
+    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
         date_of,
         datetime2_of,
         time2_of,
         timestamp2_of,
     )
-    from cython.cimports.replica_client.codec.ascii_text import text_of
-    from cython.cimports.replica_client.codec.memory import load_be, load_le, load_signed
+    from cython.cimports.replica_client.protocol.codec.ascii_text import text_of
+    from cython.cimports.replica_client.protocol.codec.memory import load_be, load_le, load_signed
     from cython.cimports.replica_client.rows.tuples import empty_row, filled, put_value
 else:
-    from replica_client.binlog.values.decimal import decimal_at
-    from replica_client.binlog.values.json_binary import new_document
-    from replica_client.binlog.values.numbers import double_at, float_at
-    from replica_client.binlog.values.temporal_storage import (
+    from replica_client.protocol.binlog.values.decimal import decimal_at
+    from replica_client.protocol.binlog.values.json_binary import new_document
+    from replica_client.protocol.binlog.values.numbers import double_at, float_at
+    from replica_client.protocol.binlog.values.temporal_storage import (
         date_of,
         datetime2_of,
         time2_of,
         timestamp2_of,
     )
-    from replica_client.codec.ascii_text import text_of
-    from replica_client.codec.memory import load_be, load_le, load_signed
+    from replica_client.protocol.codec.ascii_text import text_of
+    from replica_client.protocol.codec.memory import load_be, load_le, load_signed
     from replica_client.rows.tuples import empty_row, filled, put_value
 
 RowPair = tuple[Any, Any]
@@ -180,7 +180,7 @@ class RowImageDecoder:
     integers, YEAR, BIT                     int (signed while signedness is not known)
     FLOAT, DOUBLE                           float
     DECIMAL                                 :class:`decimal.Decimal`
-    DATE, TIME, DATETIME, TIMESTAMP         :mod:`~replica_client.binlog.values.temporal` types, or
+    DATE, TIME, DATETIME, TIMESTAMP         :mod:`~replica_client.protocol.binlog.values.temporal` types, or
                                             those of :mod:`datetime` (``temporals="python"``)
     CHAR, VARCHAR, TEXT                     str
     BINARY, VARBINARY, BLOB                 bytes, and all strings while no character set is known
@@ -318,7 +318,7 @@ class RowImageDecoder:
 
         Args:
             event: an event of this table with a
-                :class:`~replica_client.binlog.events.rows.RowsEvent` as its body. MariaDB's
+                :class:`~replica_client.protocol.binlog.events.rows.RowsEvent` as its body. MariaDB's
                 compressed rows are decompressed.
 
         Raises:

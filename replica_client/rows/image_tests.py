@@ -21,7 +21,7 @@ from replica_client.errors import ReplicaClientError
 from replica_client.rows.image_values import ABSENT_OFFSET
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         load_be,
         load_le,
         load_signed,
@@ -32,7 +32,7 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
     from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
-    from replica_client.codec.memory import (
+    from replica_client.protocol.codec.memory import (
         load_be,
         load_le,
         load_signed,

@@ -11,9 +11,9 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import longs
+    from cython.cimports.replica_client.protocol.codec.memory import longs
 else:
-    from replica_client.codec.memory import longs
+    from replica_client.protocol.codec.memory import longs
 
 NULL_OFFSET, ABSENT_OFFSET = -1, -2
 """Offsets that mean: the value is NULL, or the image left it out."""

@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.binlog.values.geometry import Geometry
-from replica_client.binlog.values.vector import decode_vector
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.column_types import ColumnType
-from replica_client.rows.buffers import allocate
-from replica_client.rows.json_nulls import with_json_nulls
+from replica_client.protocol.binlog.values.binary_types import Geometry, decode_vector
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.rows.arrow_types import allocate
+from replica_client.rows.by_decoder import with_json_nulls
 from replica_client.rows.json_rows import (
     BINARY,
     DATE,
@@ -59,7 +58,7 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
 
     The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except for
     documents of which only parts are known (``_lossless``). A row that holds the JSON document ``null``
-    names it in a member without a name (:func:`~replica_client.rows.json_nulls.with_json_nulls`).
+    names it in a member without a name (:func:`~replica_client.rows.by_decoder.with_json_nulls`).
 
     Raises:
         OverflowError: more than 2 GiB of text.

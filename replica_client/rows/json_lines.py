@@ -11,18 +11,18 @@ from typing import Any
 
 import cython
 
-from replica_client.rows.json_nulls import json_null_member
+from replica_client.rows.by_decoder import json_null_member
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.row_change import Change
 from replica_client.rows.value_text import quoted
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import copy_bytes, put_literal
+    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes, put_literal
     from cython.cimports.replica_client.rows.change import RowsOfEvent
     from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.row_lines import RowLines, TableHead
 else:
-    from replica_client.codec.memory import copy_bytes, put_literal
+    from replica_client.protocol.codec.memory import copy_bytes, put_literal
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
     from replica_client.rows.row_lines import RowLines, TableHead

@@ -16,8 +16,8 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.numbers import double_at, float_at
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.binlog.values.numbers import double_at, float_at
+    from cython.cimports.replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,
@@ -25,8 +25,8 @@ if cython.compiled:
         load_signed,
     )
 else:
-    from replica_client.binlog.values.numbers import double_at, float_at
-    from replica_client.codec.memory import (
+    from replica_client.protocol.binlog.values.numbers import double_at, float_at
+    from replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,

@@ -1,4 +1,4 @@
-"""Values as JSON, in the same form in the command line, sinks and Spark.
+"""Values as JSON and as text, in one form on every surface.
 
 ============================  ==========================================================
 value                         JSON
@@ -11,7 +11,7 @@ ENUM                          its label; its index where the label is not known
 SET                           its labels joined with commas; its bits where not known
 DATE, TIME, DATETIME,         MySQL's own text with all fraction digits; TIMESTAMP in UTC
 TIMESTAMP
-JSON                          the document itself; ``null``: :mod:`replica_client.rows.json_nulls`
+JSON                          the document itself; ``null``: :mod:`replica_client.rows.by_decoder`
 BINARY, VARBINARY, BLOB       ``{"$binary": base64}``
 GEOMETRY                      ``{"$wkb": base64, "srid": n}``
 VECTOR                        list of numbers
@@ -25,17 +25,17 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.binlog.values.geometry import Geometry
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_diff import JsonDiffs
-from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
-from replica_client.rows.json_nulls import json_null_columns, json_null_member
+from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_diff import JsonDiffs
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.rows.by_decoder import json_null_columns, json_null_member
 from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
@@ -149,3 +149,58 @@ def _json_null(change: Change, before: str, after: str) -> str:
         for row, text in ((change.before, before), (change.after, after))
     ]
     return json_null_member(*found)
+
+
+def json_text(value: Any) -> str:
+    """Return the JSON text of a value, as ``changes --json`` writes numbers, texts and times.
+
+    Lists are arrays; maps and structs are objects.
+    """
+    if isinstance(value, (date, timedelta)):
+        return quote(plain_text(value))
+    if isinstance(value, (list, tuple)):
+        pairs = isinstance(value, list) and value and all(isinstance(one, tuple) for one in value)
+        if pairs:
+            return json_text(dict(value))  # PyArrow's form of a map
+        return "[" + ", ".join(map(json_text, value)) + "]"
+    if isinstance(value, dict):
+        return (
+            "{" + ", ".join(f"{quote(str(k))}: {json_text(one)}" for k, one in value.items()) + "}"
+        )
+    try:
+        return value_to_json(value)
+    except TypeError:
+        return quote(str(value))
+
+
+def plain_text(value: Any) -> str:
+    """Return the text of a value that is not None; dates and times in MySQL's form, in UTC."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        return f"{moment:%Y-%m-%d %H:%M:%S.%f}" if value.year >= 1000 else _early(moment)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _time(value)
+    if isinstance(value, (bytes, list, tuple, dict)):
+        return json_text(value)
+    return str(value)
+
+
+def _early(moment: datetime) -> str:
+    # The platform's %Y may not pad a year before 1000.
+    return f"{moment.year:04d}{moment:-%m-%d %H:%M:%S.%f}"
+
+
+def _time(value: timedelta) -> str:
+    micros = value // timedelta(microseconds=1)
+    sign = "-" if micros < 0 else ""
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    hours, rest = divmod(seconds, 3600)
+    return f"{sign}{hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{fraction:06d}"

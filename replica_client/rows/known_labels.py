@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from replica_client.binlog.values.enum_set import (
+from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.values.enum_set import (
     EnumValue,
     SetValue,
     enum_value,
     set_value,
 )
-from replica_client.errors import ColumnDecodeError
 
 
 def known_enum(

@@ -13,15 +13,15 @@ from weakref import WeakValueDictionary
 
 import cython
 
-from replica_client.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.pretty import pretty_call
 
 if cython.compiled:
-    from cython.cimports.replica_client.binlog.values.json_reader import decode_json_value
+    from cython.cimports.replica_client.protocol.binlog.values.json_reader import decode_json_value
     from cython.cimports.replica_client.rows.tuples import value_at
 else:
-    from replica_client.binlog.values.json_reader import decode_json_value
+    from replica_client.protocol.binlog.values.json_reader import decode_json_value
     from replica_client.rows.tuples import value_at
 
 _absent = cython.declare(object, ABSENT)
@@ -150,7 +150,7 @@ class Row(tuple[Any, ...]):
 
         Args:
             plain_json: convert JSON columns to Python objects
-                (:attr:`~replica_client.binlog.values.json_binary.JsonDocument.value`).
+                (:attr:`~replica_client.protocol.binlog.values.json_binary.JsonDocument.value`).
 
         Raises:
             ColumnDecodeError: with ``plain_json``: the bytes of a document are malformed.

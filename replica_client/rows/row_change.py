@@ -10,7 +10,7 @@ import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from replica_client.errors import PositionError
-from replica_client.position.position import Position
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row import Row
@@ -339,7 +339,7 @@ class Change:
 
         :mod:`replica_client.rows.json_values` describes the values. Columns that an image left out
         are left out; ``json_null`` names the columns that hold the JSON document ``null``
-        (:mod:`replica_client.rows.json_nulls`).
+        (:mod:`replica_client.rows.by_decoder`).
 
         Raises:
             ColumnDecodeError: the bytes of a JSON document are malformed.

@@ -18,12 +18,12 @@ from replica_client.rows.row_change import Change
 from replica_client.schema.shape import TableShape
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import load_le
+    from cython.cimports.replica_client.protocol.codec.memory import load_le
     from cython.cimports.replica_client.rows.change import RowsOfEvent
     from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.value_text import ValueText
 else:
-    from replica_client.codec.memory import load_le
+    from replica_client.protocol.codec.memory import load_le
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
     from replica_client.rows.value_text import ValueText

@@ -16,11 +16,11 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import copy_bytes
-    from cython.cimports.replica_client.codec.turns import Turn
+    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes
+    from cython.cimports.replica_client.protocol.codec.turns import Turn
 else:
-    from replica_client.codec.memory import copy_bytes
-    from replica_client.codec.turns import Turn
+    from replica_client.protocol.codec.memory import copy_bytes
+    from replica_client.protocol.codec.turns import Turn
 
 KINDS = ("insert", "update", "delete")
 _UPDATE = cython.declare(cython.int, 1)

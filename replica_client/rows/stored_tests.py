@@ -7,7 +7,7 @@ are a FLOAT that equals the literal rounded to 4 bytes, where only the shortest 
 a JSON document that is a number.
 
 This module is compiled where that is possible and runs as it stands everywhere else.
-:mod:`replica_client.rows.stored_ranges` computes the ranges.
+:mod:`replica_client.rows.screens` computes the ranges.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 import cython
 
-from replica_client.binlog.values.json_layout import LITERAL, STRING
+from replica_client.protocol.binlog.values.json_layout import LITERAL, STRING
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.replica_client.binlog.values.decimal import decimal_fits
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_fits
+    from cython.cimports.replica_client.protocol.codec.memory import (
         load_be,
         load_le,
         longs,
@@ -34,8 +34,8 @@ if cython.compiled:
     from cython.cimports.replica_client.rows.image_tests import ValueTest
     from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
-    from replica_client.binlog.values.decimal import decimal_fits
-    from replica_client.codec.memory import load_be, load_le, longs, same_bytes, utf8_ok
+    from replica_client.protocol.binlog.values.decimal import decimal_fits
+    from replica_client.protocol.codec.memory import load_be, load_le, longs, same_bytes, utf8_ok
     from replica_client.rows.image import Column, RowImageDecoder
     from replica_client.rows.image_tests import ValueTest
     from replica_client.rows.image_values import ImageValues

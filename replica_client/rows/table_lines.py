@@ -12,17 +12,21 @@ from typing import Any
 
 import cython
 
-from replica_client.codec.printable import printable
+from replica_client.protocol.codec.printable import printable
 from replica_client.rows.column_ops import ColumnOp
 from replica_client.rows.row_change import Change
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import copy_bytes, put_literal, same_bytes
+    from cython.cimports.replica_client.protocol.codec.memory import (
+        copy_bytes,
+        put_literal,
+        same_bytes,
+    )
     from cython.cimports.replica_client.rows.change import RowsOfEvent
     from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
     from cython.cimports.replica_client.rows.row_lines import RowLines, TableHead
 else:
-    from replica_client.codec.memory import copy_bytes, put_literal, same_bytes
+    from replica_client.protocol.codec.memory import copy_bytes, put_literal, same_bytes
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
     from replica_client.rows.row_lines import RowLines, TableHead

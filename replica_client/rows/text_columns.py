@@ -17,7 +17,7 @@ import cython
 from replica_client.errors import MalformedPacketError
 
 if cython.compiled:
-    from cython.cimports.replica_client.codec.memory import (
+    from cython.cimports.replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,
@@ -25,7 +25,13 @@ if cython.compiled:
         load_le,
     )
 else:
-    from replica_client.codec.memory import arrow_bytes, arrow_ints, copy_bytes, fill_bytes, load_le
+    from replica_client.protocol.codec.memory import (
+        arrow_bytes,
+        arrow_ints,
+        copy_bytes,
+        fill_bytes,
+        load_le,
+    )
 
 _FIRST_ROOM = 16384
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)

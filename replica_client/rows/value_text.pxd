@@ -1,4 +1,4 @@
-from replica_client.binlog.values.json_writer cimport JsonTextWriter
+from replica_client.protocol.binlog.values.json_writer cimport JsonTextWriter
 from replica_client.rows.image cimport Column, RowImageDecoder
 
 cdef class ValueText:

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import HIDDEN, ConfigError, secret_ranges
+from replica_client.protocol.codec.quick_dataclass import dataclass
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 Value: TypeAlias = int | Decimal | str | bool | bytes

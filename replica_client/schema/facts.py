@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TypeVar
 
-from replica_client.binlog.events.table_metadata import (
+from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.events.table_metadata import (
     DefaultCharset,
     TableMetadata,
 )
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.column_types import (
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import (
     COUNTED_FIELDS,
     LABEL_TYPES,
     MARIADB_CHARACTER_TYPES,
     MYSQL_CHARACTER_TYPES,
     ColumnType,
 )
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import BinlogDecodeError
 
 _Entry = TypeVar("_Entry")
 

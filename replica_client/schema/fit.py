@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from replica_client.constants.column_types import FRACTION_TYPES, ColumnType
+from replica_client.protocol.constants.column_types import FRACTION_TYPES, ColumnType
 from replica_client.schema.character_sets import charset_of_id, max_length
 from replica_client.schema.kinds import (
     BYTES,

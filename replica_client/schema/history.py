@@ -47,12 +47,12 @@ from replica_client.schema.history_records import (
     Databases,
     HistoryRecords,
     Key,
+    SchemaChange,
+    schema_change,
 )
-from replica_client.schema.known_tables import KnownTables
-from replica_client.schema.letter_case import CaseDoubts, Spellings
+from replica_client.schema.known_tables import CaseDoubts, KnownTables, Spellings
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_meaning, casefold_name, casefold_table
-from replica_client.schema.schema_change import SchemaChange, schema_change
 from replica_client.schema.versions import (
     LogPosition,
     Origin,

@@ -1,4 +1,4 @@
-"""A schema history as a sequence of records; each change appends one.
+"""Records of a schema history, and schema changes.
 
 A checkpoint is saved often, and a history of thousands of tables changes by one table at a time.
 Its state is a tuple of texts that grows at its end, so a store writes only the new texts. A record
@@ -34,10 +34,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from replica_client.errors import SchemaError
-from replica_client.schema.catalog import Absent
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.schema.catalog import Absent, TableChange, Unverified
+from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.known_tables import KnownTables, Unread
-from replica_client.schema.model import DatabaseModel
+from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.versions import LogPosition, Version, databases_json, databases_of_json
 
 Databases = list[tuple[LogPosition, DatabaseModel]]
@@ -321,3 +323,93 @@ def _inflated(text: str, most: int) -> bytes:
     if not unpacker.eof:
         raise SchemaError("a checkpoint's schema history is cut, or too long")
     return data
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A change to a table or database by a statement.
+
+    There is one object for each selected table that the statement names; a swap by RENAME gives
+    three. Statements that change no table's shape and no rows (CREATE INDEX, views, routines,
+    OPTIMIZE …) give none. Changes come in binlog order: in ``Transaction.schema_changes`` and
+    ``Transaction.items``, and from ``changes(notices=True)`` and ``batches(notices=True)``, for
+    files and live sources. The attributes and kinds are stable.
+
+    Attributes:
+        kind: ``create_table``, ``alter_table``, ``rename_table``, ``drop_table``,
+            ``truncate_table``, ``create_database``, ``alter_database``, ``drop_database`` or
+            ``not_understood``.
+        database: of the table, before a rename.
+        table: the name before a rename; ``""`` for a change of a database.
+        before: the definition before; None if there was none, or it is not known.
+        after: the definition now, under the new name; None if the table was dropped, or its
+            definition is not known.
+        understood: False if :attr:`after` must be verified before rows of the table are read.
+        statement: the statement's text.
+        file: binlog file of the statement.
+        position: offset of the statement in the file.
+        event_index: index of the statement's event in the transaction.
+        context: of its session; None where it is not known.
+        server_id: of the server that ran the statement.
+        merged: whether a transform merges several tables, of which this is one.
+        new_name: database and table from now on if the name changes, also if the definition is not
+            known; else None.
+
+    Examples:
+        >>> items = rc.open_binlog("shop-bin.000001").changes(notices=True)
+        >>> made = [item for item in items if isinstance(item, rc.SchemaChange)]
+        >>> [(one.kind, one.table) for one in made[:2]]
+        [('create_database', ''), ('create_table', 'customers')]
+    """
+
+    kind: str
+    database: str
+    table: str
+    before: TableModel | None
+    after: TableModel | None
+    understood: bool
+    statement: str
+    file: str = ""
+    position: int = 0
+    event_index: int = 0
+    context: StatementContext | None = None
+    server_id: int = 0
+    merged: bool = False
+    new_name: tuple[str, str] | None = None
+
+    @property
+    def name_after(self) -> tuple[str, str]:
+        """Database and table after the statement."""
+        if self.new_name is not None:
+            return self.new_name
+        if self.after is not None:
+            return self.after.database, self.after.name
+        return self.database, self.table
+
+
+def schema_change(
+    change: TableChange,
+    statement: str,
+    file: str,
+    position: int,
+    event_index: int,
+    context: StatementContext | None = None,
+    server_id: int = 0,
+) -> SchemaChange:
+    """Return a catalog's change in the form for consumers."""
+    return SchemaChange(
+        change.kind,
+        *change.table,
+        change.before if isinstance(change.before, TableModel) else None,
+        change.after if isinstance(change.after, TableModel) else None,
+        change.kind != "not_understood"
+        and (not isinstance(change.after, Unverified))
+        and (change.after is not None or not change.table[1]),
+        statement,
+        file,
+        position,
+        event_index,
+        context,
+        server_id,
+        new_name=change.new_name,
+    )

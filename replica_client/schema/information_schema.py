@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.character_sets import BINARY, charset_name, charset_of_collation
 from replica_client.schema.ddl.column_clause import literal_text, read_column
 from replica_client.schema.ddl.columns_after import with_system_period

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
-from replica_client.constants.column_types import (
+from replica_client.protocol.constants.column_types import (
     BLOB_TYPES,
     CHARACTER_TYPES,
     ColumnType,

@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from replica_client.constants.column_types import CHARACTER_TYPES, INTEGER_TYPES, LABEL_TYPES
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import (
+    CHARACTER_TYPES,
+    INTEGER_TYPES,
+    LABEL_TYPES,
+)
 from replica_client.schema.kinds import HIDDEN_KINDS
 from replica_client.schema.shape import ColumnShape, TableShape
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.character_sets import BINARY, representative_id
 from replica_client.schema.kinds import KINDS, SIGNED, TEXT_KINDS, TYPE_CODES
 from replica_client.schema.left_out import TEXT_CODES

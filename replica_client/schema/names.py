@@ -1,16 +1,46 @@
-"""Database and table names in lower case (``lower_case_table_names``).
+"""Names of databases, tables and columns in SQL: quoting and reserved words.
 
 For a server with ``lower_case_table_names`` 1 or 2, ``Orders`` and ``orders`` are one table. Its
 table maps have names in lower case; statements are logged as typed.
+
+MySQL and MariaDB read a text literal by the session's ``sql_mode`` (``NO_BACKSLASH_ESCAPES``) and
+character set. These functions are safe as follows:
+
+* :func:`mysql_name`: in every ``sql_mode``, ``ANSI_QUOTES`` too. The session must use UTF-8, as
+  :class:`~replica_client.stream.transport.connection.SourceConnection` ensures.
+* :func:`mysql_value`: in every ``sql_mode`` and every character set: text is hexadecimal digits.
+* :func:`mysql_text`: for DDL that takes only a quoted text; the caller must say whether a
+  backslash escapes. In sessions that use UTF-8.
+
+SQLite has no modes: :func:`sqlite_name`; values are parameters.
+
+Names are compared without letter case, as in Spark, Delta, DuckDB and most destinations. Each
+output has its own rule for a table with such a column:
+
+====================  ======================================================================================
+output                a table that has one of the names
+====================  ======================================================================================
+``batches``           refused by name: record batches, CSV, Parquet and Arrow of ``changes``, the sink ``parquet``,
+                      the format ``arrow``, typed rows of Spark
+``lake``              left out by name; the other tables go on
+``lake soft deletes`` likewise, where the table keeps deleted rows
+``lake history``      refused by name: leave the table out of ``history``
+``dlt``               our column gets another name: ``_replica_client_deleted`` for ``_deleted``
+``dlt own``           refused by name: dlt adds them itself
+``singer``            refused by name: targets add them themselves
+====================  ======================================================================================
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
+from replica_client.errors import ConfigError, SchemaError
 from replica_client.schema.ddl.steps import (
     AlterDatabase,
     AlterTable,
@@ -85,3 +115,151 @@ def casefold_meaning(meaning: Meaning) -> Meaning:
                 databases=tuple(map(casefold_name, meaning.databases)),
             )
     return meaning
+
+
+# As information_schema escapes labels.
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "''", "\0": "\\0", "\n": "\\n", "\r": "\\r"})
+
+SPEAKS_UTF8: Final = "/*!999999\\C utf8mb4 */ SET NAMES utf8mb4"
+"""First statement of each script for the clients ``mysql`` or ``mariadb``.
+
+These clients split a script into statements by the character set they were started with, not by the
+session's. In gbk, sjis and cp932 a backquote can be the second byte of a character. The client then
+sees the end of a name elsewhere, and may read what follows as a client command, such as ``\\!``,
+which runs a program. The command ``\\C`` sets the client's character set. The client obeys it
+inside such a comment, which servers and drivers ignore.
+"""
+
+Literal = int | float | Decimal | str | bytes | None
+"""What :func:`mysql_value` can write."""
+
+
+def mysql_name(name: str) -> str:
+    """Return an identifier for MySQL and MariaDB, in backticks.
+
+    Raises:
+        SchemaError: the name is not valid: it is empty, or has U+0000 or a lone surrogate.
+    """
+    return "`" + _checked(name).replace("`", "``") + "`"
+
+
+def mysql_table(database: str, table: str) -> str:
+    """Return a table's quoted name with its database.
+
+    Raises:
+        SchemaError: see :func:`mysql_name`.
+    """
+    return f"{mysql_name(database)}.{mysql_name(table)}"
+
+
+def mysql_names(names: Iterable[str]) -> str:
+    """Return identifiers joined by commas."""
+    return ", ".join(map(mysql_name, names))
+
+
+def mysql_value(value: Literal) -> str:
+    """Return a literal for an expression; text has the character set utf8mb4, bytes have none."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return f"_utf8mb4 x'{value.encode().hex()}'"
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return repr(value)
+
+
+def mysql_text(text: str, *, backslash_escapes: bool) -> str:
+    """Return a quoted text for DDL that takes no expression, such as labels and comments.
+
+    Args:
+        text: the value.
+        backslash_escapes: whether the session's ``sql_mode`` is without ``NO_BACKSLASH_ESCAPES``.
+    """
+    if backslash_escapes:
+        return "'" + text.translate(_ESCAPES) + "'"
+    return "'" + text.replace("'", "''") + "'"
+
+
+def before_arguments(sql: str) -> str:
+    """Return SQL escaped for a driver that replaces ``%s`` in statements with arguments."""
+    return sql.replace("%", "%%")
+
+
+def sqlite_name(name: str) -> str:
+    """Return an identifier for SQLite, in double quotes.
+
+    Raises:
+        SchemaError: the name is not valid: it has U+0000 or a lone surrogate.
+    """
+    return '"' + _checked(name).replace('"', '""') + '"'
+
+
+def _checked(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{name!a:.80} is no name in SQL: it has half of a UTF-16 pair") from None
+    if not name or "\0" in name:
+        raise SchemaError(f"{name!a:.80} is no name in SQL")
+    return name
+
+
+_CHANGE: Final = (
+    *("_change_type", "_commit_timestamp", "_commit_version", "_gtid", "_file", "_offset"),
+    *("_event_index", "_row_index", "_absent", "_lossless"),
+)
+RESERVED: Final[Mapping[str, tuple[str, ...]]] = {
+    "batches": _CHANGE,
+    "lake": ("_lossless", "_row_key"),
+    "lake soft deletes": ("_deleted",),
+    "lake history": (
+        *("_valid_from", "_valid_to", "_valid_from_position", "_valid_to_position", "_deleted"),
+    ),
+    "dlt": ("_change_order", "_deleted"),
+    "dlt own": ("_dlt_id", "_dlt_load_id", "_dlt_parent_id", "_dlt_list_idx", "_dlt_root_id"),
+    "singer": (
+        *("_sdc_deleted_at", "_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at"),
+        *("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at", "_sdc_primary_key"),
+    ),
+}
+"""The names, in lower case."""
+
+_SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
+
+
+def taken_names(output: str, columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns that have a name of an output: the column's name, by the output's name.
+
+    Args:
+        output: a key of :data:`RESERVED`.
+        columns: names of a table's columns.
+    """
+    # dlt converts names to snake case: `_Deleted` and `_deleted ` are one column there.
+    of_dlt = output.startswith("dlt")
+    found = {}
+    for name in columns:
+        plain = name.lower()
+        if of_dlt:
+            plain = _SEPARATORS.sub("_", plain)
+        if plain in RESERVED[output]:
+            found[plain] = name
+    return found
+
+
+def check_names(output: str, table: str, columns: Iterable[str], what: str, remedy: str) -> None:
+    """Raise an error for a table that has a column with a name of an output.
+
+    Args:
+        output: a key of :data:`RESERVED`.
+        table: ``database.table``.
+        columns: names of its columns.
+        what: the subject and verb of the message.
+        remedy: what to do, for the message.
+
+    Raises:
+        ConfigError: there is such a column; the message names table and column.
+    """
+    for name in taken_names(output, columns).values():
+        raise ConfigError(f"{table}: it has a column {name}, and {what} one of this name; {remedy}")

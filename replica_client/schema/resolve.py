@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Final
 
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.column_types import ColumnType
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.catalog import are_shared
 from replica_client.schema.character_sets import BINARY, charset_of_id, representative_id
 from replica_client.schema.fit import misfit

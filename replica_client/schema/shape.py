@@ -8,30 +8,56 @@ Unknown attributes are None; :meth:`TableShape.resolved_with` fills them in from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Self
 
-from replica_client.binlog.events.table_map import TableMapEvent, is_nullable
-from replica_client.binlog.events.table_metadata import parse_table_metadata
-from replica_client.codec.charsets import (
+from replica_client.errors import ColumnDecodeError, SchemaMismatchError
+from replica_client.protocol.binlog.events.table_map import TableMapEvent, is_nullable
+from replica_client.protocol.binlog.events.table_metadata import parse_table_metadata
+from replica_client.protocol.codec.charsets import (
     UndecodableTextError,
     UnknownCollationError,
     decode_text,
     text_decoder,
 )
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.column_types import FRACTION_TYPES, ColumnType
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ColumnDecodeError, SchemaMismatchError
-from replica_client.schema.column_type import column_length, real_type
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import FRACTION_TYPES, ColumnType
 from replica_client.schema.facts import ColumnFacts, column_facts
 from replica_client.schema.kinds import kind_name, kinds_of
-from replica_client.schema.model import HASH_NAME, ColumnModel
-from replica_client.schema.outbox_columns import OutboxColumns
+from replica_client.schema.model import HASH_NAME, ColumnModel, column_length, real_type
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxColumns:
+    """The columns of an outbox table, in Debezium's terms.
+
+    Attributes:
+        id: the message's unique id; its header ``id``.
+        key: the message's key.
+        route: the column whose value names the destination.
+        payload: the message.
+        topic: template of the destination; ``{route}`` is the value of :attr:`route`.
+        headers: names of further headers, and their columns.
+    """
+
+    id: str
+    key: str
+    route: str
+    payload: str
+    topic: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def columns(self) -> Iterator[str]:
+        """Yield the names of all these columns."""
+        yield from (self.id, self.key, self.route, self.payload)
+        for _, column in self.headers:
+            yield column
+
 
 LogicalType = str
 """A kind that MariaDB's table maps show as a plain binary string: UUID, INET4 …"""
@@ -48,7 +74,7 @@ class ColumnShape:
         name: the column's name; ``col_1``, ``col_2`` … by position while it is not known.
         type_code: the real type: ENUM and SET have their own code, not STRING's.
         metadata: the type's metadata as
-            :class:`~replica_client.binlog.events.table_map.TableMapEvent` has it.
+            :class:`~replica_client.protocol.binlog.events.table_map.TableMapEvent` has it.
         nullable: whether it can be NULL.
         unsigned: whether a number is unsigned; None where that is not known (read as signed) or
             makes no sense.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import SchemaError
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.catalog import ABSENT, TableState, Unverified
 from replica_client.schema.model import DatabaseModel, TableModel
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.wire.auth.stored import ClearPassword, StoredPassword
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.wire.auth.server import ClearPassword, StoredPassword
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Account:
 
     Attributes:
         user: its name.
-        plugin: how it logs in; one of :data:`~replica_client.wire.auth.server.SERVER_PLUGINS`.
+        plugin: how it logs in; one of :data:`~replica_client.protocol.wire.auth.server.SERVER_PLUGINS`.
         password: the stored form of its password.
         cached: caching_sha2_password: whether a client has proved the password, which allows the
             fast path.

@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
-from replica_client.codec.printable import printable
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError, ServerError
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.wire.packets import ErrPacket
+from replica_client.protocol.wire.resultset import Value
 from replica_client.server import certificates
 from replica_client.server.accounts import Account, Accounts, Limits
 from replica_client.server.budget import AccountBudget, Worker
@@ -23,9 +25,7 @@ from replica_client.server.session import ServerSession
 from replica_client.server.sql_grammar import normal
 from replica_client.server.understood_sql import Rows
 from replica_client.server.variables import PLAYED_VARIABLES, own_variables
-from replica_client.transport.server_info import parse_version
-from replica_client.wire.packets import ErrPacket
-from replica_client.wire.resultset import Value
+from replica_client.stream.transport.server_statements import parse_version
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey

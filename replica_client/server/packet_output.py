@@ -1,13 +1,150 @@
-"""Output of a connection: packets, collected and written in pieces."""
+"""Output of packets: framing, chunks, the socket."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+from collections import OrderedDict
+from typing import Final
 
-from replica_client.server.direct_socket import WHOLE, DirectSocket
-from replica_client.server.framed_chunks import CHUNK_SIZE
-from replica_client.wire.compressed_packets import Compression, encode_frames
-from replica_client.wire.framing import MAX_PIECE_SIZE, encode_packets, packet_count
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.wire.compressed_packets import Compression, encode_frames
+from replica_client.protocol.wire.framing import (
+    MAX_PIECE_SIZE,
+    encode_packets,
+    event_packets,
+    packet_count,
+)
+from replica_client.server.served_files import ServedFile
+
+CHUNK_SIZE: Final = 256 * 1024
+"""Bytes of a file between two places where chunks end."""
+
+KEPT_SIZE: Final = 8 << 20
+"""Bytes of chunks that are kept for the next client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole events of a file, as packets.
+
+    Attributes:
+        packets: the events, each after the header of its packet.
+        size: bytes of the file that they cover; 0 when no event there fits into a chunk.
+        sequence: number of the packet that follows.
+    """
+
+    packets: bytearray
+    size: int
+    sequence: int
+
+
+class FramedChunks:
+    """A cache of the most recently used chunks.
+
+    Chunks end near multiples of :data:`CHUNK_SIZE`, so that clients which began at different positions meet, and
+    one buffer serves all of them. Packet numbers differ if clients have received different
+    counts of packets; then the piece is read once and framed for each number.
+
+    Args:
+        chunk_size: see :data:`CHUNK_SIZE`.
+        kept_size: see :data:`KEPT_SIZE`.
+    """
+
+    def __init__(self, chunk_size: int = CHUNK_SIZE, kept_size: int = KEPT_SIZE) -> None:
+        self._chunk_size = chunk_size
+        self._kept_size = kept_size
+        self._size = 0
+        self._chunks: OrderedDict[tuple[ServedFile, int, int, int], Chunk] = OrderedDict()
+        self._piece: tuple[ServedFile, int, int] | None = None
+        self._data = b""
+
+    def get(self, file: ServedFile, position: int, sequence: int) -> Chunk:
+        """Return the chunk that begins at a position, its first packet numbered ``sequence``."""
+        whole = self._chunk_size
+        end = min(file.size, ((position + whole // 2) // whole + 1) * whole)
+        key = (file, position, end, sequence)
+        chunk = self._chunks.get(key)
+        if chunk is not None:
+            self._chunks.move_to_end(key)
+            return chunk
+        if self._piece != key[:3]:
+            self._data = file.read(position, max(0, end - position))
+            self._piece = key[:3]
+        chunk = Chunk(*event_packets(self._data, sequence))
+        if chunk.size:
+            self._keep(key, chunk)
+        return chunk
+
+    def _keep(self, key: tuple[ServedFile, int, int, int], chunk: Chunk) -> None:
+        self._chunks[key] = chunk
+        self._size += len(chunk.packets)
+        while self._size > self._kept_size:
+            _, oldest = self._chunks.popitem(last=False)
+            self._size -= len(oldest.packets)
+
+
+WHOLE = memoryview(b"")
+
+
+class DirectSocket:
+    """The sending half of a connection whose transport still reads.
+
+    This is a second descriptor of the same socket: asyncio forbids writing to a transport's own.
+
+    Args:
+        sock: the transport's socket; the transport must have nothing left to send.
+        write_timeout: seconds that the other side may take nothing; None: for ever.
+    """
+
+    def __init__(self, sock: socket.socket, write_timeout: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket.socket(fileno=os.dup(sock.fileno()))
+        self._socket.setblocking(False)
+        self._write_timeout = write_timeout
+
+    def send_some(self, data: memoryview) -> memoryview:
+        """Send what the socket takes at once; return the rest.
+
+        Raises:
+            ConnectionError: the connection is gone.
+        """
+        while data:
+            try:
+                data = data[self._socket.send(data) :]
+            except (BlockingIOError, InterruptedError):
+                return data
+            except ConnectionError:
+                raise
+            except OSError as error:  # such as ETIMEDOUT of TCP_USER_TIMEOUT
+                raise ConnectionAbortedError(str(error)) from error
+        return WHOLE
+
+    async def writable(self) -> None:
+        """Wait until the socket takes more.
+
+        Raises:
+            ConnectionError: the client took nothing for too long.
+        """
+        ready: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_writer(self._socket, _set, ready)
+        try:
+            async with asyncio.timeout(self._write_timeout):
+                await ready
+        except TimeoutError:
+            raise ConnectionAbortedError("the client takes nothing") from None
+        finally:
+            self._loop.remove_writer(self._socket)
+
+    def close(self) -> None:
+        """Close this descriptor; the connection stays open."""
+        self._socket.close()
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 class Output:

@@ -10,33 +10,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.events import (
     HeartbeatEvent,
     HeartbeatV2Event,
     RotateEvent,
 )
-from replica_client.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
-from replica_client.binlog.file_scan import FIRST_EVENT
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE, TYPE_OFFSET
-from replica_client.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import ReplicaClientError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
+from replica_client.protocol.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
+from replica_client.protocol.binlog.layout import HEADER_SIZE, TYPE_OFFSET
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip
+from replica_client.protocol.wire.framing import MAX_PIECE_SIZE, SEMI_SYNC_MAGIC
+from replica_client.protocol.wire.packets import EofPacket
 from replica_client.server.budget import SLICE_SECONDS, SessionBudget
 from replica_client.server.dump_start import DumpOrder, find_start, joined
-from replica_client.server.gtid_until import GtidUntil
 from replica_client.server.packet_output import Output
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary, fatal, gtid_list, make_event
-from replica_client.server.transactions import GTID_TYPES, LOOKED_AT_TYPES
-from replica_client.transport.server_info import parse_version
-from replica_client.wire.framing import MAX_PIECE_SIZE, SEMI_SYNC_MAGIC
-from replica_client.wire.packets import EofPacket
+from replica_client.server.transactions import GTID_TYPES, LOOKED_AT_TYPES, GtidUntil
+from replica_client.stream.transport.server_statements import parse_version
 
 _PIECE_SIZE: Final = 256 << 10
 _LARGE: Final = 1 << 20

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from replica_client.backup.backup_catalog import following_name, series_of
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.events import (
+from replica_client.archive.backup.backup_catalog import following_name, series_of
+from replica_client.errors import BinlogFormatError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC, EventHeader, encode_event
+from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,
     GtidTaggedEvent,
@@ -21,14 +22,11 @@ from replica_client.binlog.events import (
     PreviousGtidsEvent,
     RotateEvent,
 )
-from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import EVENT_SIZE_OFFSET, HEADER_SIZE
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import BinlogFormatError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.protocol.binlog.layout import EVENT_SIZE_OFFSET, HEADER_SIZE
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.event_types import EventFlag, EventType
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server.transactions import GTID_TYPES, Transactions
 
 MAX_SCANNED_SIZE = 1 << 30

@@ -6,22 +6,25 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from replica_client.binlog.context import BinlogFormat, EventContext
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import BinlogFormatError, ConfigError, ServerError
+from replica_client.protocol.binlog.context import BinlogFormat, EventContext
+from replica_client.protocol.binlog.event import (
+    FIRST_EVENT,
+    MAGIC,
+    BinlogEvent,
+    EventHeader,
+    encode_event,
+)
+from replica_client.protocol.binlog.events import (
     MariadbGtidListEvent,
     PreviousGtidsEvent,
     RotateEvent,
 )
-from replica_client.binlog.file_scan import FIRST_EVENT, MAGIC
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE
-from replica_client.constants.event_types import EventFlag, EventType
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.errors import BinlogFormatError, ConfigError, ServerError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet
-from replica_client.server.framed_chunks import FramedChunks
+from replica_client.protocol.binlog.layout import HEADER_SIZE
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.event_types import EventFlag, EventType
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtidSet
+from replica_client.server.packet_output import FramedChunks
 from replica_client.server.served_files import ServedFile
 
 _FATAL: Final = 1236

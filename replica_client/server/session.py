@@ -11,32 +11,32 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from replica_client.constants.capabilities import Capability
-from replica_client.constants.commands import Command
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
-from replica_client.server.accounts import peer_of
-from replica_client.server.budget import COMMAND_SECONDS, LOGIN_SECONDS, SessionBudget
-from replica_client.server.dump_start import DumpOrder
-from replica_client.server.framed_chunks import CHUNK_SIZE
-from replica_client.server.packet_output import Output
-from replica_client.server.requested_dump import read_request
-from replica_client.server.sender import DumpSender
-from replica_client.server.show_events import LIKE_ROW
-from replica_client.server.understood_sql import Rows, RowStream, SqlSession, no_database
-from replica_client.transport.starting_tls import start_tls_late
-from replica_client.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
-from replica_client.wire.command_packets import (
+from replica_client.protocol.constants.client_server import Capability, Command, ServerFlavor
+from replica_client.protocol.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
+from replica_client.protocol.wire.compressed_packets import HEADER_SIZE as FRAME_HEADER_SIZE
+from replica_client.protocol.wire.compressed_packets import Compression, FrameDecoder
+from replica_client.protocol.wire.connection_phase import (
+    HandshakeResponse,
+    HandshakeV10,
+    SslRequest,
+)
+from replica_client.protocol.wire.dump_commands import (
     ComQuery,
     ComRegisterSlave,
     SemiSyncAck,
 )
-from replica_client.wire.compressed_packets import HEADER_SIZE as FRAME_HEADER_SIZE
-from replica_client.wire.compressed_packets import Compression, FrameDecoder
-from replica_client.wire.framing import MAX_PIECE_SIZE
-from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
-from replica_client.wire.packets import AuthSwitchRequest, EofPacket, ErrPacket, OkPacket
-from replica_client.wire.resultset import encode_result, encode_row
+from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
+from replica_client.protocol.wire.packets import AuthSwitchRequest, EofPacket, ErrPacket, OkPacket
+from replica_client.protocol.wire.resultset import encode_result, encode_row
+from replica_client.server.accounts import peer_of
+from replica_client.server.budget import COMMAND_SECONDS, LOGIN_SECONDS, SessionBudget
+from replica_client.server.dump_start import DumpOrder, read_request
+from replica_client.server.packet_output import CHUNK_SIZE, Output
+from replica_client.server.sender import DumpSender
+from replica_client.server.show_events import LIKE_ROW
+from replica_client.server.understood_sql import Rows, RowStream, SqlSession, no_database
+from replica_client.stream.transport.tls import start_tls_late
 
 if TYPE_CHECKING:
     from replica_client.server.binlog_server import BinlogServer

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ServerError
-from replica_client.wire.resultset import Value
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.wire.resultset import Value
 
 MAX_STATEMENT_SIZE: Final = 1 << 20
 """Characters of a statement; sets of GTIDs are the longest part."""

@@ -11,11 +11,12 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Final, Protocol
 
-from replica_client.binlog.file_scan import FIRST_EVENT
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import GtidFormatError, ServerError
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.binlog.event import FIRST_EVENT
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.wire.resultset import Value
 from replica_client.server.accounts import Limits
 from replica_client.server.budget import SessionBudget, Worker
 from replica_client.server.served_library import BinlogLibrary
@@ -39,8 +40,7 @@ from replica_client.server.sql_grammar import (
     unquote,
 )
 from replica_client.server.variables import SESSION_VARIABLES
-from replica_client.transport.server_info import parse_version
-from replica_client.wire.resultset import Value
+from replica_client.stream.transport.server_statements import parse_version
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]
 """Column names and rows."""

@@ -6,9 +6,9 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.wire.resultset import Value
 from replica_client.server.served_library import BinlogLibrary
-from replica_client.wire.resultset import Value
 
 SESSION_VARIABLES: Final[Mapping[str, Value]] = {
     "autocommit": 1,

@@ -1,4 +1,4 @@
-"""HTTP requests whose answers are bounded in bytes and time.
+"""HTTP requests with bounded answers.
 
 Every sink and exporter sends its requests through this module. A receiver must not exhaust the
 memory or the time of the service. Requests ask for uncompressed answers, and a compressed answer is
@@ -10,12 +10,15 @@ and then.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final
 
 import httpx
+
+from replica_client.errors import ConfigError
 
 SHORT_ANSWER: Final = 16 << 10
 """Maximum bytes read of an answer of which only the status matters."""
@@ -134,3 +137,19 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
             raise httpx.ReadError("the request was given up") from None
         finally:
             self._running = None
+
+
+def trusting(ca: str, what: str) -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities in a file.
+
+    Args:
+        ca: path of the PEM file.
+        what: name of the option, for error messages.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no certificates; the message names the option.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ConfigError(f"{what}: {ca}: {error.strerror or error}") from None

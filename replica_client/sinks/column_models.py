@@ -9,7 +9,7 @@ from replica_client.errors import SchemaError
 from replica_client.schema.character_sets import BINARY, charset_of_id, max_length
 from replica_client.schema.kinds import KINDS, LABELLED, SIZED, TEXT_KINDS
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.quoting import mysql_text
+from replica_client.schema.names import mysql_text
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 
 BINARY_COLLATION: Final = 63

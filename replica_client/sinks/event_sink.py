@@ -1,4 +1,4 @@
-"""The base class of sinks that send events: at least once, in order, with stable event ids.
+"""Base classes of sinks that write events.
 
 A sink of your own derives a class and implements how events are sent::
 
@@ -9,25 +9,34 @@ A sink of your own derives a class and implements how events are sent::
 Parts of a large transaction wait, in memory and then in a temporary file, until the last part
 arrives. Events that were sent but not committed are sent again after a crash, with the same ids
 and in the same portions, so that the receiver can recognize them.
+
+Schema changes are rows of the table ``_schema_changes``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.transaction import Transaction
+import pyarrow as pa
+
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.rows.arrow_types import number_array, text_array
+from replica_client.rows.batches import BatchBuilder
+from replica_client.rows.row_change import Change
+from replica_client.schema.history import SchemaChange
 from replica_client.sinks.formats.line_format import MessageFormat, make_format
-from replica_client.sinks.formats.message import Message
-from replica_client.sinks.formats.message_spool import MessageSpool
+from replica_client.sinks.formats.message import Message, MessageSpool
 from replica_client.sinks.formats.outbox import OutboxMessages
+from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.transaction import Transaction
 
 _AT_ONCE: Final = 64
 
@@ -182,3 +191,80 @@ def _list(events: Iterator[Event], count: int) -> list[Event]:
 
 def _some(portions: Iterator[list[Event]]) -> list[list[Event]]:
     return list(islice(portions, _AT_ONCE))
+
+
+SCHEMA_CHANGES = "_schema_changes"
+_READ: Final = text_array([b"read"])
+_SCHEMA = pa.schema(
+    [
+        pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("_commit_version", pa.string(), nullable=False),
+        pa.field("_gtid", pa.string(), nullable=False),
+        pa.field("_file", pa.string(), nullable=False),
+        pa.field("_offset", pa.int64(), nullable=False),
+        pa.field("_event_index", pa.int64(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("database", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("statement", pa.string(), nullable=False),
+        pa.field("definition", pa.string()),
+    ],
+    metadata={b"database": b"", b"table": SCHEMA_CHANGES.encode()},
+)
+
+
+def schema_changes_batch(
+    transaction: Transaction, changes: Sequence[SchemaChange]
+) -> pa.RecordBatch:
+    """Return a record batch of schema changes.
+
+    ``definition`` is the table's new definition as JSON, with its name.
+    """
+    stamp = transaction.commit_us
+    rows = [
+        {
+            "_commit_timestamp": stamp,
+            "_commit_version": transaction.commit_version,
+            "_gtid": transaction.gtid,
+            "_file": change.file,
+            "_offset": change.position,
+            "_event_index": change.event_index,
+            "kind": change.kind,
+            "database": change.database,
+            "table": change.table,
+            "statement": change.statement,
+            "definition": _definition(change),
+        }
+        for change in changes
+    ]
+    return pa.RecordBatch.from_pylist(rows, _SCHEMA)
+
+
+def _definition(change: SchemaChange) -> str | None:
+    after = change.after
+    if after is None:
+        return None
+    return json.dumps({"database": after.database, "table": after.name, **after.to_json()})
+
+
+def snapshot_batches(
+    rows: SnapshotRows, decoding: DecodeOptions, max_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of snapshot rows, with the ``_change_type`` ``read``."""
+    shape, low = rows.shape, rows.low
+    names = tuple(column.name for column in rows.columns)
+    builder = BatchBuilder(shape, names, decoding, None, max_rows)
+    stamp, version = rows.timestamp * 1_000_000, low.sort_key()
+    for number, row in zip(rows.numbers, rows.rows, strict=True):
+        coordinates = (low.file, low.offset, 0, number, "", rows.timestamp, shape)
+        change = Change("insert", shape.database, shape.table, None, row, *coordinates)
+        if not builder.try_append(change, version, stamp):
+            yield _as_read(builder.finish())
+            builder.append(change, version, stamp)
+    if len(builder):
+        yield _as_read(builder.finish())
+
+
+def _as_read(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = pa.DictionaryArray.from_arrays(number_array([0] * batch.num_rows), _READ)
+    return batch.set_column(0, batch.schema.field(0), kinds)

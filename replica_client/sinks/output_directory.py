@@ -1,16 +1,30 @@
-"""Checks and locks for directories that sinks write to."""
+"""Output files of a sink: directory, checkpoint, and errors of the system.
+
+The state of a checkpoint (such as the schema history) changes seldom and can be large. A long state
+is stored in a file of its own, to which a commit appends only the new entries.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from replica_client.errors import SinkError
-from replica_client.position.stores.ownership import Claim, Owner, StandbyError
-from replica_client.storage.durable import open_locked
+from replica_client.errors import PositionFormatError, SinkError
+from replica_client.protocol.position import Position
+from replica_client.storage.durable import DATA_MODE, open_locked, replace_file, sync_directory
+from replica_client.stream.position.stores.base import (
+    Checkpoint,
+    checkpoint_json,
+    checkpoint_of_json,
+)
+from replica_client.stream.position.stores.file import StateFile
+from replica_client.stream.position.stores.growing import split_growing
+from replica_client.stream.position.stores.ownership import Claim, Owner, StandbyError
 
 
 def check_writable(directory: Path) -> None:
@@ -95,3 +109,108 @@ class DirectoryLock:
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:
             self.release()
+
+
+_VERSION = 2
+_OLD_VERSION = 1
+"""Old layout: the position, and the name of a file with the whole state."""
+
+
+class CheckpointFile:
+    """The file with a sink's checkpoint and the sink's own data that is saved with it.
+
+    Args:
+        directory: directory of the file.
+        name: first part of the file names.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / f"{name}.checkpoint.json"
+        self._directory = directory
+        self._state = StateFile(directory, f"{name}.state-", DATA_MODE)
+
+    def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
+        """Return the checkpoint and the data saved with it, or None if no checkpoint exists.
+
+        Raises:
+            SinkError: the file is damaged, or of another release.
+        """
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            saved = json.loads(text)
+            if saved["version"] == _OLD_VERSION:
+                return self._load_old(saved), saved["with"]
+            if saved["version"] != _VERSION:
+                raise ValueError(f"version {saved['version']}")
+            return checkpoint_of_json(saved["checkpoint"], self._state.load), saved["with"]
+        except (ValueError, KeyError, TypeError, PositionFormatError, FileNotFoundError) as error:
+            raise SinkError(
+                f"{self.path} is no checkpoint of this release ({error}); bring it back from a backup, "
+                "or start over in an empty directory"
+            ) from error
+
+    def _load_old(self, saved: Mapping[str, Any]) -> Checkpoint:
+        position = Position.from_json(saved["position"])
+        state = {}
+        if saved["state"]:
+            state = json.loads((self._directory / saved["state"]).read_bytes())
+        return Checkpoint(position, state)
+
+    def save(self, checkpoint: Checkpoint, with_it: Mapping[str, Any]) -> None:
+        """Replace the checkpoint. It survives a crash once this method returns."""
+        short, name, texts = split_growing(checkpoint.state)
+        stored = None
+        if name:
+            stored = self._state.save(texts)
+            sync_directory(self._directory)
+        saved = {
+            "version": _VERSION,
+            "checkpoint": checkpoint_json(
+                checkpoint.position, short, {name: stored} if stored else None
+            ),
+            "with": dict(with_it),
+        }
+        replace_file(self.path, json.dumps(saved, indent=1).encode())
+        self._state.saved(stored)
+
+
+_MAY_PASS = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EAGAIN, errno.ENOMEM),
+        *(errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EINTR),
+    )
+)
+_REMEDIES = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "raise the quota",
+    errno.EROFS: "mount it for writing",
+    errno.EACCES: "give this user the right to write there",
+    errno.EPERM: "give this user the right to write there",
+    errno.EMFILE: "raise the limit of open files",
+    errno.EPIPE: "the reader of standard output has gone; start both again",
+}
+
+
+@contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Raise errors of the operating system in the block as ``SinkError``.
+
+    Args:
+        what: what is being written, for the message.
+
+    Raises:
+        SinkError: retriable if the state of the machine may change, such as a full or read-only
+            disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or 0
+        text = f"{what}: {error.strerror or error}"
+        remedy = _REMEDIES.get(number)
+        if remedy:
+            text += f"; {remedy}"
+        raise SinkError(text, retriable=number in _MAY_PASS) from error

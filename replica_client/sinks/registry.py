@@ -1,16 +1,19 @@
-"""Sinks by name: built-in sinks, and those of other packages by entry point."""
+"""The sinks by kind, and options that several have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from replica_client.errors import ConfigError
 from replica_client.sinks.protocol import Sink
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
 
 ENTRY_POINT_GROUP = "replica_client.sinks"
 """Entry point group of other packages: callables that take the sink's table and return a sink."""
@@ -20,11 +23,11 @@ SinkFactory = Callable[[Mapping[str, object]], Sink]
 _OWN = {
     "file": "replica_client.sinks.json_lines.file_sink:make",
     "stdout": "replica_client.sinks.json_lines.stdout_sink:make",
-    "sqlite": "replica_client.sinks.mirror.sqlite_sink:make",
+    "sqlite": "replica_client.sinks.mirror.sqlite_store:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "postgres": "replica_client.sinks.mirror.postgres_sink:make",
-    "duckdb": "replica_client.sinks.mirror.duckdb_sink:make",
-    "clickhouse": "replica_client.sinks.mirror.clickhouse_sink:make",
+    "duckdb": "replica_client.sinks.mirror.duckdb_store:make",
+    "clickhouse": "replica_client.sinks.mirror.clickhouse_store:make",
     "parquet": "replica_client.sinks.parquet.parquet_sink:make",
     "redis": "replica_client.sinks.redis_streams.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
@@ -99,3 +102,62 @@ def _entry_points() -> EntryPoints:
     from importlib.metadata import entry_points
 
     return entry_points(group=ENTRY_POINT_GROUP)
+
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+def read_options(kind: type[Options], table: Mapping[str, object], what: str) -> Options:
+    """Return the table as an object of a class.
+
+    Args:
+        kind: the class, which should forbid unknown fields.
+        table: keys and values.
+        what: part of the configuration, for messages.
+
+    Raises:
+        ConfigError: a key is missing, unknown, or has a wrong value; the message names it.
+    """
+    try:
+        return msgspec.convert(dict(table), kind)
+    except msgspec.ValidationError as error:
+        # The text is `Expected `int`, got `str` - at `$.rotate_bytes``, without values.
+        text = str(error).replace("`$.", "`").replace(" - at `", ": at `")
+        raise ConfigError(f"{what}: {text}") from None
+
+
+def check_least(options: msgspec.Struct, what: str, **least: float) -> None:
+    """Check that numbers are not too small.
+
+    Args:
+        options: options of the sink.
+        what: see :func:`read_options`.
+        least: minimum of each option, by name.
+
+    Raises:
+        ConfigError: an option is smaller; the message names it.
+    """
+    for name, number in least.items():
+        if getattr(options, name) < number:
+            raise ConfigError(f"{what}: {name}: at least {number} is wanted")
+
+
+def check_positive(options: msgspec.Struct, what: str, *names: str) -> None:
+    """Check that numbers are above 0.
+
+    Raises:
+        ConfigError: an option is 0 or less; the message names it.
+    """
+    for name in names:
+        if getattr(options, name) <= 0:
+            raise ConfigError(f"{what}: {name}: more than 0 is wanted")
+
+
+def check_path(path: str, what: str, kind: str) -> None:
+    """Check that a path is not empty.
+
+    Raises:
+        ConfigError: the path is empty; the message asks for ``kind`` (``a file``, ``a directory``).
+    """
+    if not path:
+        raise ConfigError(f"{what}: path: {kind} is wanted")

@@ -1,6 +1,6 @@
 """Event sinks that take rows of a snapshot between the changes of the stream.
 
-The reader of the snapshot (:mod:`replica_client.daemon.running_snapshot`) does, between two
+The reader of the snapshot (:mod:`replica_client.service.running_snapshot`) does, between two
 transactions::
 
     await sink.commit(checkpoint)            # if anything was written
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 from urllib.parse import quote
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.position.position import Position
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.rows.row import Row
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.protocol import Sink

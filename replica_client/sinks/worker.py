@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from replica_client.readers.transaction import Transaction
+from replica_client.stream.transactions.transaction import Transaction
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ObjectNotFoundError, StorageConflictError
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.durable import replace_file
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import Data, ObjectStatus, ObjectStore

@@ -9,8 +9,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.quick_dataclass import dataclass
 
 SCHEMES: Final = {"s3": "s3", "s3a": "s3", "gs": "gs", "abfss": "abfss"}
 """Schemes of object stores, and what each is called here: Hadoop's ``s3a`` is S3."""

@@ -17,13 +17,13 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import (
     ConfigError,
     ObjectNotFoundError,
     StorageConflictError,
     StorageError,
 )
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.store_errors import storage_error
 

@@ -11,7 +11,7 @@ Example::
 
 from __future__ import annotations
 
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

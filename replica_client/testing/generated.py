@@ -5,11 +5,9 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.errors import ConfigError
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.server.served_files import ServedFile
 
 CHECKSUM_SIZE = 4

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from replica_client.binlog.event import BinlogEvent
-from replica_client.constants.event_types import EventType
-from replica_client.position.position import Position
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.stream.transactions.transaction import Transaction
 
 TableName = tuple[str, str]
 

@@ -9,31 +9,30 @@ from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent, EventBody
-from replica_client.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.binlog.events.gtid import GtidEvent
-from replica_client.binlog.events.previous_gtids import PreviousGtidsEvent
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.events.rows import STMT_END_F, RowsEvent, RowsKind
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.events.xid import XidEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.values.decimal import encode_decimal
-from replica_client.binlog.values.enum_set import SetValue
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_encoder import encode_json
-from replica_client.binlog.values.strings import encode_string
-from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
-from replica_client.binlog.values.temporal_storage import (
+from replica_client.errors import ConfigError
+from replica_client.protocol.binlog.event import BinlogEvent, EventBody, EventHeader, encode_event
+from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.gtid import GtidEvent
+from replica_client.protocol.binlog.events.previous_gtids import PreviousGtidsEvent
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.rows import STMT_END_F, RowsEvent, RowsKind
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.events.xid import XidEvent
+from replica_client.protocol.binlog.values.decimal import encode_decimal
+from replica_client.protocol.binlog.values.enum_set import SetValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_encoder import encode_json
+from replica_client.protocol.binlog.values.strings import encode_string
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.temporal_storage import (
     encode_date,
     encode_datetime2,
     encode_time2,
     encode_timestamp2,
 )
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.writer import ByteWriter
-from replica_client.constants.column_types import (
+from replica_client.protocol.codec.byte_fields import ByteWriter
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.column_types import (
     CHARACTER_TYPES,
     INTEGER_TYPES,
     NUMERIC_TYPES,
@@ -41,9 +40,8 @@ from replica_client.constants.column_types import (
     ColumnType,
     MetadataFieldType,
 )
-from replica_client.constants.event_types import EventType
-from replica_client.errors import ConfigError
-from replica_client.gtid import GtidSet
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import GtidSet
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.row_change import Change
 from replica_client.schema.shape import ColumnShape

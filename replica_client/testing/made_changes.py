@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from replica_client.errors import ConfigError
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.transaction import Transaction
 from replica_client.rows.row_change import Change
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.made_binlog import MadeBinlog, MadeRow, Values, row_of
 
 _FILE: Final = "binlog.000001"

@@ -32,13 +32,12 @@ from pathlib import Path
 from typing import Any
 
 import replica_client
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.transaction import Transaction
 from replica_client.rows.selection import Selection
-from replica_client.sinks.copying_sink import CopyingSink
-from replica_client.sinks.protocol import GroupSink, Guarantee, Sink
+from replica_client.sinks.protocol import CopyingSink, GroupSink, Guarantee, Sink
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.hostile_names import HOSTILE_NAMES, on_tables
 
 _DATA = Path(replica_client.__file__).parent / "testing" / "data"

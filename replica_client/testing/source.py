@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from replica_client.errors import ConfigError, ServerError
+from replica_client.protocol.wire.auth.server import SERVER_PLUGINS, ClearPassword
 from replica_client.server.accounts import Account, Accounts
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import certificate_pem, server_context
@@ -19,9 +20,7 @@ from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
 from replica_client.server.understood_sql import Rows
 from replica_client.testing.faults import Fault, RefuseLogin
-from replica_client.testing.scripted_session import ScriptedSession
-from replica_client.wire.auth.server import SERVER_PLUGINS
-from replica_client.wire.auth.stored import ClearPassword
+from replica_client.testing.scripted import ScriptedSession
 
 PathLike = str | os.PathLike[str]
 

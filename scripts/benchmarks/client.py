@@ -37,9 +37,9 @@ SERVER_ID = 900_000 + os.getpid() % 90_000
 
 def _connect_of(package: Any) -> Any:
     """How to connect; what is imported at its first use, and at the first events, does not count."""
-    import replica_client.binlog.events.gtid
-    import replica_client.binlog.events.previous_gtids
-    import replica_client.binlog.events.rotate  # noqa: F401
+    import replica_client.protocol.binlog.events.gtid
+    import replica_client.protocol.binlog.events.previous_gtids
+    import replica_client.protocol.binlog.events.rotate  # noqa: F401
 
     return package.connect
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import replica_client as rc
 from benchmarks.callgrind import count
-from tests.unit.readers.relocation import relocated
+from tests.unit.stream.transactions.relocation import relocated
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 _SHORT, _LONG = 500, 2500

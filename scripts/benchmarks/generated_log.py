@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import replica_client as rc
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.constants.event_types import EventType
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 _SID = bytes(range(16))

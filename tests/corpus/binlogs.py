@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.binlog.file_scan import ENCRYPTED_MAGIC, MAGIC
 from replica_client.errors import (
     BinlogDecodeError,
     BinlogFormatError,
@@ -15,6 +14,7 @@ from replica_client.errors import (
     EncryptedBinlogError,
     TruncatedEventError,
 )
+from replica_client.protocol.binlog.event import ENCRYPTED_MAGIC, MAGIC
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 

@@ -8,8 +8,8 @@ import replica_client as rc
 from replica_client.errors import ReplicaClientError
 from replica_client.rows.selection import Selection
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
-from tests.unit.readers.test_fast_path import assert_same as assert_fast_path_agrees
 from tests.unit.rows.test_columnar import assert_batches_agree
+from tests.unit.stream.transactions.test_fast_path import assert_same as assert_fast_path_agrees
 
 FILES = binlog_files()
 OPTIONS = rc.AssemblyOptions(

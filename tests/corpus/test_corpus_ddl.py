@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.server_version import parse_server_version
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.query_text import statement_text
+from replica_client.protocol.binlog.context import parse_server_version
+from replica_client.protocol.binlog.events.query import QueryEvent
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import NotUnderstood, Unrelated
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.transactions.query_text import statement_text
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
 
 GOAL = 0.99

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.context import BinlogFormat, EventContext
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.events import GtidEvent, TableMapEvent
-from replica_client.binlog.file_scan import HeaderScan
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogDecodeError,
     BinlogFormatError,
     ChecksumMismatchError,
     TruncatedEventError,
 )
+from replica_client.protocol.binlog.context import BinlogFormat, EventContext
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import HeaderScan, encode_event
+from replica_client.protocol.binlog.events import GtidEvent, TableMapEvent
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.constants.event_types import EventType
 from tests.corpus.binlogs import CORPUS, require_corpus
 
 STATEMENT_FAULTS: dict[int, type[BinlogDecodeError]] = {

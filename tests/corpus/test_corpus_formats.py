@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.encryption_mysql import ENCRYPTION_HEADER_SIZE, EncryptionHeader
-from replica_client.binlog.encryption_mysql import decrypt_file as decrypt_mysql_file
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.encryption import (
+    ENCRYPTION_HEADER_SIZE,
+    EncryptionHeader,
+    read_keys,
+)
+from replica_client.protocol.binlog.encryption import decrypt_file as decrypt_mysql_file
+from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan, encode_event
+from replica_client.protocol.binlog.events import (
     CreateFileEvent,
     ExecuteLoadQueryEvent,
     IncidentEvent,
@@ -31,15 +35,11 @@ from replica_client.binlog.events import (
     UserVarEvent,
     XaPrepareEvent,
 )
-from replica_client.binlog.file_scan import HeaderScan
-from replica_client.binlog.keys import read_keys
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 from tests.corpus.binlogs import CORPUS, require_corpus
-from tests.unit.binlog.events.seed import NO_CHECKSUM, whole_event
+from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event
 
 T = EventType
 MARIADB = BinlogFormat(

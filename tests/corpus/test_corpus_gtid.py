@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica_client.errors import GtidFormatError
-from replica_client.gtid import GtidSet
+from replica_client.protocol.gtid import GtidSet
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "fixtures" / "go-mysql"
 

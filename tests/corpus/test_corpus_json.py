@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.values.double_text import double_text
-from replica_client.binlog.values.json_binary import JsonDocument, JsonOpaque
-from replica_client.binlog.values.json_diff import JsonDiffOperation, apply_diffs, decode_diffs
-from replica_client.binlog.values.temporal import Date, DateTime, Time
-from replica_client.codec.reader import ByteReader
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.values.json_binary import JsonDocument, JsonOpaque
+from replica_client.protocol.binlog.values.json_diff import (
+    JsonDiffOperation,
+    apply_diffs,
+    decode_diffs,
+)
+from replica_client.protocol.binlog.values.json_encoder import double_text
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time
+from replica_client.protocol.codec.byte_fields import ByteReader
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "fixtures"
 LONG, LONGLONG, VARCHAR, DATETIME2, JSON, DECIMAL_10 = 3, 8, 15, 18, 245, 246

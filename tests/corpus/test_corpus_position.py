@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError
-from replica_client.position import Position, PositionTracker
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.stream.position import Position, PositionTracker
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 

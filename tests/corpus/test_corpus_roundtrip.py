@@ -9,22 +9,27 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import BinlogDecodeError, BinlogFormatError, EncryptedBinlogError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import (
+    ENCRYPTED_MAGIC,
+    BinlogEvent,
+    FileKind,
+    HeaderScan,
+    encode_event,
+    file_kind,
+)
+from replica_client.protocol.binlog.events import (
     PreviousGtidsEvent,
     QueryEvent,
     RowsEvent,
     TableMapEvent,
     UnknownEvent,
 )
-from replica_client.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.binlog.file_scan import ENCRYPTED_MAGIC, FileKind, HeaderScan, file_kind
-from replica_client.binlog.payload import split_payload
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import BinlogDecodeError, BinlogFormatError, EncryptedBinlogError
+from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.protocol.binlog.payload import split_payload
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.corpus.binlogs import BROKEN, CORPUS, DECRYPTED, binlog_files, require_corpus
 
 FILES = binlog_files()

@@ -10,10 +10,10 @@ from collections import Counter
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, GtidFormatError
-from replica_client.gtid import GtidSet
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import GtidSet
 from tests.corpus.binlogs import require_corpus
 from tests.corpus.fixtures import go_events, go_rows, other, wire
 from tests.corpus.fixtures.ledger import (
@@ -24,7 +24,7 @@ from tests.corpus.fixtures.ledger import (
     cases_of,
     fixture_files,
 )
-from tests.unit.binlog.events.seed import NO_CHECKSUM, whole_event
+from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event
 
 GO, JAVA, VITESS = "go-mysql/", "mysql-binlog-connector-java/", "vitess/"
 

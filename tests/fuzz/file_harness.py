@@ -18,16 +18,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError, DataLossError, SchemaMismatchError
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from tests.fuzz.file_mutation import mutated_file
 from tests.fuzz.harness import TookTooLongError, _views, deadline
 from tests.fuzz.scenes import Scene
-from tests.unit.readers.relocation import relocated
+from tests.unit.stream.transactions.relocation import relocated
 
 CRASHERS = Path(__file__).parent / "crashers" / "files"
 SECONDS = 10.0

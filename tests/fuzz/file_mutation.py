@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from replica_client.binlog.context import BinlogFormat, EventContext
-from replica_client.binlog.events import EVENT_CLASSES, RowsEvent, TableMapEvent
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.context import BinlogFormat, EventContext
+from replica_client.protocol.binlog.events import EVENT_CLASSES, RowsEvent, TableMapEvent
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.constants.column_types import ColumnType
 from tests.fuzz.harness import Sample, mutated, sealed
 from tests.fuzz.scenes import Scene
 

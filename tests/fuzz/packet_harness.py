@@ -21,8 +21,6 @@ from typing import Any
 import aiomysql.connection
 
 import replica_client as rc
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.constants.capabilities import Capability
 from replica_client.errors import (
     BinlogDecodeError,
     ConfigError,
@@ -31,17 +29,18 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.client_server import Capability
+from replica_client.protocol.wire.auth.plugin import Credentials
+from replica_client.protocol.wire.compressed_packets import Compression
+from replica_client.protocol.wire.connection_phase import HandshakeV10, LoginSession
+from replica_client.protocol.wire.dump_commands import DumpSession
+from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
 from replica_client.rows.json_values import change_to_json
+from replica_client.stream.transport.connect_options import MIB, ConnectOptions, TlsMode, TlsOptions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
 from replica_client.testing import BinlogSource
-from replica_client.transport.connect_options import MIB, ConnectOptions, TlsMode, TlsOptions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.wire.auth.plugin import Credentials
-from replica_client.wire.compressed_packets import Compression
-from replica_client.wire.connection_phase import LoginSession
-from replica_client.wire.dump_session import DumpSession
-from replica_client.wire.framing import MAX_PIECE_SIZE
-from replica_client.wire.handshake import HandshakeV10
 
 ALLOWED = (ProtocolError, ServerError, TransportError, BinlogDecodeError)
 PASSWORD = "Sesame-open-4711"

@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.file_scan import MAGIC, HeaderScan
-from replica_client.binlog.keys import read_keys
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, ConfigError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.encryption import read_keys
+from replica_client.protocol.binlog.event import MAGIC, HeaderScan
+from replica_client.protocol.constants.event_types import EventType
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

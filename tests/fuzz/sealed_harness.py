@@ -23,20 +23,20 @@ import zstandard
 
 import replica_client as rc
 from replica_client.archive.index_format import MAGIC, SUFFIX, VERSION
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events.transaction_payload import (
+from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.events.transaction_payload import (
     PayloadCompression,
     TransactionPayloadEvent,
 )
-from replica_client.binlog.payload import split_payload
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.payload import split_payload
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.fuzz.file_harness import FileCase, Mode
 from tests.fuzz.file_mutation import _CHANGES, _event
 from tests.fuzz.harness import OPTIONS, TookTooLongError, deadline
 from tests.fuzz.scenes import Scene
-from tests.unit.readers.relocation import relocated
+from tests.unit.stream.transactions.relocation import relocated
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 SECONDS = 30.0

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event, event_checksum
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import QueryEvent, RowsEvent, TableMapEvent
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent, encode_event, event_checksum
+from replica_client.protocol.binlog.events import QueryEvent, RowsEvent, TableMapEvent
 
 FILES = sorted((Path(__file__).parent / "events").glob("*.json"))
 TYPE_NAMES = {

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan, encode_event
+from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     BeginLoadQueryEvent,
     BinlogCheckpointEvent,
@@ -46,13 +47,10 @@ from replica_client.binlog.events import (
     XaPrepareEvent,
     XidEvent,
 )
-from replica_client.binlog.events.compressed_rows import row_images
-from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
-from replica_client.binlog.file_scan import HeaderScan
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.payload import split_payload
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
+from replica_client.protocol.binlog.events.compressed_rows import row_images
+from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
+from replica_client.protocol.binlog.payload import split_payload
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 
 GOLDEN = Path(__file__).parent
 FILES = sorted(GOLDEN.glob("*-*/*.binlog"))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replica_client.binlog.events import RotateEvent
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.binlog.events import RotateEvent
+from replica_client.protocol.constants.event_types import EventType
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import make_event
 from replica_client.testing import BinlogSource

@@ -17,16 +17,16 @@ from typing import Any
 import pymysql
 
 from replica_client import open_binlog
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.codec.charsets import encode_text
-from replica_client.constants.collations import CHARSET_BY_COLLATION_ID
 from replica_client.errors import ReplicaClientError
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.codec.charsets import encode_text
+from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.transaction import Transaction
 from tests.integration.ddl_generator import Col, Ddl, q
 from tests.servers.local import LocalServer
 

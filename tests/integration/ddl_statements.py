@@ -17,12 +17,12 @@ import pymysql
 
 from replica_client import open_binlog
 from replica_client.errors import ReplicaClientError
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState, Unverified
 from replica_client.schema.character_sets import charset_name
 from replica_client.schema.history import SchemaHistory
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from tests.servers.server import Server
 from tests.unit.schema.tables import MOST_LABELS, Answer, compare
 

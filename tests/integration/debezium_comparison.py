@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from replica_client import open_binlog
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import START, SchemaHistory
 from replica_client.schema.versions import LogPosition
 from replica_client.sinks.formats.debezium import DebeziumFormat
 from replica_client.sinks.formats.message import KeyChoice, Message
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from tests.integration.debezium_changes import HEXADECIMAL
 from tests.source.restarts import transactions_with_restarts
 

@@ -13,8 +13,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from replica_client.binlog.values.geometry import Geometry
-from replica_client.codec.charsets import encode_text
+from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.codec.charsets import encode_text
 from replica_client.schema.character_sets import representative_id
 from tests.servers.server import Server
 

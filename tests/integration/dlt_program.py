@@ -18,7 +18,7 @@ from typing import Any
 import dlt
 from dlt.common.destination.client import RunnableLoadJob
 
-from replica_client.integrations.dlt_tables import load
+from replica_client.compat.dlt_tables import load
 
 
 def main(

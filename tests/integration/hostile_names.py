@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replica_client.schema.quoting import mysql_name, mysql_names, mysql_table, mysql_text
+from replica_client.schema.names import mysql_name, mysql_names, mysql_table, mysql_text
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.mirror_source import source_tables
 from tests.integration.sink_comparison import compare_sink

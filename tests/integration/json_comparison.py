@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pymysql
 
-from replica_client.binlog.values.json_binary import JsonDocument, encode_json
-from replica_client.binlog.values.json_diff import apply_diffs, decode_diffs, encode_diffs
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.values.json_binary import JsonDocument, encode_json
+from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs, encode_diffs
 from tests.integration.json_generator import TYPES_TABLE, Generator
 from tests.integration.json_server import JsonServer
 

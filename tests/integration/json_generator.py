@@ -6,8 +6,8 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from replica_client.binlog.values.json_binary import JsonOpaque
-from replica_client.binlog.values.temporal import Date, DateTime, Time
+from replica_client.protocol.binlog.values.json_binary import JsonOpaque
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time
 
 TYPES_TABLE = """
 CREATE TABLE types (

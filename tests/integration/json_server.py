@@ -14,9 +14,9 @@ from typing import Any
 import pymysql
 from pymysql.constants import COMMAND
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.constants.event_types import EventType
 
 _ROWS = {
     EventType.WRITE_ROWS_EVENT,

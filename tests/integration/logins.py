@@ -25,11 +25,11 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
+from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.server import SERVER_PLUGINS
 from tests.integration.login_certificates import Certificates
 from tests.integration.login_pam import pam_service, why_no_pam
 from tests.servers.local import LocalServer, LocalServers

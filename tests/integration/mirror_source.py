@@ -6,7 +6,7 @@ import datetime
 import struct
 from typing import Any
 
-from replica_client.schema.quoting import mysql_name, mysql_table
+from replica_client.schema.names import mysql_name, mysql_table
 from tests.servers.server import Server
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from replica_client.errors import PositionStoreError
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.position.position import Position
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.position import Position
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 POSITIONS = [

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from replica_client.constants.commands import Command
-from replica_client.gtid import GtidSet
-from replica_client.wire.auth.native_password import scramble_native
-from replica_client.wire.command_packets import ComBinlogDump, ComBinlogDumpGtid, ComQuery
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
+from replica_client.protocol.constants.client_server import Command
+from replica_client.protocol.gtid import GtidSet
+from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
+from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComBinlogDumpGtid, ComQuery
+from replica_client.protocol.wire.framing import encode_packets
 from tests.integration.relay_hostile import CAPABILITIES, resident
 from tests.source.binlogs import SOURCE_UUID
 

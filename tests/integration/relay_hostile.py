@@ -12,21 +12,24 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica_client.constants.capabilities import Capability
-from replica_client.constants.commands import Command
-from replica_client.gtid import GtidSet
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.native_password import scramble_native
-from replica_client.wire.command_packets import (
+from replica_client.protocol.constants.client_server import Capability, Command
+from replica_client.protocol.gtid import GtidSet
+from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.connection_phase import (
+    HandshakeResponse,
+    HandshakeV10,
+    SslRequest,
+)
+from replica_client.protocol.wire.dump_commands import (
     ComBinlogDump,
     ComBinlogDumpGtid,
     ComQuery,
     ComRegisterSlave,
     SemiSyncAck,
 )
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeResponse, HandshakeV10, SslRequest
+from replica_client.protocol.wire.framing import encode_packets
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from tests.integration.relays import PASSWORD, USER
 from tests.source.binlogs import SOURCE_UUID
 

@@ -9,13 +9,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica_client.constants.capabilities import Capability
-from replica_client.constants.commands import DumpFlag
-from replica_client.constants.event_types import EventType
-from replica_client.wire.auth.caching_sha2 import scramble_sha2
-from replica_client.wire.command_packets import ComBinlogDump, ComQuery
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
+from replica_client.protocol.constants.client_server import Capability, DumpFlag
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.wire.auth.caching_sha2 import scramble_sha2
+from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
+from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComQuery
+from replica_client.protocol.wire.framing import encode_packets
 
 _CAPABILITIES = (
     Capability.CLIENT_LONG_PASSWORD

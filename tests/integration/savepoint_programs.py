@@ -12,9 +12,9 @@ import pymysql
 
 import replica_client as rc
 from replica_client.errors import MissingTableMapError
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 TABLES = ("t", "u", "w", "m", "k", "r")
 # As the server may see one name: case, quotes, a backtick, a space, a keyword, another letter.

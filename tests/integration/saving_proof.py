@@ -271,7 +271,7 @@ def prove_kills(
 def _started(work: Callable[..., None], *arguments: object) -> BaseProcess:
     """A process that does something; it is forked from one that has the modules already, and no threads."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "replica_client.readers.live.follow"])
+    context.set_forkserver_preload([__name__, "replica_client.stream.live.follow"])
     client = context.Process(target=_watched, args=(work, *arguments), daemon=True)
     client.start()
     return client

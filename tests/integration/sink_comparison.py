@@ -28,12 +28,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_client import Position, open_binlog
-from replica_client.schema.quoting import sqlite_name
+from replica_client.schema.names import sqlite_name
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.mirror.stored_names import sqlite_names
-from replica_client.sinks.parquet.journal import read_journal
+from replica_client.sinks.parquet.segments import read_journal
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing.sink_conformance import assert_repeats
-from replica_client.transport.url import parse_url
 from tests.integration.mirror_source import GEOMETRIES, shortest_float, source_rows, source_tables
 from tests.servers.local import LocalServer
 from tests.servers.server import Address, Server

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_client import Position, open_binlog
-from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.protocol import Sink
+from replica_client.stream.position.stores.base import Checkpoint
 from tests.servers.local import LocalServer
 
 

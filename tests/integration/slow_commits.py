@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 
 import pymysql
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events import RotateEvent
-from replica_client.constants.event_types import EventType
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.dump import DumpStream
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.events import RotateEvent
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.dump import DumpStream
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer
 
 _SERVER_ID = 900_107

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 import replica_client
 from replica_client import open_binlog
-from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.event_receiver import KEY, EventReceiver
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replica_client import open_binlog
-from replica_client.backup.engine import Backup, BackupOptions
+from replica_client.archive.backup.engine import Backup, BackupOptions
 from replica_client.errors import BackupGapError, BackupMismatchError
 from tests.integration.backups import compare, copied, prove, run_to_end
 from tests.servers.local import NAMES, LocalServer

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
-from replica_client.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
 from replica_client.errors import EncodeError
+from replica_client.protocol.codec.charsets import UndecodableTextError, decode_text, encode_text
+from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 import replica_client as rc
-from replica_client.snapshot import low_watermark
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.source_gtids import owned_gtids
-from replica_client.transport.url import parse_url
+from replica_client.stream.snapshot import low_watermark
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.source_gtids import owned_gtids
+from replica_client.stream.transport.url import parse_url
 from tests.integration import failures
 from tests.servers.local import LocalServer
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     AccessDeniedError,
     BinlogDisabledError,
@@ -23,11 +22,12 @@ from replica_client.errors import (
     UnexpectedPacketError,
     UnknownBinlogError,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
 
 pytestmark = pytest.mark.integration
 

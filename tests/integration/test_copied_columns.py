@@ -9,13 +9,13 @@ pytest.importorskip("deltalake")
 from replica_client.lake import copied_columns
 from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
-from replica_client.rows.buffers import allocate
-from replica_client.rows.json_nulls import json_null_columns, with_json_nulls
+from replica_client.rows.arrow_types import allocate
+from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import row_to_json
-from replica_client.snapshot import reading
-from replica_client.snapshot.present_definitions import read_definitions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.snapshot import reading
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import TYPES
 
 MORE = {

@@ -14,11 +14,11 @@ from replica_client import DecodeOptions
 from replica_client.errors import ColumnDecodeError
 from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
-from replica_client.rows.buffers import allocate
-from replica_client.snapshot import KeyRange, reading
-from replica_client.snapshot.present_definitions import read_definitions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.rows.arrow_types import allocate
+from replica_client.stream.snapshot import KeyRange, reading
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 
 _CODE_FAULT = 1300
 SEED = 20261127

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.binlog.file_scan import HeaderScan
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.event import HeaderScan
 from tests.servers.local import LocalServer
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.daemon.checking import check_connected
-from replica_client.daemon.config_file import read_config
+from replica_client.service.checking import check_connected
+from replica_client.service.config_file import read_config
 from tests.integration.daemon_process import toml_table
-from tests.unit.daemon.conftest import running, until
+from tests.unit.service.conftest import running, until
 
 
 @pytest.mark.timeout(120)

@@ -9,13 +9,13 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import TableModel
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from tests.integration.definition_forms import (
     Form,
     Probe,

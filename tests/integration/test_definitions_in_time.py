@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.readers.live import live_schema
+from replica_client.stream.live import live_schema
 
 WITHOUT_GTIDS = ("gtid-mode=OFF", "enforce-gtid-consistency=OFF", "binlog-row-metadata=MINIMAL")
 # A commit waits between the binlog and the engine for a replica that is not there.

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.doctor.diagnosis import diagnose
-from replica_client.doctor.finding import Finding, Severity
-from replica_client.doctor.remedies import to_copy
-from replica_client.doctor.settings import settings
-from replica_client.doctor.source_facts import Answer, SourceFacts
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.position.position import Position
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.position import Position
+from replica_client.service.doctor.diagnosis import diagnose
+from replica_client.service.doctor.finding import Finding, Severity, to_copy
+from replica_client.service.doctor.settings import settings
+from replica_client.service.doctor.source_facts import Answer, SourceFacts
+from replica_client.stream.transport.server_statements import ServerInfo
 from replica_client.testing import BinlogSource
-from replica_client.transport.server_info import ServerInfo
 from tests.servers.local import NAMES, LocalServer
 
 CHECKS = {

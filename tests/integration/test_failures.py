@@ -11,9 +11,9 @@ import time
 import pytest
 
 import replica_client as rc
-from replica_client.constants.commands import Command
 from replica_client.errors import ServerIdConflictError
-from replica_client.wire.command_packets import ComRegisterSlave
+from replica_client.protocol.constants.client_server import Command
+from replica_client.protocol.wire.dump_commands import ComRegisterSlave
 from tests.integration import failures
 from tests.servers.local import LocalServer
 

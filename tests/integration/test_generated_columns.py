@@ -14,10 +14,10 @@ from replica_client import ABSENT, open_binlog
 from replica_client.archive.archive import Archive, make_question, open_archive
 from replica_client.archive.undo import make_statements
 from replica_client.errors import DataLossError, SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.transforms.transformer import Transformer
 from replica_client.schema.history import SchemaHistory
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transforms.transformer import Transformer
 from tests.servers.local import LocalServer
 
 COLUMNS = (

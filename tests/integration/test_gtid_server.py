@@ -5,8 +5,8 @@ import random
 import pymysql
 import pytest
 
-from replica_client.gtid import GtidSet, Intervals
-from tests.unit.gtid.texts import ACCEPTED, REFUSED
+from replica_client.protocol.gtid import GtidSet, Intervals
+from tests.unit.protocol.gtid.texts import ACCEPTED, REFUSED
 
 pytestmark = pytest.mark.integration
 

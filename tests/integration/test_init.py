@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.cli.configuration_text import (
+from replica_client.cli.init import (
     daemon_configuration,
     pattern_of,
     pipeline_configuration,
     without_password,
 )
-from replica_client.daemon.config_file import read_config
 from replica_client.lake.config import load_config as read_pipeline
 from replica_client.rows.selection import Selection
+from replica_client.service.config_file import read_config
 from tests.servers.local import NAMES
 
 every_server = pytest.mark.parametrize("name", NAMES)

@@ -11,12 +11,12 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ColumnDecodeError
-from replica_client.readers.live.live_schema import read_source
+from replica_client.lake.spark.source.live_plan import shape_of_table
 from replica_client.schema.model import TableModel
-from replica_client.schema.quoting import mysql_text
-from replica_client.spark.source.live_table import shape_of_table
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.schema.names import mysql_text
+from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 
 SERVERS = {
     "mysql-9.7": "binlog-row-metadata=MINIMAL",

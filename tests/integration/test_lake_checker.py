@@ -21,15 +21,20 @@ pytest.importorskip("deltalake")
 
 from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.verify.lake_side import FileTask, file_checksums, file_rows
 from replica_client.lake.verify.row_groups import differing
-from replica_client.lake.verify.source_side import source_checksums, source_rows
-from replica_client.rows.buffers import allocate
-from replica_client.snapshot import KeyRange, reading
-from replica_client.snapshot.present_definitions import read_definitions
+from replica_client.lake.verify.sides import (
+    FileTask,
+    file_checksums,
+    file_rows,
+    source_checksums,
+    source_rows,
+)
+from replica_client.rows.arrow_types import allocate
 from replica_client.storage.location import location
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.snapshot import KeyRange, reading
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import KEYS, NAMES, change_types, make_types
 from tests.integration.writer_mutations import MUTATIONS as MUTATIONS_OF_THE_WRITER
 from tests.integration.writer_mutations import found_by_verifier, make_tables

@@ -23,15 +23,13 @@ from replica_client.lake.applier import Applier
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
-from replica_client.lake.log_retention import forget_changes
-from replica_client.lake.log_steps import STEPS
-from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.log_versions import STEPS, ChangeLogVersions, forget_changes
+from replica_client.lake.maintenance import local_runner
 from replica_client.lake.merge_policy import MergePolicy
 from replica_client.lake.pipeline_state import create_state
-from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.verify.verification import TableReport, Verification
-from replica_client.position.position import Position
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from tests.integration.lake_moments import TABLES, Moments
 from tests.integration.test_lake_row_images import Source, log_batch, rows_of, server_rows, shown

@@ -9,9 +9,9 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import SourceChangedError
-from replica_client.position.stores.file import FilePositionStore
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.names import casefold_name
+from replica_client.stream.position.stores.file import FilePositionStore
 from tests.servers.local import ServerUnavailableError
 from tests.servers.plugin import unavailable
 

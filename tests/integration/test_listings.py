@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events.compressed_rows import row_images
-from replica_client.binlog.file_scan import HeaderScan
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import ChecksumAlgorithm
-from replica_client.constants.event_types import EventType as E
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import HeaderScan
+from replica_client.protocol.binlog.events.compressed_rows import row_images
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm
+from replica_client.protocol.constants.event_types import EventType as E
 from tests.corpus.binlogs import BROKEN, CORPUS, DECRYPTED, binlog_files, require_corpus
 
 ROOT = Path(__file__).parents[2]

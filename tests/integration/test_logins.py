@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 import replica_client as rc
-from replica_client.backup.engine import Backup
+from replica_client.archive.backup.engine import Backup
 from replica_client.errors import (
     AccessDeniedError,
     ConfigError,
@@ -22,9 +22,9 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.server.certificates import rsa_key
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
 from tests.integration import logins
 from tests.integration.login_certificates import (
     CLIENT_NAME,

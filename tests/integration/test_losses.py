@@ -12,11 +12,11 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import BinlogPurgedError, UnknownTableError
-from replica_client.position.losses import LOSSES_KEY
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY
+from replica_client.stream.position.losses import LOSSES_KEY
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(20), d DATE) CHARSET utf8mb4"
 

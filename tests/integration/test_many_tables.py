@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.readers import live_definitions
+from replica_client.stream.live import live_definitions
 from tests.integration import many_tables
 
 

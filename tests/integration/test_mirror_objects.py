@@ -14,8 +14,8 @@ pytest.importorskip("psycopg", reason="the package psycopg is not installed")
 import psycopg
 
 from replica_client import open_binlog
-from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import replica_client as rc
-from replica_client.readers.files import file_batches
-from tests.unit.readers.test_fast_path import Counting
+from replica_client.stream.files import file_batches
+from tests.unit.stream.transactions.test_fast_path import Counting
 
 pytestmark = pytest.mark.integration
 

@@ -6,13 +6,13 @@ import struct
 import pymysql
 import pytest
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.header import EventHeader
-from replica_client.codec.reader import ByteReader
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.position import Position, PositionTracker
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.position import Position, PositionTracker
 
 pytestmark = pytest.mark.integration
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.daemon.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.errors import PositionStoreError
-from replica_client.position.position import Position
-from replica_client.transport.url import parse_url
+from replica_client.protocol.position import Position
+from replica_client.service.mysql_position_store import MysqlDatabase, MysqlPositionStore
+from replica_client.stream.transport.url import parse_url
 from tests.integration.position_stores import StoreConformance
 
 

@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from replica_client.schema.quoting import (
+from replica_client.schema.names import (
     mysql_name,
     mysql_names,
     mysql_table,
     mysql_text,
     mysql_value,
 )
-from replica_client.snapshot.chunks import read_chunk
-from replica_client.snapshot.present_definitions import read_definitions
-from replica_client.snapshot.ranges import key_ranges
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.snapshot.chunks import key_ranges, read_chunk
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer
 
 pytestmark = pytest.mark.integration

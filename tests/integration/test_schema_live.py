@@ -12,16 +12,16 @@ from typing import Any, Self
 import pytest
 
 import replica_client as rc
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.live import live_schema
-from replica_client.readers.live.live_schema import read_source
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaChange, SchemaHistory
 from replica_client.schema.model import TableModel
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.server_info import BinlogStatus
-from replica_client.transport.url import parse_url
+from replica_client.stream.live import live_schema
+from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.server_statements import BinlogStatus
+from replica_client.stream.transport.url import parse_url
 
 SERVERS = {
     "mysql-9.7": "binlog-row-metadata=MINIMAL",

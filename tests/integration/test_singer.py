@@ -70,7 +70,7 @@ def run_tap(config: Path, target: Target, directory: Path, lines: int | None = N
     """Run the tap into the target; killed after so many lines."""
     state = directory / "state.json"
     state.write_text(json.dumps(target.state))
-    program = "from replica_client.integrations.singer_tap import main; main()"
+    program = "from replica_client.compat.singer_tap import main; main()"
     words = [sys.executable, "-c", program, "--config", config, "--state", state]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tap:
         assert tap.stdout is not None and tap.stderr is not None
@@ -156,7 +156,7 @@ def test_singers_own_suite(source: LocalServer, tmp_path: Path) -> None:
     test = tmp_path / "test_tap.py"
     test.write_text(
         "from singer_sdk.testing import get_tap_test_class\n"
-        "from replica_client.integrations.singer_tap import ReplicaClientTap\n"
+        "from replica_client.compat.singer_tap import ReplicaClientTap\n"
         f"config = {{'url': {source.url('root')!r}, 'tables': ['suite.*']}}\n"
         "TestTap = get_tap_test_class(ReplicaClientTap, config=config)\n"
     )

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("chdb", reason="the package chdb is not installed")
 
 from replica_client.errors import SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
+from replica_client.protocol.position import Position
 from replica_client.sinks.mirror.clickhouse_types import quoted
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration import mirror_statements as statements
 from tests.integration.clickhouse_server import ClickhouseServer

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from replica_client import __version__, open_binlog
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from tests.integration import mirror_statements as statements
 from tests.servers.local import LocalServer
 

@@ -21,15 +21,15 @@ pytest.importorskip("aiokafka", reason="the package aiokafka is not installed")
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from replica_client.errors import PoisonChangeError, SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.position import Position
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.formats.message import KeyChoice
 from replica_client.sinks.kafka.kafka_options import read_kafka_options
 from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing import sink_conformance
 from replica_client.testing.sink_conformance import SimulatedCrashError, SinkConformance
 from tests.integration.kafka_broker import START_TIMEOUT, FaultyBroker, KafkaBroker
@@ -404,7 +404,7 @@ async def test_the_password_is_in_no_message() -> None:
 @pytest.fixture
 def cluster() -> Iterator[KafkaMock]:
     cluster = KafkaMock()
-    for name in ("all", "replica_client.position"):
+    for name in ("all", "replica_client.stream.position"):
         cluster.make_topic(name)
     yield cluster
     cluster.close()

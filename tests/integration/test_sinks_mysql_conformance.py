@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from replica_client.schema.quoting import mysql_name
+from replica_client.schema.names import mysql_name
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.testing.sink_conformance import SinkConformance

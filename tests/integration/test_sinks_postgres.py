@@ -14,12 +14,12 @@ pytest.importorskip("psycopg", reason="the package psycopg is not installed")
 import psycopg
 
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.selection import Selection
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.postgres_server import PostgresServer
 from tests.unit.sinks.formats.cases import LINES, SERVERS

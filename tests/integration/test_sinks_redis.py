@@ -12,9 +12,9 @@ import redis
 
 from replica_client import Position
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SimulatedCrashError, SinkConformance
 from tests.integration.redis_server import RedisServer
 

@@ -7,12 +7,12 @@ import pymysql
 import pytest
 
 import replica_client as rc
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import ConfigError
-from replica_client.position.position import Position
-from replica_client.readers.live.live_schema import read_source
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.position import Position
 from replica_client.rows.json_values import row_to_json
-from replica_client.snapshot import (
+from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.snapshot import (
     KeyRange,
     begin_between,
     chunks,
@@ -22,8 +22,8 @@ from replica_client.snapshot import (
     reading,
     snapshot,
 )
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 
 COLUMNS = """
     i1 tinyint, i2 smallint unsigned, i3 mediumint, i4 int unsigned, i8 bigint unsigned, f float, d double,

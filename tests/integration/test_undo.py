@@ -12,15 +12,15 @@ import pytest
 
 from replica_client.archive import undo
 from replica_client.archive.archive import make_question, open_archive
-from replica_client.archive.expected_rows import conflicts
 from replica_client.archive.question import ChangeTest
+from replica_client.archive.sql_values import conflicts
 from replica_client.archive.undo import SESSION, Direction, make_statements
 from replica_client.errors import DataLossError
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from tests.integration.as_of_instants import url_of
 from tests.integration.undo_histories import checksums, prove
 from tests.servers.local import LocalServer

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from replica_client.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnDefinition, TableShape
 from tests.integration.values_log import logged_events

@@ -15,11 +15,11 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import DataLossError, PositionStoreError
-from replica_client.position.losses import LossLedger
-from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
+from replica_client.stream.position.losses import LossLedger
+from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 XA_SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 OPTIONS = {

@@ -24,10 +24,9 @@ import pyarrow as pa
 
 import replica_client as rc
 from replica_client import ABSENT, open_binlog, scan_binlog
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.in_memory import MemoryPositionStore
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint, MemoryPositionStore
 from tests.integration.sink_comparison import stored_name
 from tests.integration.truth_world import MARKER
 from tests.servers.local import LocalServer

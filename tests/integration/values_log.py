@@ -7,11 +7,11 @@ from typing import Any
 
 from pymysql.constants import COMMAND
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnDefinition, TableShape
 from tests.integration.values_charsets import collation_of, modern

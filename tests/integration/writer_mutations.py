@@ -64,28 +64,28 @@ _SAME = "    if kind == wanted:\n        return found\n"
 MUTATIONS = (
     _mutation(
         "decimals have no sign",
-        "binlog/values/decimal.py",
+        "protocol/binlog/values/decimal.py",
         "negative: cython.bint = data[offset] < 0x80\n    if precision <=",
         "negative: cython.bint = False\n    if precision <=",
         *("decimals", "small_decimals"),
     ),
     _mutation(
         "fractions are ten times too small",
-        "binlog/values/temporal_storage.py",
+        "protocol/binlog/values/temporal_storage.py",
         "fraction * 100)",
         "fraction * 10)",
         "datetimes",
     ),
     _mutation(
         "negative times are positive",
-        "binlog/values/temporal_storage.py",
+        "protocol/binlog/values/temporal_storage.py",
         "return -total if raw < _TIME2_ZERO << shift else total",
         "return total",
         "times",
     ),
     _mutation(
         "timestamps are an hour late",
-        "binlog/values/temporal_storage.py",
+        "protocol/binlog/values/temporal_storage.py",
         "return seconds * 1_000_000 + microseconds\n",
         "return (seconds + 3600) * 1_000_000 + microseconds\n",
         "stamps",
@@ -113,14 +113,14 @@ MUTATIONS = (
     ),
     _mutation(
         "labels are in the other order",
-        "binlog/values/enum_set.py",
+        "protocol/binlog/values/enum_set.py",
         "map(EnumValue, range(1, len(labels) + 1), labels)",
         "map(EnumValue, range(1, len(labels) + 1), labels[::-1])",
         "labels",
     ),
     _mutation(
         "sets are separated by semicolons",
-        "binlog/values/enum_set.py",
+        "protocol/binlog/values/enum_set.py",
         'text = f"{text},{label}" if text else label',
         'text = f"{text};{label}" if text else label',
         "sets",
@@ -174,14 +174,14 @@ MUTATIONS = (
     ),
     _mutation(
         "vectors are reversed",
-        "binlog/values/vector.py",
+        "protocol/binlog/values/binary_types.py",
         "range(0, len(data), _ITEM_SIZE))",
         "reversed(range(0, len(data), _ITEM_SIZE)))",
         "vectors",
     ),
     _mutation(
         "a geometry has no srid",
-        "binlog/values/geometry.py",
+        "protocol/binlog/values/binary_types.py",
         'Geometry(int.from_bytes(data[:_SRID_SIZE], "little"), data[_SRID_SIZE:])',
         "Geometry(0, data[_SRID_SIZE:])",
         "shapes",
@@ -242,13 +242,19 @@ def found_by_verifier(
 
 def differing_tables(url: str, database: str, position: str, directory: Path) -> list[str]:
     """Read the binlog into a lake, and return the tables that the verifier finds different."""
-    from replica_client.lake.delta_files import open_delta
-    from replica_client.lake.verify.lake_side import FileTask, file_checksums, file_rows, together
+    from replica_client.lake.data_files import open_delta
     from replica_client.lake.verify.row_groups import differing
-    from replica_client.lake.verify.source_side import source_checksums, source_rows
+    from replica_client.lake.verify.sides import (
+        FileTask,
+        file_checksums,
+        file_rows,
+        source_checksums,
+        source_rows,
+        together,
+    )
     from replica_client.storage.location import location
-    from replica_client.transport.connection import SourceConnection
-    from replica_client.transport.url import parse_url
+    from replica_client.stream.transport.connection import SourceConnection
+    from replica_client.stream.transport.url import parse_url
     from tests.spark.change_logs import lake_of, typed_log
 
     log = typed_log(directory / "log", url, tables=f"{database}.*", startingPosition=position)

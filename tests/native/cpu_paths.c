@@ -1,12 +1,12 @@
 /* Each path that a processor can take gives what the plain one gives, on memory that ends where the data end.
 
-   scripts/proofs/sanitize builds it with AddressSanitizer and UndefinedBehaviorSanitizer, tests/unit/codec/test_cpu_paths.py
+   scripts/proofs/sanitize builds it with AddressSanitizer and UndefinedBehaviorSanitizer, tests/unit/protocol/codec/test_cpu_paths.py
    without them. The first argument is the seed, the second the number of rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "replica_client/codec/crc.h"
-#include "replica_client/codec/memory.h"
+#include "replica_client/protocol/codec/crc.h"
+#include "replica_client/protocol/codec/memory.h"
 
 static uint64_t state;
 

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, HeaderScan, encode_event
+from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     GtidEvent,
     HeartbeatEvent,
@@ -27,14 +27,10 @@ from replica_client.binlog.events import (
     UnknownEvent,
     XidEvent,
 )
-from replica_client.binlog.events.query_status import parse_query_status
-from replica_client.binlog.events.table_metadata import parse_table_metadata
-from replica_client.binlog.file_scan import HeaderScan
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.errors import BinlogDecodeError
-from tests.unit.binlog.events.seed import NO_CHECKSUM, whole_event
+from replica_client.protocol.binlog.events.query_status import parse_query_status
+from replica_client.protocol.binlog.events.table_metadata import parse_table_metadata
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event
 
 T = EventType
 CRC32 = BinlogFormat()

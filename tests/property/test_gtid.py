@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica_client.errors import GtidFormatError
-from replica_client.gtid import (
+from replica_client.protocol.gtid import (
     Gtid,
     GtidSet,
     GtidSetBuilder,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replica_client.constants.event_types import EventType as T
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
-from replica_client.position import Position, PositionTracker
-from tests.unit.position import events as e
+from replica_client.protocol.constants.event_types import EventType as T
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.stream.position import Position, PositionTracker
+from tests.unit.stream.position import events as e
 
 names = st.text(st.characters(exclude_categories=()), max_size=12)
 gtid_sets = st.one_of(

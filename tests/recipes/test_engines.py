@@ -65,7 +65,7 @@ def test_pandas() -> None:
 
 def test_polars() -> None:
     pl = pytest.importorskip("polars", reason="pip install '.[recipes]'")
-    from replica_client.integrations.polars_frames import lazy_frame
+    from replica_client.compat.polars_frames import lazy_frame
 
     for frame in (lazy_frame(orders()), pl.DataFrame(orders()).lazy()):
         query = frame.filter(pl.col("quantity") >= 2).group_by("_change_type")
@@ -76,7 +76,7 @@ def test_polars() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb", reason="pip install '.[recipes]'")
-    from replica_client.integrations.duckdb_views import query
+    from replica_client.compat.duckdb_views import query
 
     plain = orders()
     assert from_rows(duckdb.sql(SQL.format("plain")).fetchall()) == expected()
@@ -109,8 +109,8 @@ def test_ibis() -> None:
 
 def test_polars_reads_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars", reason="pip install '.[recipes]'")
-    from replica_client.archive.file_tables import FileTables
-    from replica_client.integrations.polars_frames import scan
+    from replica_client.archive.contents import FileTables
+    from replica_client.compat.polars_frames import scan
 
     asked: list[tuple[str, ...]] = []
     batches = FileTables.batches
@@ -158,7 +158,7 @@ def test_a_live_source_gives_what_its_files_give() -> None:
 
 def test_duckdb_needs_no_more_than_is_named() -> None:
     pytest.importorskip("duckdb", reason="pip install '.[recipes]'")
-    from replica_client.integrations.duckdb_views import Needed
+    from replica_client.compat.duckdb_views import Needed
 
     table = orders()
     everything = table.schema.names

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
+from replica_client.compat.duckdb_views import query
 from replica_client.errors import ConfigError
-from replica_client.integrations.duckdb_views import query
-from replica_client.rows.query_values import json_text, plain_text
+from replica_client.rows.json_values import json_text, plain_text
 from tests.recipes.served import DATA, served
 
 PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}

@@ -4,10 +4,9 @@ import struct
 from pathlib import Path
 from uuid import UUID
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,
     MariadbGtidEvent,
@@ -16,9 +15,8 @@ from replica_client.binlog.events import (
     RotateEvent,
     XidEvent,
 )
-from replica_client.binlog.header import EventHeader
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
-from replica_client.gtid import GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server.served_library import gtid_list
 
 SERVER_ID = 11

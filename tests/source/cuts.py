@@ -22,17 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import replica_client as rc
-from replica_client.backup.engine import Backup, BackupOptions
-from replica_client.position.position import Position
-from replica_client.readers.event_feed import EventFeed
-from replica_client.readers.live.source_start import dump_request, transaction_start
+from replica_client.archive.backup.engine import Backup, BackupOptions
+from replica_client.protocol.position import Position
+from replica_client.protocol.wire.framing import encode_packets
 from replica_client.rows.json_values import change_to_json
 from replica_client.server.served_files import ServedFile
+from replica_client.stream.live.source_start import dump_request, transaction_start
+from replica_client.stream.transactions.event_feed import EventFeed
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, Stall
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
-from replica_client.wire.framing import encode_packets
 
 POLICY = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0, attempts=1_000_000)
 AT_ONCE = 8

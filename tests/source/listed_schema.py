@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from uuid import UUID
 
-from replica_client.binlog.events import (
+from replica_client.protocol.binlog.events import (
     GtidEvent,
     MariadbGtidEvent,
     RowsEvent,
     TableMapEvent,
     XidEvent,
 )
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.constants.event_types import EventType
 from replica_client.server.understood_sql import Rows
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker
 

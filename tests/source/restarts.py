@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from replica_client import FilePositionStore, open_binlog
-from replica_client.position.losses import LOSSES_KEY, LossLedger
-from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
-from replica_client.readers.transaction import Transaction
 from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
+from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.stream.transactions.transaction import Transaction
 
 
 def transactions_with_restarts(

@@ -19,15 +19,14 @@ from typing import Self
 
 from cryptography.hazmat.primitives import serialization
 
-from replica_client.constants.capabilities import Capability
+from replica_client.protocol.constants.client_server import Capability
+from replica_client.protocol.wire.auth import caching_sha2, parsec, sha256
+from replica_client.protocol.wire.auth.server import DIALOG_QUESTION
+from replica_client.protocol.wire.auth.sha256 import decrypt_password
+from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
+from replica_client.protocol.wire.framing import encode_packets
+from replica_client.protocol.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
 from replica_client.server.certificates import rsa_key
-from replica_client.wire.auth import caching_sha2, parsec, sha256
-from replica_client.wire.auth.rsa import decrypt_password
-from replica_client.wire.auth.server import DIALOG_QUESTION
-from replica_client.wire.connection_phase import BASE_CAPABILITIES
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
 
 TIMEOUT = 30.0
 _SSL_REQUEST_SIZE = 32

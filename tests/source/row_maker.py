@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replica_client.binlog.events import RowsEvent, TableMapEvent, XidEvent
-from replica_client.binlog.events.gtid import GtidEvent
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.binlog.events import RowsEvent, TableMapEvent, XidEvent
+from replica_client.protocol.binlog.events.gtid import GtidEvent
+from replica_client.protocol.constants.event_types import EventType
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker
 
 _UUID = bytes.fromhex(SOURCE_UUID.replace("-", ""))

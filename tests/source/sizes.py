@@ -17,16 +17,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import replica_client as rc
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import (
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.events import (
     GtidEvent,
     QueryEvent,
     RowsEvent,
     TableMapEvent,
     XidEvent,
 )
-from replica_client.binlog.header import EventHeader
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.constants.event_types import EventType
 from replica_client.testing import BinlogSource
 from replica_client.testing.generated import GeneratedFile
 from tests.source.binlogs import SERVER_ID, SOURCE_UUID, TIMESTAMP, BinlogMaker

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.inside import POSITIONED_AFTER
 from replica_client.rows.json_values import change_to_json
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.transactions.inside import POSITIONED_AFTER
 from replica_client.testing import BinlogSource
 from tests.source.test_follow import follow, served
 

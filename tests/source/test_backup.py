@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from replica_client.backup.backup_catalog import INDEX_NAME, locked
-from replica_client.backup.engine import Backup, BackupOptions
-from replica_client.binlog.encoder import event_checksum
-from replica_client.constants.event_types import EventType
+from replica_client.archive.backup.backup_catalog import INDEX_NAME, locked
+from replica_client.archive.backup.engine import Backup, BackupOptions
 from replica_client.errors import (
     BackupError,
     BackupGapError,
@@ -28,11 +26,13 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
-from replica_client.readers.live.reconnect import ReconnectPolicy
+from replica_client.protocol.binlog.event import event_checksum
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.wire.server_errors import server_error
+from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.transport.request import DumpRequest
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall
-from replica_client.transport.request import DumpRequest
-from replica_client.wire.server_errors import server_error
 from tests.source.binlogs import TIMESTAMP, BinlogMaker, two_files, type_of
 from tests.source.conftest import read_all
 

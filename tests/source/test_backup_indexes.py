@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from replica_client.archive.backup.backup_catalog import Catalog, FileRecord, IndexWriter
+from replica_client.archive.backup.engine import Backup, BackupOptions
 from replica_client.archive.binlog_archive import IndexedFiles
-from replica_client.backup.backup_catalog import Catalog, FileRecord
-from replica_client.backup.engine import Backup, BackupOptions
-from replica_client.backup.index_writer import IndexWriter
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import two_files
 

@@ -9,9 +9,9 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ConfigError, ServerError
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.server.understood_sql import Rows
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutInFile
 from tests.source.binlogs import BinlogMaker

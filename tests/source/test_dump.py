@@ -5,8 +5,6 @@ import struct
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.constants.event_types import EventType
 from replica_client.errors import (
     BinlogPurgedError,
     BinlogReadError,
@@ -19,11 +17,13 @@ from replica_client.errors import (
     UnexpectedPacketError,
     UnknownBinlogError,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource, faults
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
 from tests.source.binlogs import (
     SOURCE_UUID,
     BinlogMaker,
@@ -234,7 +234,7 @@ async def test_a_growing_source(tmp_path) -> None:
 
 async def test_mariadb_leaves_annotations_out_when_they_are_not_wanted(tmp_path) -> None:
     maker = BinlogMaker(mariadb=True)
-    from replica_client.binlog.events import AnnotateRowsEvent
+    from replica_client.protocol.binlog.events import AnnotateRowsEvent
 
     maker.add(EventType.ANNOTATE_ROWS_EVENT, AnnotateRowsEvent(b"INSERT"))
     path = maker.save(tmp_path / "binlog.000001")

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.errors import (
     AccessDeniedError,
     ChecksumMismatchError,
@@ -16,11 +15,12 @@ from replica_client.errors import (
     TransportError,
     TransportTimeoutError,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource, faults
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
 from tests.source.binlogs import BinlogMaker, two_files
 from tests.source.conftest import read_all, read_until_error
 
@@ -116,7 +116,7 @@ async def test_injected_event(tmp_path) -> None:
 
 
 def maker_query(maker: BinlogMaker) -> object:
-    from replica_client.binlog.events import QueryEvent
+    from replica_client.protocol.binlog.events import QueryEvent
 
     return QueryEvent(1, 0, 0, b"", b"", b"extra")
 

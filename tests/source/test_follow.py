@@ -70,7 +70,7 @@ def test_the_position_is_never_ahead_of_what_was_given(
     ahead: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """However far it reads ahead: each run stops amid a transaction, and the next goes on there."""
-    monkeypatch.setattr("replica_client.readers.live.follow.CHUNK_SIZE", ahead)
+    monkeypatch.setattr("replica_client.stream.live.follow.CHUNK_SIZE", ahead)
     found: list[str] = []
     store = tmp_path / "position"
     with served() as source:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
-from replica_client.constants.event_types import EventType
 from replica_client.errors import StreamEndedError
-from replica_client.gtid import MariadbGtid, MariadbGtidSet
-from replica_client.server.gtid_until import GtidUntil
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import MariadbGtid, MariadbGtidSet
+from replica_client.server.transactions import GtidUntil
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
 from tests.source.binlogs import two_files, type_of
 from tests.source.conftest import REPLICA_UUID
 

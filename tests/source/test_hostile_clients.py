@@ -13,22 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.constants.capabilities import Capability
 from replica_client.errors import AccessDeniedError, ReplicaClientError, ServerError
+from replica_client.protocol.constants.client_server import Capability
+from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.auth.server import Sha2Verifier, sha256_crypt, stored_password
+from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
+from replica_client.protocol.wire.framing import encode_packets
 from replica_client.server.accounts import Account, Accounts, Limits
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.certificates import server_context
 from replica_client.server.served_library import BinlogLibrary
-from replica_client.transport.connect_options import ConnectOptions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.dump import DumpStream
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.native_password import scramble_native
-from replica_client.wire.auth.sha256_crypt import sha256_crypt
-from replica_client.wire.auth.stored import Sha2Verifier, stored_password
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeResponse, HandshakeV10
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.dump import DumpStream
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from tests.source.binlogs import SOURCE_UUID, two_files
 
 LIMITS = Limits(connections=40, logins=20)

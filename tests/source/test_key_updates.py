@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from replica_client.server.certificates import server_context
+from replica_client.stream.transport.request import DumpRequest
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import Drip
-from replica_client.transport.request import DumpRequest
 from tests.source.binlogs import BinlogMaker
 from tests.source.conftest import read_all, start_dump
 from tests.source.key_updates import KeyUpdates, why_not

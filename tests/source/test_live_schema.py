@@ -10,8 +10,8 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ServerError, UnknownTableError
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import BinlogMaker
 from tests.source.listed_schema import ListedSchema, add_rows, add_statement

@@ -24,17 +24,16 @@ from replica_client.errors import (
     TransportTimeoutError,
     UnexpectedPacketError,
 )
+from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
+from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
+from replica_client.protocol.wire.framing import encode_packets
+from replica_client.protocol.wire.packets import AuthSwitchRequest, OkPacket
+from replica_client.protocol.wire.resultset import encode_result
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.server import SERVER_PLUGINS
-from replica_client.wire.connection_phase import BASE_CAPABILITIES
-from replica_client.wire.framing import encode_packets
-from replica_client.wire.handshake import HandshakeV10
-from replica_client.wire.packets import AuthSwitchRequest, OkPacket
-from replica_client.wire.resultset import encode_result
 from tests.source.binlogs import BinlogMaker, two_files
 from tests.source.conftest import read_all, read_until_error, start_dump
 

@@ -6,11 +6,11 @@ import pytest
 
 import replica_client as rc
 from replica_client.archive.transaction_ranges import TransactionRange
-from replica_client.binlog.options import DecodeOptions
-from replica_client.position.position import Position
-from replica_client.spark.source.passed_transactions import PassedTransactions
+from replica_client.lake.spark.source.read_ranges import PassedTransactions
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.position import Position
+from replica_client.stream.transport.request import DumpRequest
 from replica_client.testing import BinlogSource
-from replica_client.transport.request import DumpRequest
 from tests.source.conftest import start_dump
 from tests.source.test_stream import DATA
 

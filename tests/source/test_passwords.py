@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.transport import secrecy_notices
-from replica_client.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
-from replica_client.wire.auth.server import SERVER_PLUGINS
+from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
+from replica_client.stream.transport import tls as secrecy_notices
+from replica_client.stream.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
 from tests.source import password_exposure as exposure
 from tests.source.rogue import RogueServer
 from tests.source.rogue_certificates import RogueCertificates, rogue_certificates

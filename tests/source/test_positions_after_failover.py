@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.position.position import Position
-from replica_client.readers.live.source_identity import IDENTITY_KEY
+from replica_client.protocol.position import Position
 from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.stream.live.source_identity import IDENTITY_KEY
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutInFile
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.readers import inside
 from replica_client.rows.json_values import change_to_json
+from replica_client.stream.transactions import inside
 from replica_client.testing import BinlogSource
 from tests.source.test_follow import follow, served
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from replica_client.errors import BackupMismatchError
-from replica_client.gtid import GtidSet
+from replica_client.protocol.gtid import GtidSet
+from replica_client.protocol.wire.auth.server import stored_password
 from replica_client.server.accounts import Account
+from replica_client.server.relay.relay_archive import StoredFile
 from replica_client.server.relay.relay_server import Relay, RelayOptions
 from replica_client.server.relay.retention import Retention
-from replica_client.server.relay.stored_file import StoredFile
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.object_store import ObjectStore
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.stored import stored_password
 from tests.source.binlogs import (
     SOURCE_UUID,
     BinlogMaker,

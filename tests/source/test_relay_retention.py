@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from replica_client.errors import UnknownBinlogError
+from replica_client.protocol.wire.auth.server import stored_password
 from replica_client.server.accounts import Account
 from replica_client.server.relay import retention
 from replica_client.server.relay.relay_server import Relay, RelayOptions
 from replica_client.server.relay.retention import Clients, KnownClient, Retention, removable
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.transactions import Transactions
+from replica_client.stream.transport.dump import DumpStream
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
-from replica_client.transport.dump import DumpStream
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.url import parse_url
-from replica_client.wire.auth.stored import stored_password
 from tests.source.binlogs import events_in, is_artificial, next_position_of
 from tests.source.conftest import read_all, start_dump
 from tests.source.relay_files import relay_files, until

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.constants.event_types import EventType
-from replica_client.daemon.row_counts import RowCounter
-from replica_client.gtid import Gtid
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import Gtid
 from replica_client.rows.row import Row
+from replica_client.service.table_checker import RowCounter
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutInFile
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker

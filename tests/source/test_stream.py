@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.readers.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.rows.json_values import change_to_json
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel
+from replica_client.stream.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, SendError, Stall
 

@@ -7,17 +7,21 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from replica_client.lake.applier import Applier
-from replica_client.lake.change_log_files import Statistics, commit_files, open_change_log
-from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA
+from replica_client.lake.change_log_files import (
+    CHANGE_LOG_SCHEMA,
+    Statistics,
+    commit_files,
+    open_change_log,
+)
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.maintenance import local_runner
 from replica_client.lake.parquet_files import new_file
-from replica_client.lake.runners import local_runner
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.spark.source.change_file_source import write_range
+from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.lake.spark.source.readers import make_planner
 from replica_client.rows.selection import Selection
-from replica_client.spark.source.change_file_source import write_range
-from replica_client.spark.source.read_ranges import batches
-from replica_client.spark.source.readers import make_planner
 
 
 def ranges_of(path, **options):

@@ -20,9 +20,9 @@ import pyspark
 from replica_client.errors import ReplicaClientError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.pipeline_state import PATIENCE
+from replica_client.lake.spark.pipeline.spark_session import java_home
 from replica_client.lake.verify.verification import Verification, VerifyReport
-from replica_client.lake.writer_lock import PATIENCE
-from replica_client.spark.pipeline.java import java_home
 from replica_client.storage.location import Location, ObjectUrl
 from tests.spark.lake_workload import DATABASE, Workload, compare
 from tests.spark.observed_pipeline import (

@@ -108,8 +108,8 @@ def main() -> int:
     from replica_client.cli.start import main as start
     from replica_client.lake import applier, rewrite
     from replica_client.lake.lake_catalog import LakeCatalog
+    from replica_client.lake.spark.pipeline import lake_run
     from replica_client.lake.state_table import StateTable
-    from replica_client.spark.pipeline import lake_run
 
     # Some drivers save what they took behind each statement, so that the next one begins anywhere.
     applier._SAVE_AFTER = random.choice((0.0, 0.5, applier._SAVE_AFTER))

@@ -4,8 +4,8 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 
 import replica_client as rc
-from replica_client.archive.as_of.table_file import write_state
-from replica_client.spark.pipeline.query_failures import cause_of
+from replica_client.archive.as_of.table_state import write_state
+from replica_client.lake.spark.pipeline.executors import cause_of
 from tests.spark.binlogs import FILES, served
 
 PATH = ",".join(map(str, FILES))

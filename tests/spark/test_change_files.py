@@ -13,16 +13,16 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake import data_files, lake_catalog, rewrite, state_table
-from replica_client.lake.change_log_rows import change_log_row_count, change_log_rows
-from replica_client.lake.delta_files import open_delta
+from replica_client.lake.change_log_files import change_log_row_count, change_log_rows
+from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.net_rows import net_rows
-from replica_client.lake.runners import local_runner
+from replica_client.lake.maintenance import local_runner
+from replica_client.lake.rewrite import net_rows
 from replica_client.lake.state_table import StateTable
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape
 from tests.spark.binlogs import FILES

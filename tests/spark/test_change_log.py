@@ -12,14 +12,14 @@ from deltalake.transaction import AddAction  # noqa: E402
 
 from replica_client.errors import SinkError  # noqa: E402
 from replica_client.lake.change_files import ChangeFileWriter  # noqa: E402
-from replica_client.lake.change_log_files import open_change_log  # noqa: E402
-from replica_client.lake.change_log_rows import (  # noqa: E402
+from replica_client.lake.change_log_files import (  # noqa: E402
     change_log_row_count,
     change_log_rows,
+    open_change_log,  # noqa: E402
 )
-from replica_client.spark.pipeline.change_log import ChangeLogWriter  # noqa: E402
-from replica_client.spark.source.change_file_source import described  # noqa: E402
-from replica_client.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
+from replica_client.lake.spark.pipeline.change_log import ChangeLogWriter  # noqa: E402
+from replica_client.lake.spark.source.change_file_source import described  # noqa: E402
+from replica_client.lake.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
 
 
 def rows(log, first, count):

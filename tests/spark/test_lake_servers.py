@@ -11,10 +11,10 @@ pytest.importorskip("deltalake")
 
 from replica_client.lake.config import load_config
 from replica_client.lake.maintenance import copy_tables
+from replica_client.lake.spark.pipeline import lake_run
+from replica_client.lake.spark.pipeline.executors import PurgedRangeError
+from replica_client.lake.spark.pipeline.runner import run_pipeline
 from replica_client.lake.verify.verification import Verification
-from replica_client.spark.pipeline import lake_run
-from replica_client.spark.pipeline.query_failures import PurgedRangeError
-from replica_client.spark.pipeline.runner import run_pipeline
 from replica_client.storage.files import read_file
 from replica_client.storage.location import location
 from tests.spark.lake_kills import prove, write_config

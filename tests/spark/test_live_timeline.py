@@ -7,10 +7,10 @@ import pytest
 from replica_client.errors import ConfigError, UnknownTableError
 from replica_client.lake.pipeline_state import SCHEMA_KEY
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.spark.source import live_partition as live_range
+from replica_client.lake.spark.source.live_plan import LivePlanner
+from replica_client.lake.spark.source.read_ranges import batches
 from replica_client.schema.history import SchemaHistory
-from replica_client.spark.source import live_partition as live_range
-from replica_client.spark.source.live_plan import LivePlanner
-from replica_client.spark.source.read_ranges import batches
 
 
 @pytest.fixture(params=["mysql-5.6", "mariadb-11.8"])

@@ -9,11 +9,11 @@ pytest.importorskip("deltalake")
 
 from replica_client.errors import DataLossError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.position.position import Position
+from replica_client.lake.spark.source.live_plan import LivePlanner
+from replica_client.lake.spark.source.lost_range import lost_batch
+from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
-from replica_client.spark.source.live_plan import LivePlanner
-from replica_client.spark.source.lost_range import lost_batch
-from replica_client.spark.source.read_ranges import batches
 from tests.spark.binlogs import FILES, served
 from tests.unit.lake.lakes import CONTEXT, HandLog, applier
 

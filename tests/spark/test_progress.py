@@ -10,7 +10,7 @@ pytest.importorskip("deltalake")
 
 from rich.console import Console
 
-from replica_client.spark.pipeline.progress import Progress
+from replica_client.lake.spark.pipeline.progress import Progress
 
 
 def batch(number, rows, end):

@@ -18,9 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from replica_client.lake.source_options import SourceOptions
-from replica_client.spark.source.data_source import BinlogDataSource
-from replica_client.spark.source.pushed_filters import PushedFilters
-from replica_client.spark.source.readers import FilteringBatchReader
+from replica_client.lake.spark.source.data_source import BinlogDataSource
+from replica_client.lake.spark.source.readers import FilteringBatchReader, PushedFilters
 from tests.spark.binlogs import DATA, FILES, served
 
 PATH = str(DATA / "shop-bin.0*")

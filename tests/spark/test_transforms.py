@@ -6,9 +6,9 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ConfigError
-from replica_client.readers.transforms.transformer import Transformer
+from replica_client.lake.spark.source.data_source import BinlogDataSource
 from replica_client.rows.json_values import row_to_json
-from replica_client.spark.source.data_source import BinlogDataSource
+from replica_client.stream.transforms.transformer import Transformer
 from tests.spark.binlogs import DATA, FILES, rows_of, served
 
 PATH = str(DATA / "shop-bin.0*")

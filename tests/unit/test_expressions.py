@@ -20,9 +20,9 @@ _CALLS = frozenset(
     ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 )
 ALLOWED = {
-    "codec/charsets/multi_byte.py": "a class of characters of the package's own tables",
+    "protocol/codec/charsets/text.py": "a class of characters of the package's own tables",
     "rows/selection.py": "patterns of tables: literal pieces, escaped, and one atomic group for each *",
-    "readers/transforms/declaration.py": "replace of a transform: the operator's own expression, as documented",
+    "stream/transforms/declaration.py": "replace of a transform: the operator's own expression, as documented",
 }
 """The files that make expressions at run time, and why they may."""
 

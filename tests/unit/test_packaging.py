@@ -25,7 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
 HEADERS = Path(sysconfig.get_path("include"), "Python.h")
 # Any module of plain functions and classes will do to see the machinery work.
-SAMPLE = ("replica_client.codec.reader", "replica_client.codec.writer")
+SAMPLE = ("replica_client.protocol.codec.byte_fields", "replica_client.protocol.codec.byte_fields")
 
 can_compile = pytest.mark.skipif(
     shutil.which(COMPILER) is None or not HEADERS.exists(),
@@ -156,7 +156,7 @@ def test_a_wheel_with_a_compiler_holds_extensions_beside_their_sources(checkout:
 
 
 SHOW = (
-    "import replica_client as rc, replica_client.codec.reader as r;"
+    "import replica_client as rc, replica_client.protocol.codec.byte_fields as r;"
     "print(rc.compiled(), r.__file__.endswith('.py'), r.ByteReader(b'\\x02\\x01').uint(2))"
 )
 
@@ -206,8 +206,9 @@ def test_an_unpacked_wheel_runs_both_ways(checkout: Path, tmp_path: Path) -> Non
 def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
     missing = run_python(checkout, SHOW, "compiled")
     assert missing.returncode != 0
-    assert "REPLICA_CLIENT_IMPL=compiled, but replica_client.codec.reader was not compiled" in (
-        missing.stderr
+    assert (
+        "REPLICA_CLIENT_IMPL=compiled, but replica_client.protocol.codec.byte_fields was not compiled"
+        in (missing.stderr)
     )
     subprocess.run([sys.executable, "scripts/build/build_hook.py"], cwd=checkout, check=True)
     assert run_python(checkout, SHOW, "compiled").stdout.split() == ["True", "False", "258"]
@@ -226,7 +227,7 @@ def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: 
     os.utime(source, (extension.stat().st_mtime + 10,) * 2)
     assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
     stale = run_python(checkout, SHOW, "compiled")
-    assert "replica_client.codec.writer changed after it was compiled" in stale.stderr
+    assert "replica_client.protocol.codec.byte_fields changed after it was compiled" in stale.stderr
 
 
 @can_compile
@@ -271,7 +272,7 @@ def test_every_module_that_imports_cython_is_a_hot_module() -> None:
 def test_cython_stands_in_only_while_a_hot_module_is_imported() -> None:
     code = (
         "import sys; before = sys.modules.get('cython')\n"
-        "import replica_client.wire.framing, replica_client.binlog.values.numbers\n"
+        "import replica_client.protocol.wire.framing, replica_client.protocol.binlog.values.numbers\n"
         "assert sys.modules.get('cython') is before"
     )
     result = run_python(PACKAGE.parent, code, "python")
@@ -339,7 +340,7 @@ def test_every_third_party_import_is_declared() -> None:
             allowed = set(core)
             if file.startswith("replica_client/testing/"):
                 allowed |= extras["quick"]
-            if file.startswith(("replica_client/cli/", "replica_client/spark/pipeline/")):
+            if file.startswith(("replica_client/cli/", "replica_client/lake/spark/pipeline/")):
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]
@@ -347,7 +348,7 @@ def test_every_third_party_import_is_declared() -> None:
             allowed |= extras["avro"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
-            if file.startswith("replica_client/integrations/"):
+            if file.startswith("replica_client/compat/"):
                 allowed |= extras["polars"] | extras["duckdb"]
                 allowed |= extras["dlt"] | extras["singer"]
             assert distribution in allowed, f"{file} imports {module}, which nothing declares"

@@ -73,7 +73,7 @@ def test_the_command_imports_no_subcommand_that_was_not_asked_for(words: list[st
     loaded = loaded_by(code)
     assert "replica_client.cli.changes" not in loaded
     assert not loaded & {
-        "replica_client.readers.live.connect",
+        "replica_client.stream.live.connect",
         "aiomysql",
         "cryptography",
         "pyarrow",
@@ -90,8 +90,8 @@ def test_following_a_source_imports_no_more_than_it_did() -> None:
         "pyarrow",
         "msgspec",
         "sqlite3",
-        "replica_client.daemon.service",
-        "replica_client.readers.files.binlog_file",
+        "replica_client.service.service",
+        "replica_client.stream.files.binlog_file",
     }
     # Each costs about 0.7 ms of CPU. Before one is added here: can it wait until it is needed? Python's own are not
     # the same in each version.

@@ -82,7 +82,7 @@ _MAKERS = frozenset(("mkstemp", "mktemp", "NamedTemporaryFile"))
 _ALLOWED = {
     "storage/durable.py": "the one place: random names, O_EXCL and O_NOFOLLOW",
     "storage/file_names.py": "a probe of the file system: mkstemp",
-    "integrations/duckdb_database.py": "a directory of its own, with a random name, from storage/durable.py",
+    "compat/duckdb_views.py": "a directory of its own, with a random name, from storage/durable.py",
 }
 
 

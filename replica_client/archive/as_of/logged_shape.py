@@ -17,21 +17,21 @@ from replica_client.archive.as_of.table_course import concerns, gave_name
 from replica_client.archive.binlog_archive import IndexedFile
 from replica_client.archive.index_format import IndexedBlock
 from replica_client.archive.question import BlockChoice, Question
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.pieces import Pieces
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.position import Position
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.character_sets import representative_id
 from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history_records import SchemaChange
 from replica_client.schema.left_out import TEXT_CODES
 from replica_client.schema.model import TEXT_KINDS, TableModel
 from replica_client.schema.model_shape import shape_of
-from replica_client.schema.schema_change import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.stream.files.pieces import Pieces
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 _ANY_TEXT = representative_id("utf8mb4")
 

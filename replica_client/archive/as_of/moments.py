@@ -12,14 +12,14 @@ from replica_client.archive.binlog_archive import IndexedFile
 from replica_client.archive.index_format import IndexedBlock
 from replica_client.archive.question import has_gtid, is_behind
 from replica_client.errors import ConfigError
-from replica_client.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
-from replica_client.position.losses import LOSS_KINDS
-from replica_client.position.position import Position
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import BinlogFileReader
-from replica_client.readers.start_position import micros_of, parse_start, time_text
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
+from replica_client.stream.files.binlog_file import BinlogFileReader
+from replica_client.stream.position.losses import LOSS_KINDS
+from replica_client.stream.transactions.arguments import micros_of, parse_start, time_text
+from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.transaction import Transaction
 
 _ALL: Final = AssemblyOptions(
     Selection(), record_losses=tuple(set(LOSS_KINDS) - {"undecodable", "incomplete_row"})

@@ -9,8 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.archive.archive import Archive, When
-from replica_client.archive.as_of.earlier_copy import CopiedRows, open_copy
-from replica_client.archive.as_of.live_rows import LiveRows
+from replica_client.archive.as_of.copies import CopiedRows, LiveRows, open_copy
 from replica_client.archive.as_of.logged_shape import shape_at
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
@@ -23,15 +22,15 @@ from replica_client.archive.as_of.segment_images import (
 from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
-from replica_client.archive.logged_definitions import logged_definitions
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.archive.statements import logged_definitions
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.position.position import Position
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
 from replica_client.schema.shape import TableShape
-from replica_client.snapshot.watermarks import Window
+from replica_client.stream.snapshot.watermarks import Window
 
 DEFAULT_THREADS: Final = 2
 
@@ -132,7 +131,7 @@ def state_forward(
         archive: the binlog files from the copy's position on to the moment.
         table: its name at the moment, ``database.table``.
         when: the moment.
-        copy: the rows; see :func:`~replica_client.archive.as_of.earlier_copy.open_copy`.
+        copy: the rows; see :func:`~replica_client.archive.as_of.copies.open_copy`.
         copy_at: the position of the copy; None: the position that the copy records.
         without: columns to leave out.
         resources: threads and memory that may be used.

@@ -9,19 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.archive.archive import Archive
+from replica_client.archive.arrow_tables import as_type
 from replica_client.archive.as_of.table_course import Segment
 from replica_client.archive.question import BlockChoice, Question
-from replica_client.archive.unified import as_type
 from replica_client.errors import DataLossError, SchemaMismatchError
-from replica_client.position.position import Position
-from replica_client.position.prepared import PreparedLedger
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.piece_batches import Decoding, PieceReading, decoded_in_order
-from replica_client.readers.files.pieces import PIECE_SIZE, Piece
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import WHY_ABSENT
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.shape import TableShape
+from replica_client.stream.files.piece_batches import Decoding, PieceReading, decoded_in_order
+from replica_client.stream.files.pieces import PIECE_SIZE, Piece
+from replica_client.stream.position.prepared import PreparedLedger
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 PRESENT: Final = "_present"
 """Name of the column that says whether the row existed on the wanted side of the change."""

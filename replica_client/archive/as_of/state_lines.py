@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from replica_client.archive.as_of.segment_images import LOSSLESS
 from replica_client.archive.as_of.table_state import TableState
-from replica_client.binlog.values.numbers import decode_float, encode_float
-from replica_client.binlog.values.temporal import Time
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.binlog.values.numbers import decode_float, encode_float
+from replica_client.protocol.binlog.values.temporal import Time
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.arrow_types import GEOMETRY_TYPE
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.shape import ColumnShape

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.as_of.moments import transaction_with
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import DataLossError
-from replica_client.position.position import Position
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.history_records import SchemaChange
 from replica_client.schema.model import TableModel
-from replica_client.schema.schema_change import SchemaChange
-from replica_client.tables.alterations import alteration
+from replica_client.stream.tables.alterations import alteration
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,27 @@
-"""A table as it was at a moment."""
+"""A table as it was at a moment, and its output as JSON lines, Parquet or Arrow."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from replica_client.archive.as_of.net_images import NetImages
 from replica_client.archive.as_of.segment_images import PRESENT, WEIGHT, as_images
-from replica_client.position.position import Position
+from replica_client.errors import ConfigError
+from replica_client.protocol.position import Position
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.shape import TableShape
+from replica_client.storage.durable import new_file
 
 Direction = Literal["backward", "forward"]
 
-POSITION: Final = b"replica_client.position"
+POSITION: Final = b"replica_client.stream.position"
 """Key of a schema's metadata with the position of the rows."""
 
 KEY: Final = b"replica_client.key"
@@ -146,3 +151,47 @@ def _repeated(table: pa.Table) -> pa.Table:
         return table
     numbers = [at for at, count in enumerate(weight.to_pylist()) for _ in range(count)]
     return table.take(pa.array(numbers, pa.int64()))
+
+
+FileForm = Literal["parquet", "arrow"]
+
+
+def write_state(state: TableState, target: str, form: FileForm) -> int:
+    """Write the rows of a table as it was; the file appears under its name once it is complete.
+
+    Args:
+        state: the rows.
+        target: path of the file, which must not exist; ``-`` writes an Arrow stream to standard
+            output.
+        form: the format of the file.
+
+    Returns:
+        the number of rows.
+
+    Raises:
+        ConfigError: the path exists.
+        DataLossError: the changes do not fit the rows at the start; no file appears.
+        OSError: the file cannot be written.
+    """
+    if target == "-":
+        if form != "arrow":
+            raise ConfigError(f"--{form} -: only an Arrow stream goes to standard output")
+        with pa.ipc.new_stream(sys.stdout.buffer, state.schema) as stream:
+            return _written(state, stream)
+    path = Path(target)
+    if path.exists():
+        raise ConfigError(f"{path}: this file exists; name a new one, or remove it")
+    with new_file(path) as stream:
+        if form == "parquet":
+            with pq.ParquetWriter(stream, state.schema, compression="zstd") as writer:
+                return _written(state, writer)
+        with pa.ipc.new_stream(stream, state.schema) as writer:
+            return _written(state, writer)
+
+
+def _written(state: TableState, writer: pq.ParquetWriter | pa.ipc.RecordBatchStreamWriter) -> int:
+    rows = 0
+    for batch in state.batches():
+        writer.write_batch(batch)
+        rows += batch.num_rows
+    return rows

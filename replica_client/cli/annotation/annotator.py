@@ -6,10 +6,10 @@ from collections.abc import Callable
 from enum import IntFlag
 from typing import Any
 
-from replica_client.codec.printable import printable
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.reader import ByteReader
 from replica_client.errors import ShortBufferError
+from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.codec.printable import printable
+from replica_client.protocol.codec.quick_dataclass import dataclass
 
 SHOWN_BYTES = 48
 """Bytes of a value that are shown; a longer one is cut, with its size beside it."""

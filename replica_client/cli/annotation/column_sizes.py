@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica_client.constants.column_types import PREFIXED_TYPES, TYPE_FACTS, ColumnType
 from replica_client.errors import ColumnDecodeError, ShortBufferError
+from replica_client.protocol.constants.column_types import PREFIXED_TYPES, TYPE_FACTS, ColumnType
 
 _T = ColumnType
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)

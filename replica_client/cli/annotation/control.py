@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from replica_client.binlog.context import EventContext
-from replica_client.binlog.events.format_description import has_checksum_fields
 from replica_client.cli.annotation.annotator import Annotator, show_bytes
 from replica_client.cli.output import clock
-from replica_client.constants.event_types import ChecksumAlgorithm, event_type_name
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.events.format_description import has_checksum_fields
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, event_type_name
 
 VERSION_SIZE = 50
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from replica_client.binlog.context import EventContext
-from replica_client.binlog.events.mariadb_gtid import MariadbGtidExtraFlag, MariadbGtidFlag
 from replica_client.cli.annotation.annotator import Annotator, require, show_bytes
 from replica_client.cli.annotation.control import extra_post_header
 from replica_client.cli.output import clock
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidExtraFlag, MariadbGtidFlag
 
 _LOGICAL_CLOCK = 2
 _SECOND_TIMESTAMP = 1 << 55

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replica_client.binlog.context import EventContext
 from replica_client.cli.annotation.annotator import Annotator
+from replica_client.protocol.binlog.context import EventContext
 
 _NAMES = {1: "payload_size", 2: "compression_type", 3: "uncompressed_size"}
 _UNITS = {1: "bytes", 2: "0: zstd, 255: none", 3: "bytes"}

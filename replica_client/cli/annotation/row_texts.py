@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import RowsEvent
 from replica_client.cli.annotation.rows_body import RowText
 from replica_client.errors import BinlogDecodeError, SchemaError
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_values import value_to_json

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from replica_client.binlog.context import EventContext
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
 from replica_client.cli.annotation.annotator import Annotator, show_bytes
 from replica_client.cli.annotation.column_sizes import column_size, is_json
 from replica_client.cli.annotation.control import extra_post_header
 from replica_client.cli.annotation.table_map_body import bits, type_name
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.event_types import EventType
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from replica_client.binlog.context import EventContext
 from replica_client.cli.annotation.annotator import Annotator
 from replica_client.cli.annotation.control import extra_post_header
-from replica_client.constants.event_types import EventType
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.constants.event_types import EventType
 
 _FLAGS3_WITH_SEQUENCE = 0x04 | 0x08
 _INTEGERS = {

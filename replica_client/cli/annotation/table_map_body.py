@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from replica_client.binlog.context import EventContext
 from replica_client.cli.annotation.annotator import Annotator, require
 from replica_client.cli.annotation.control import extra_post_header
-from replica_client.constants.column_types import (
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.constants.column_types import (
     FRACTION_TYPES,
     METADATA_SIZES,
     NUMBER_FIELDS,

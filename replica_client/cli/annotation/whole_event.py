@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from replica_client.binlog.context import EventContext
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import event_checksum
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.header import HEADER_SIZE_V1
-from replica_client.binlog.layout import HEADER_SIZE
 from replica_client.cli.annotation import (
     control,
     gtids,
@@ -23,8 +15,14 @@ from replica_client.cli.annotation import (
 from replica_client.cli.annotation.annotator import AnnotatedBytes, Annotator
 from replica_client.cli.annotation.control import moment
 from replica_client.cli.annotation.rows_body import RowText, rows
-from replica_client.constants.event_types import EventFlag, EventType, event_type_name
 from replica_client.errors import BinlogDecodeError, MissingTableMapError, ShortBufferError
+from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import HEADER_SIZE_V1, BinlogEvent, event_checksum
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.layout import HEADER_SIZE
+from replica_client.protocol.constants.event_types import EventFlag, EventType, event_type_name
 
 Layout = Callable[[Annotator, EventContext], None]
 T = EventType

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 from replica_client._compiled import compiled
-from replica_client.cli.demonstration.killable import client_process
-from replica_client.cli.demonstration.proof import Proof, Rows, prove
-from replica_client.cli.demonstration.screen import Screen, reached
-from replica_client.cli.demonstration.served import ServedBinlog
+from replica_client.cli.demonstration.proof import Proof, Rows, Screen, prove, reached
+from replica_client.cli.demonstration.served import ServedBinlog, client_process
 
 _CHANGES_BEFORE_KILL = 20
 _TIMEOUT = 60.0

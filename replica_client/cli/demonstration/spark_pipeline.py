@@ -7,10 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replica_client.cli.demonstration.killable import ClientProcess, client_process
-from replica_client.cli.demonstration.proof import Proof, Rows, prove
-from replica_client.cli.demonstration.screen import Screen, reached
-from replica_client.cli.demonstration.served import ServedBinlog
+from replica_client.cli.demonstration.proof import Proof, Rows, Screen, prove, reached
+from replica_client.cli.demonstration.served import ClientProcess, ServedBinlog, client_process
 from replica_client.errors import ReplicaClientError
 
 _ROWS_BEFORE_KILL = 20

@@ -24,11 +24,10 @@ from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.gtid import Gtid, GtidSet
 from replica_client.compat.pymysqlreplication.report_slave import ReportSlave as ReportSlave
 from replica_client.compat.source_tables import definition, questions
-from replica_client.constants.commands import Command
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import Command, ServerFlavor
 from replica_client.schema.model import TableModel
-from replica_client.transport import server_statements
-from replica_client.transport.server_info import ServerInfo, parse_version
+from replica_client.stream.transport import server_statements
+from replica_client.stream.transport.server_statements import ServerInfo, parse_version
 
 _LOG = logging.getLogger("asyncmy")
 _LOST = (2013, 2006)

@@ -6,9 +6,9 @@ import struct
 from importlib import import_module
 from typing import Any
 
-from replica_client.codec.event_queue import EventQueue
 from replica_client.errors import ConfigError, ServerError
-from replica_client.wire.dump_session import DumpSession
+from replica_client.protocol.codec.event_queue import EventQueue
+from replica_client.protocol.wire.dump_commands import DumpSession
 
 _BUFFER_SIZE = 256 << 10
 _LOST = 2013

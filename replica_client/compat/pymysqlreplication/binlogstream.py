@@ -10,10 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.event import BinlogEvent as DecodedEvent
-from replica_client.codec.event_queue import EventQueue
-from replica_client.codec.sized_cache import SizedCache
 from replica_client.compat.event_screen import (
     LIKE,
     PASS,
@@ -76,18 +72,25 @@ from replica_client.compat.pymysqlreplication.stream_tables import (
     TableFilter,
 )
 from replica_client.compat.pymysqlreplication.table_numbers import TableMap
-from replica_client.constants.commands import Command
-from replica_client.constants.event_types import EventType
 from replica_client.errors import ServerError
-from replica_client.gtid import GtidSet as CoreGtidSet
-from replica_client.gtid import MariadbGtidSet
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.protocol.codec.event_queue import EventQueue
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.client_server import Command
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.gtid import GtidSet as CoreGtidSet
+from replica_client.protocol.gtid import MariadbGtidSet
+from replica_client.protocol.wire.dump_commands import ComRegisterSlave
 from replica_client.schema.model import TableModel
-from replica_client.transport import driver_dump
-from replica_client.transport.driver_dump import DriverDump
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.server_info import ServerInfo
-from replica_client.transport.server_statements import binlog_status, has_checksums
-from replica_client.wire.command_packets import ComRegisterSlave
+from replica_client.stream.transport import driver_dump
+from replica_client.stream.transport.driver_dump import DriverDump
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.server_statements import (
+    ServerInfo,
+    binlog_status,
+    has_checksums,
+)
 
 MYSQL_EXPECTED_ERROR_CODES = [2013, 2006]
 MYSQL_ER_PARSE_ERROR = 1064

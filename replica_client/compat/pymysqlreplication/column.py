@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from replica_client.compat.pymysqlreplication.constants import FIELD_TYPE
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
 
 _BLOBS = frozenset(

@@ -8,7 +8,6 @@ import datetime
 import json
 from typing import Any, ClassVar
 
-from replica_client.binlog.events.query_status import parse_query_status
 from replica_client.compat.event_screen import LaterLoaded, state_of
 from replica_client.compat.pymysqlreplication.constants.STATUS_VAR_KEY import *  # noqa: F403
 from replica_client.compat.pymysqlreplication.exceptions import (
@@ -25,8 +24,9 @@ from replica_client.compat.pymysqlreplication.status_attributes import (
 from replica_client.compat.pymysqlreplication.util.bytes import (
     parse_decimal_from_bytes as parse_decimal_from_bytes,
 )
-from replica_client.gtid import GtidSet as _GtidSet
-from replica_client.transport.server_info import parse_version
+from replica_client.protocol.binlog.events.query_status import parse_query_status
+from replica_client.protocol.gtid import GtidSet as _GtidSet
+from replica_client.stream.transport.server_statements import parse_version
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.compat.row_dicts import document_value as document_value
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
 
 _MIDNIGHT = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.events.table_metadata import TableMetadata
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.events.table_metadata import TableMetadata
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import TableShape
 
 _STRINGS = frozenset(

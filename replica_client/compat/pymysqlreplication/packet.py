@@ -6,14 +6,6 @@ from dataclasses import field, replace
 from struct import Struct
 from typing import Any
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import event_checksum
-from replica_client.binlog.event import BinlogEvent as DecodedEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.layout import HEADER_SIZE
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
 from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent
@@ -25,8 +17,14 @@ from replica_client.compat.pymysqlreplication.json_binary import parse_json
 from replica_client.compat.pymysqlreplication.reading import PacketReader
 from replica_client.compat.pymysqlreplication.stream_tables import TableBook, TableFilter
 from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403
-from replica_client.constants.event_types import ChecksumAlgorithm
 from replica_client.errors import BinlogDecodeError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.protocol.binlog.event import EventHeader, event_checksum
+from replica_client.protocol.binlog.layout import HEADER_SIZE
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm
 
 NULL_COLUMN = 251
 UNSIGNED_CHAR_COLUMN = 251

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replica_client.wire.command_packets import ComRegisterSlave
-from replica_client.wire.framing import encode_packets
+from replica_client.protocol.wire.dump_commands import ComRegisterSlave
+from replica_client.protocol.wire.framing import encode_packets
 
 
 class ReportSlave:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_client.binlog.events.query_status import QueryStatus
+from replica_client.protocol.binlog.events.query_status import QueryStatus
 
 _NAMES = {
     "flags2": "flags2",

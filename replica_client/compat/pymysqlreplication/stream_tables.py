@@ -7,12 +7,6 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.json_diff import JsonDiff as CoreDiff
-from replica_client.codec.charsets import charset_of
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.codec.sized_cache import SizedCache
 from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.column import Column
 from replica_client.compat.pymysqlreplication.constants import CHARSET, NONE_SOURCE
@@ -21,8 +15,14 @@ from replica_client.compat.pymysqlreplication.json_objects import legacy_documen
 from replica_client.compat.pymysqlreplication.optional_metadata import OptionalMetaData
 from replica_client.compat.pymysqlreplication.table import Table
 from replica_client.compat.row_dicts import document_value
-from replica_client.constants.column_types import ColumnType
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.binlog.values.json_diff import JsonDiff as CoreDiff
+from replica_client.protocol.codec.charsets import charset_of
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import find_mismatch, resolve

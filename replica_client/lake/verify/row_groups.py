@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.lake.verify.texts import (
     RowTexts,
     comparable_text,
@@ -15,8 +14,9 @@ from replica_client.lake.verify.texts import (
     sql_row,
     sql_text,
 )
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.quoting import mysql_name, mysql_table
+from replica_client.schema.names import mysql_name, mysql_table
 
 _GROUPS: Final = 1024
 _INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))

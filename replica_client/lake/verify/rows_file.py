@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 from replica_client.errors import ConfigError
 from replica_client.lake.verify.row_groups import Checksums, Grouping, differing
-from replica_client.lake.verify.source_side import source_checksums, source_rows
+from replica_client.lake.verify.sides import source_checksums, source_rows
 from replica_client.lake.verify.texts import RowTexts, shown_text
 from replica_client.schema.model import TableModel
-from replica_client.snapshot import Locking, Window
-from replica_client.snapshot.present_definitions import read_definitions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.url import parse_url
+from replica_client.stream.snapshot import Locking, Window
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import parse_url
 
 SHOWN: Final = 10
 _ROWS_AT_ONCE: Final = 20_000
@@ -52,7 +52,7 @@ async def read_checksums(
         url: URL of the server.
         name: database and name of the table.
         without: columns to leave out.
-        locking: see :data:`~replica_client.snapshot.watermarks.Locking`.
+        locking: see :data:`~replica_client.stream.snapshot.watermarks.Locking`.
 
     Raises:
         ConfigError: there is no such table.

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
-from replica_client.schema.quoting import mysql_name
+from replica_client.schema.names import mysql_name
 
 LakeText = Callable[[Any], bytes]
 RowTexts = tuple[bytes | None, ...]

@@ -16,43 +16,42 @@ from typing import Any, Final, Literal
 
 from deltalake.exceptions import TableNotFoundError
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import ConfigError, SchemaMismatchError, ServerError
 from replica_client.lake.config import PipelineConfig
-from replica_client.lake.data_files import data_files_of
-from replica_client.lake.delta_files import open_delta
+from replica_client.lake.data_files import data_files_of, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.log_steps import STEPS
-from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.log_versions import STEPS, ChangeLogVersions
 from replica_client.lake.merge import Merge
 from replica_client.lake.pipeline_state import SCHEMA_KEY, load_state, read_kept_schema
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of
-from replica_client.lake.verify.lake_side import (
+from replica_client.lake.verify.row_groups import Grouping, differing
+from replica_client.lake.verify.sides import (
     FileTask,
     Mapper,
     file_checksums,
     file_rows,
     map_here,
+    source_checksums,
+    source_rows,
     together,
 )
-from replica_client.lake.verify.row_groups import Grouping, differing
-from replica_client.lake.verify.source_side import source_checksums, source_rows
 from replica_client.lake.verify.texts import RowTexts, row_texts, shown_text
-from replica_client.position.position import Position
-from replica_client.readers.live.source_stream import SourceStream
-from replica_client.readers.live.stream_options import StreamOptions
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import cells_to_json
 from replica_client.rows.row_change import Change
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaChange, SchemaHistory
-from replica_client.snapshot import Window
-from replica_client.snapshot.present_definitions import read_definitions
 from replica_client.storage.location import Location
-from replica_client.transport.connection import SourceConnection
+from replica_client.stream.live.source_stream import SourceStream
+from replica_client.stream.live.stream_options import StreamOptions
+from replica_client.stream.snapshot import Window
+from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.transactions.transaction import Transaction
+from replica_client.stream.transport.connection import SourceConnection
 
 Outcome = Literal["equal", "different", "undecided", "left_out"]
 SHOWN: Final = 20

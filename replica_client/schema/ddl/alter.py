@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import column_name, read_column, read_default
 from replica_client.schema.ddl.create import (
     Definitions,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.character_sets import (
     BINARY,
     UTF8MB3,
     WIDE_CHARSETS,
     charset_of_collation,
+    kept_labels,
 )
 from replica_client.schema.ddl.lexer import (
     NAME,
@@ -32,7 +33,6 @@ from replica_client.schema.ddl.type_clause import (
     with_charset,
 )
 from replica_client.schema.kinds import BYTES, NUMBERS, TEXT_KINDS
-from replica_client.schema.labels import kept_labels
 from replica_client.schema.model import ColumnModel
 
 _LITERAL: Final = re.compile(r"(?:0x([0-9a-f]+)|x'((?:[0-9a-f]{2})*)')", re.IGNORECASE)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText, literal_text
 from replica_client.schema.ddl.lexer import (
     NAME,

@@ -13,8 +13,8 @@ from dataclasses import field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.character_sets import charset_of_collation
 from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey, read_column
 from replica_client.schema.ddl.lexer import (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.schema.character_sets import charset_of_id
-from replica_client.schema.labels import Written
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.schema.character_sets import Written, charset_of_id
 from replica_client.schema.left_out import is_doubtful_name
 
 MODE_REAL_AS_FLOAT: Final = 0x1

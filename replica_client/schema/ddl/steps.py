@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey
 from replica_client.schema.ddl.lexer import Token
 

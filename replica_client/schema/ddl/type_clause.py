@@ -7,8 +7,17 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.schema.character_sets import BINARY, charset_name, max_length, reread
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.schema.character_sets import (
+    BINARY,
+    UNCONVERTED,
+    ByteLabel,
+    Written,
+    charset_name,
+    max_length,
+    needed,
+    reread,
+)
 from replica_client.schema.ddl.lexer import (
     NUMBER,
     STRING,
@@ -35,7 +44,6 @@ from replica_client.schema.kinds import (
     ColumnKind,
     kinds_of,
 )
-from replica_client.schema.labels import UNCONVERTED, ByteLabel, Written, needed
 from replica_client.schema.model import ColumnModel
 
 _VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}

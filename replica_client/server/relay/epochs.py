@@ -16,11 +16,16 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from replica_client.backup.backup_catalog import INDEX_NAME, Catalog, file_order, is_binlog_name
-from replica_client.backup.receiver import BackupReceiver
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.archive.backup.backup_catalog import (
+    INDEX_NAME,
+    Catalog,
+    file_order,
+    is_binlog_name,
+)
+from replica_client.archive.backup.receiver import BackupReceiver
 from replica_client.errors import BackupMismatchError
-from replica_client.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.server.served_files import ServedFile
 from replica_client.server.transactions import GTID_TYPES
 from replica_client.storage.durable import replace_file, sync_directory

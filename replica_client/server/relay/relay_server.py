@@ -6,24 +6,119 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from replica_client.backup.backup_catalog import locked
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.errors import BackupError, StorageError
+from replica_client.archive.backup.backup_catalog import locked
+from replica_client.errors import BackupError, ServerError, StorageError
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.wire.resultset import Value
 from replica_client.server.accounts import Account, Limits
+from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.relay.epochs import Epochs
-from replica_client.server.relay.front import RelayFront
 from replica_client.server.relay.relay_archive import RelayArchive
 from replica_client.server.relay.relay_library import RelayLibrary
 from replica_client.server.relay.retention import Clients, Retention, count_before, removable
 from replica_client.server.relay.upstream import Upstream, UpstreamOptions, is_full
 from replica_client.server.served_files import ServedFile
 from replica_client.storage.location import ObjectUrl
-from replica_client.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.server_statements import RELAY_COMMENT
+
+Purge = Callable[[str, str], Awaitable[None]]
+
+
+class RelayFront(BinlogServer):
+    """A read-only server of binlog files that reports the status of its own source.
+
+    Args:
+        upstream: the connection to the source.
+        purge: removes files up to a name, or before a time.
+        keep_seconds: how long files are kept; None: for ever.
+        options: those of :class:`BinlogServer`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        upstream: Upstream,
+        purge: Purge,
+        keep_seconds: float | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, comment=RELAY_COMMENT, **options)
+        self._upstream = upstream
+        self._purge = purge
+        self._keep_seconds = int(keep_seconds or 0)
+
+    def variables(self) -> Mapping[str, Value]:
+        """Return the variables of the relay and its files, by name in lower case."""
+        values: dict[str, Value] = {
+            **super().variables(),
+            "read_only": 1,
+            "report_host": "",
+            "server_uuid": self.server_uuid,
+            "expire_logs_days": self._keep_seconds // 86_400,
+        }
+        if self.library.flavor is ServerFlavor.MYSQL:
+            values |= {
+                "super_read_only": 1,
+                "binlog_expire_logs_seconds": self._keep_seconds,
+                "performance_schema": 0,
+            }
+        return values
+
+    async def source_variables(self) -> Mapping[str, Value] | None:
+        """Return the source's variables, from a cache that is refreshed when it is old."""
+        return await self._upstream.variables()
+
+    def replica_status(self) -> Mapping[str, Value] | None:
+        """Return the row of SHOW REPLICA STATUS: how the relay follows its source."""
+        upstream, files = self._upstream, self.library.files
+        host, _, port = upstream.host.rpartition(":")
+        status = upstream.status
+        connected = upstream.connected and status is not None
+        lag = upstream.lag_seconds
+        return {
+            "Replica_IO_State": "Waiting for source to send event" if connected else "",
+            "Source_Host": host,
+            "Source_User": upstream.user,
+            "Source_Port": port,
+            "Source_Log_File": "" if status is None else status.file,
+            "Read_Source_Log_Pos": 0 if status is None else status.position,
+            "Relay_Source_Log_File": "" if status is None else status.file,
+            "Exec_Source_Log_Pos": 0 if status is None else status.position,
+            "Replica_IO_Running": "Yes" if connected else "Connecting",
+            "Replica_SQL_Running": "Yes",
+            "Last_Errno": 0,
+            "Last_Error": "",
+            "Seconds_Behind_Source": int(lag) if connected and lag is not None else None,
+            "Last_IO_Errno": 0 if connected else 2003,
+            "Last_IO_Error": "" if connected else upstream.error,
+            "Last_SQL_Errno": 0,
+            "Last_SQL_Error": "",
+            "Source_Server_Id": self.library.server_id,
+            "Source_UUID": self.library.server_uuid() or "",
+            "Retrieved_Gtid_Set": "",
+            "Executed_Gtid_Set": str(self.library.executed()) if files else "",
+            "Auto_Position": 0,
+        }
+
+    async def purge(self, user: str, *, to: str, before: str) -> None:
+        """Remove the files before a file, or before a time.
+
+        Raises:
+            ServerError: the account may not purge, or the files are needed.
+        """
+        if not self.accounts.is_admin(user):
+            raise ServerError(
+                1227, "42000", "Access denied; PURGE needs an account with admin = true"
+            )
+        await self._purge(to, before)
+
 
 _LOG = logging.getLogger("replica_client.relay")
 

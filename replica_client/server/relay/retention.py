@@ -10,8 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import BackupMismatchError, ServerError
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession

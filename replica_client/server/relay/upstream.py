@@ -9,11 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from replica_client.backup.backup_catalog import SourceIdentity
-from replica_client.backup.engine import PASSING, Backup, BackupOptions, BackupStatus
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events import RotateEvent
-from replica_client.codec.quick_dataclass import dataclass
+from replica_client.archive.backup.backup_catalog import SourceIdentity
+from replica_client.archive.backup.engine import PASSING, Backup, BackupOptions, BackupStatus
 from replica_client.errors import (
     BackupError,
     BackupMismatchError,
@@ -23,16 +20,19 @@ from replica_client.errors import (
     SourceChangedError,
     TransportError,
 )
-from replica_client.gtid import GtidSet, MariadbGtidSet
-from replica_client.readers.live.reconnect import ReconnectPolicy
-from replica_client.readers.live.source_identity import check_executed
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.events import RotateEvent
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.wire.resultset import Value
 from replica_client.server.relay.epochs import Epoch, Epochs
-from replica_client.server.relay.source_variables import SourceVariables
-from replica_client.transport.connect_options import ConnectOptions
-from replica_client.transport.connection import SourceConnection
-from replica_client.transport.request import DumpRequest
-from replica_client.transport.source_gtids import gtids_in_binlog
-from replica_client.wire.resultset import Value
+from replica_client.server.relay.relay_library import SourceVariables
+from replica_client.stream.live.source_identity import check_executed
+from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.source_gtids import gtids_in_binlog
 
 _LOG = logging.getLogger("replica_client.relay")
 

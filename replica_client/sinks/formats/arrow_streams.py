@@ -19,14 +19,14 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from replica_client.binlog.options import DecodeOptions
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
+from replica_client.sinks.event_sink import schema_changes_batch, snapshot_batches
 from replica_client.sinks.formats.message import Message, MessageKind
-from replica_client.sinks.schema_change_batches import schema_changes_batch, snapshot_batches
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 
 
 class ArrowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -28,12 +28,12 @@ from urllib.parse import quote as percent_encoded
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.readers.transaction import Transaction
 from replica_client.rows.json_values import quote
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.formats.message import KeyChoice, Message
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 
 STRUCTURED: Final = "application/cloudevents+json; charset=UTF-8"
 BATCH: Final = "application/cloudevents-batch+json; charset=UTF-8"

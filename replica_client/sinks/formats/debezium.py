@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from replica_client._version import __version__
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
@@ -32,19 +31,23 @@ from replica_client.sinks.formats.debezium_connect import (
     transaction_schemas,
     with_schema,
 )
-from replica_client.sinks.formats.debezium_defaults import default_value
-from replica_client.sinks.formats.debezium_options import DebeziumOptions
 from replica_client.sinks.formats.debezium_schema import (
     is_published,
     name_after,
     schema_change_members,
     statement_members,
 )
-from replica_client.sinks.formats.debezium_values import STRING_WRITERS, debezium_writer
+from replica_client.sinks.formats.debezium_values import (
+    STRING_WRITERS,
+    DebeziumOptions,
+    debezium_writer,
+    default_value,
+)
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, row_message
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"

@@ -10,11 +10,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats.debezium_defaults import default_value
-from replica_client.sinks.formats.debezium_times import DATES, DATETIMES, TIMES, TIMESTAMPS
-from replica_client.sinks.formats.debezium_values import ValueModes, debezium_writer, is_point
+from replica_client.sinks.formats.debezium_values import (
+    DATES,
+    DATETIMES,
+    TIMES,
+    TIMESTAMPS,
+    ValueModes,
+    debezium_writer,
+    default_value,
+    is_point,
+)
 
 _T = ColumnType
 Schema = dict[str, Any]

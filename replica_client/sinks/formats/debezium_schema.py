@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from replica_client.readers.transaction import Statement
 from replica_client.rows.json_values import quote
 from replica_client.schema.ddl.lexer import LexerError, split_commas, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.sinks.formats.row_text import array
+from replica_client.stream.transactions.transaction import Statement
 
 _TYPES: Final = {"create_table": "CREATE", "drop_table": "DROP"}
 _JDBC: Final = {

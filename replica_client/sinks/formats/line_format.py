@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from replica_client.errors import ConfigError
-from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 
 
 class MessageFormat(Protocol):

@@ -1,5 +1,21 @@
 """Maxwell's JSON.
 
+============================  =====================================================
+value                         JSON
+============================  =====================================================
+integer, YEAR, BIT            number
+FLOAT, DOUBLE, DECIMAL        number
+text, ENUM                    string; ENUM's empty string of an invalid value: null
+SET                           array of strings
+DATE, TIME, DATETIME,         MySQL's text with the column's fraction digits
+TIMESTAMP
+BINARY, VARBINARY, BLOB       string of base64
+JSON                          the document itself
+GEOMETRY                      well-known text
+============================  =====================================================
+
+VECTOR is an array of numbers; MariaDB's UUID, INET4 and INET6 are text.
+
 Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names
 of "Configuration" there. Differences, and their reasons:
 
@@ -22,19 +38,66 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import quote
+from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
-from replica_client.sinks.formats.maxwell_values import maxwell_writer
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
-from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.formats.row_text import (
+    RowWriter,
+    ValueWriter,
+    array,
+    base64_text,
+    delivered_columns,
+    numbered_rows,
+    well_known_text,
+)
+from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
+
+
+def maxwell_writer(column: ColumnShape) -> ValueWriter:
+    """Return the function that writes a column's values."""
+    code = column.type_code
+    if code == ColumnType.MYSQL_TYPE_NEWDECIMAL:
+        return lambda value: f"{value:f}"
+    if code == ColumnType.MYSQL_TYPE_SET:
+        return _set
+    if code == ColumnType.MYSQL_TYPE_ENUM:
+        return _enum
+    if code == ColumnType.MYSQL_TYPE_GEOMETRY:
+        return _geometry
+    return _value
+
+
+def _value(value: Any) -> str:
+    if type(value) is bytes:
+        return base64_text(value)
+    return value_to_json(value)
+
+
+def _set(value: SetValue) -> str:
+    if value.labels is None:
+        return str(value.bits)
+    return array([quote(label) for label in value.labels])
+
+
+def _enum(value: EnumValue) -> str:
+    if not value.index:
+        return "null"
+    return str(value.index) if value.label is None else quote(value.label)
+
+
+def _geometry(value: Geometry) -> str:
+    return quote(well_known_text(value.wkb)) if value.wkb else "null"
+
 
 _DDL_TYPES = {
     "create_table": "table-create",

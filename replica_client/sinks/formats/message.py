@@ -1,10 +1,13 @@
-"""A message of a format with the attributes that a broker needs."""
+"""Messages, and their storage until a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.rows.absent import ABSENT
@@ -213,3 +216,66 @@ class KeyChoice:
             if fnmatchcase(name, pattern):
                 return list(columns), False
         return [shape.columns[at].name for at in shape.primary_key], True
+
+
+_MEMORY_BYTES: Final = 16 << 20
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """The stored part of a message. Schemas are stored by number, as they are long and few."""
+
+    kind: MessageKind
+    database: str
+    table: str
+    key: str | None
+    value: str
+    gone: str | None
+    headers: tuple[tuple[str, str], ...]
+    topic: str
+    schemas: int
+    binary: bytes | None
+
+
+class MessageSpool:
+    """Stores messages in order, without their rows events."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(_Stored)
+        self._schemas: dict[tuple[str, str], int] = {}
+
+    def __bool__(self) -> bool:
+        return self._file is not None
+
+    def take(self, messages: Iterable[Message]) -> None:
+        """Add messages."""
+        if self._file is None:
+            # Closed by clear, in another call.
+            self._file = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115
+        for message in messages:
+            number = self._schemas.setdefault(message.schemas, len(self._schemas))
+            stored = _Stored(*message[:7], message.topic, number, message.binary)
+            self._file.write(self._encoder.encode(stored) + b"\n")
+
+    def messages(self) -> Iterator[Message]:
+        """Yield all stored messages."""
+        if self._file is None:
+            return
+        self._file.seek(0)
+        schemas = list(self._schemas)
+        for line in self._file:
+            one = self._decoder.decode(line)
+            yield Message(
+                *(one.kind, one.database, one.table, one.key, one.value, one.gone, one.headers),
+                topic=one.topic,
+                schemas=schemas[one.schemas],
+                binary=one.binary,
+            )
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        file, self._file = self._file, None
+        self._schemas.clear()
+        if file is not None:
+            file.close()

@@ -1,7 +1,7 @@
 """Rows of outbox tables as messages; everything else in another format.
 
 An inserted row is a message: its payload is the value, and other columns hold its destination, key,
-id and further headers (:class:`~replica_client.schema.outbox_columns.OutboxColumns`). Deletes are
+id and further headers (:class:`~replica_client.schema.shape.OutboxColumns`). Deletes are
 ignored. Updates are refused, as they have no meaning in an outbox.
 
 Sinks with destinations, keys and headers use them. In a line they are members next to the payload::
@@ -15,18 +15,18 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.errors import PoisonChangeError
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.rows.raw_json import RawJson
-from replica_client.schema.outbox_columns import OutboxColumns
+from replica_client.schema.shape import OutboxColumns
 from replica_client.sinks.formats.line_format import LineFormat, MessageFormat
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 
 _ID: Final = "id"
 

@@ -18,26 +18,26 @@ from typing import Any, Final
 import msgspec
 
 from replica_client.errors import ConfigError, SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.ownership import Claim, Owner
-from replica_client.readers.transaction import Transaction
-from replica_client.sinks.checkpoint_file import CheckpointFile
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.formats.outbox import OutboxFormat
-from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
+from replica_client.sinks.json_lines.stdout_sink import encode_lines, encode_messages
 from replica_client.sinks.output_directory import (
+    CheckpointFile,
     DirectoryLock,
     check_file_owner,
     check_writable,
+    os_errors,
     owners_of_file,
 )
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import check_least, check_path, read_options
+from replica_client.sinks.registry import check_least, check_path, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
 from replica_client.storage.location import local_path
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.ownership import Claim, Owner
+from replica_client.stream.transactions.transaction import Transaction
 
 _NUMBERED: Final = re.compile(r"-([0-9]{6,})\.jsonl")
 
@@ -100,7 +100,7 @@ class FileSink:
         self._owner = ""
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:

@@ -1,4 +1,4 @@
-"""JSON Lines on standard output: at least once.
+"""JSON lines on standard output.
 
 A position store saves the position after the lines were written: after a crash between the two, the
 lines are written again. Parts of a large transaction wait in a temporary file until it is complete.
@@ -7,22 +7,80 @@ lines are written again. Parts of a large transaction wait in a temporary file u
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.formats.message import Message
+from replica_client.sinks.formats.native import NativeFormat
 from replica_client.sinks.formats.outbox import OutboxFormat
-from replica_client.sinks.json_lines.encoding import encode_lines, encode_messages
+from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import check_least, read_options
+from replica_client.sinks.registry import check_least, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import write_all
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.transaction import Transaction
+
+_PIECE_SIZE = 256 << 10
+"""Characters after which a piece is encoded."""
+
+
+def encode_lines(
+    line_format: LineFormat, transactions: Iterable[Transaction]
+) -> Iterator[bytes | bytearray]:
+    """Yield all lines in UTF-8 with line ends.
+
+    A piece has many lines, or a part of a large line. Bytes that are not UTF-8 (in a name) are
+    written as a JSON escape.
+    """
+    if isinstance(line_format, NativeFormat):
+        yield from line_format.encoded(transactions)
+        return
+    for transaction in transactions:
+        yield from _encoded(line_format.lines(transaction))
+
+
+def encode_messages(messages: Iterable[Message]) -> Iterator[bytes]:
+    """Yield the values of messages in UTF-8 with line ends; see :func:`encode_lines`."""
+    yield from _encoded(message.value for message in messages)
+
+
+def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
+    waiting: list[str] = []
+    size = 0
+    for line in lines:
+        if len(line) >= _PIECE_SIZE:
+            yield from _pieces(waiting)
+            size = 0
+        waiting.append(line)
+        size += len(line) + 1
+        if size >= _PIECE_SIZE:
+            del line  # free it before the next line is built
+            yield from _pieces(waiting)
+            size = 0
+    yield from _pieces(waiting)
+
+
+def _pieces(lines: list[str]) -> Iterator[bytes]:
+    """Yield the lines as encoded pieces, and empty the list.
+
+    A large line, which is alone in the list, is encoded part by part instead of being copied whole.
+    """
+    if not lines:
+        return
+    text = "\n".join(lines)
+    lines.clear()
+    if len(text) < 2 * _PIECE_SIZE:
+        yield f"{text}\n".encode("utf-8", "backslashreplace")
+        return
+    for at in range(0, len(text), _PIECE_SIZE):
+        yield text[at : at + _PIECE_SIZE].encode("utf-8", "backslashreplace")
+    yield b"\n"
+
 
 _STDOUT = 1
 _PIECE = 1 << 20

@@ -24,12 +24,16 @@ from fastavro import parse_schema
 from fastavro.validation import ValidationError, validate
 
 from replica_client.errors import SinkError
-from replica_client.sinks.authorities import trusting
-from replica_client.sinks.bounded_http import BoundedTransport
-from replica_client.sinks.formats.avro_schema import AvroType, avro_schema
-from replica_client.sinks.formats.avro_values import AbsentFieldError, AvroReader, avro_reader
+from replica_client.sinks.bounded_http import BoundedTransport, trusting
+from replica_client.sinks.formats.avro import (
+    AbsentFieldError,
+    AvroReader,
+    AvroType,
+    avro_reader,
+    avro_schema,
+)
 from replica_client.sinks.formats.message import Message, unwritable
-from replica_client.sinks.kafka.registry_options import RegistryOptions, registry_properties
+from replica_client.sinks.kafka.kafka_options import RegistryOptions, registry_properties
 
 _STRING: Final = "string"
 _ANSWER_SIZE: Final = 16 << 20

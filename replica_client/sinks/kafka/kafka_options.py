@@ -1,19 +1,169 @@
-"""Options of the sink ``kafka``, and the client properties that follow from them."""
+"""Options of the sink ``kafka``. The module does not import the Kafka client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.sinks.formats.line_format import make_message_format
-from replica_client.sinks.kafka.registry_options import RegistryOptions, check_registry
-from replica_client.sinks.kafka.topic_names import check_topics
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.sink_options import read_options
+from replica_client.sinks.registry import read_options
+
+if TYPE_CHECKING:
+    from replica_client.sinks.formats.message import MessageKind
+
+
+class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of the table ``registry`` of the sink ``kafka``.
+
+    Attributes:
+        url: ``http://registry:8081``; several, separated by commas, are tried in turn.
+        username: user for HTTP basic authentication.
+        password: its password; may be ``file:…``.
+        ca: file with the certificates of trusted authorities.
+        register: whether to register schemas; otherwise they must be registered already.
+        timeout: time limit of a whole request, in seconds.
+    """
+
+    url: str
+    username: str = ""
+    password: str = ""
+    ca: str = ""
+    register: bool = True
+    timeout: Annotated[float, Meta(gt=0)] = 30.0
+
+    def __repr__(self) -> str:
+        return f"<schema registry at {self.where()}>"  # nothing that may hold a password
+
+    def where(self) -> str:
+        """Return hosts and ports, for messages."""
+        parts = [urlsplit(one.strip()) for one in self.url.split(",")]
+        return ", ".join(
+            f"{one.hostname}:{one.port}" if one.port else str(one.hostname) for one in parts
+        )
+
+
+def check_registry(options: RegistryOptions) -> None:
+    """Check that the URLs are valid.
+
+    Raises:
+        ConfigError: says which option is wrong.
+    """
+    for one in options.url.split(","):
+        try:
+            parts = urlsplit(one.strip())
+            wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        except ValueError:
+            wrong = True
+        if wrong:
+            raise ConfigError("sink kafka: registry: url: http://host:port is wanted")
+
+
+def registry_properties(options: RegistryOptions) -> dict[str, Any]:
+    """Return the properties of Confluent's client."""
+    found: dict[str, Any] = {"url": options.url, "timeout": options.timeout}
+    if options.username or options.password:
+        found["basic.auth.user.info"] = f"{options.username}:{options.password}"
+    if options.ca:
+        found["ssl.ca.location"] = options.ca
+    return found
+
+
+_MAX: Final = 249
+_KEPT: Final = 4096
+_OTHER: Final = re.compile(r"[^A-Za-z0-9._-]")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_KNOWN: Final = {
+    "topic": ("prefix", "database", "table"),
+    "schema_topic": ("prefix", "database", "table"),
+    "transaction_topic": ("prefix",),
+    "position_topic": ("prefix",),
+    "transactional_id": ("prefix",),
+}
+
+
+def check_topics(options: KafkaOptions) -> None:
+    """Check the templates for unknown placeholders and for characters that no topic may have.
+
+    Raises:
+        ConfigError: a template is wrong; the message names it.
+    """
+    for option, known in _KNOWN.items():
+        template: str = getattr(options, option)
+        for name in _PLACEHOLDER.findall(template):
+            if name not in known:
+                wanted = ", ".join(f"{{{one}}}" for one in known)
+                raise ConfigError(f"sink kafka: {option}: {{{name}}} is none of {wanted}")
+    if not options.topic:
+        raise ConfigError("sink kafka: topic: a name is wanted")
+    for option in ("topic_prefix", "topic", "schema_topic", "transaction_topic", "position_topic"):
+        text = _PLACEHOLDER.sub("", getattr(options, option))
+        if _OTHER.search(text):
+            raise ConfigError(
+                f"sink kafka: {option}: letters, digits, '.', '_' and '-' are wanted, not {text!r}"
+            )
+
+
+class TopicNames:
+    """Chooses the topic of each message.
+
+    Characters of table names that no topic may have become ``_``. Such a name also gets a digest as
+    suffix, so that two tables do not share a topic.
+
+    Args:
+        options: the templates.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+        self._routed: SizedCache[str, str] = SizedCache(_KEPT)
+        self._known: dict[tuple[MessageKind, str, str], str] = {}
+
+    def of(self, kind: MessageKind, database: str, table: str) -> str:
+        """Return the topic of a message; ``""`` for none."""
+        name = self._known.get((kind, database, table))
+        if name is None:
+            name = self._known[kind, database, table] = self._made(kind, database, table)
+        return name
+
+    def routed(self, name: str) -> str:
+        """Return the topic of a message that names its destination."""
+        topic = self._routed.get(name)
+        if topic is None:
+            topic = _OTHER.sub("_", name) or "_"
+            if topic != name or len(topic) > _MAX:
+                topic = _with_digest(topic, [name])
+            self._routed.put(name, topic, len(name))
+        return topic
+
+    def _made(self, kind: MessageKind, database: str, table: str) -> str:
+        options = self._options
+        if kind == "transaction":
+            return options.named(options.transaction_topic)
+        template = options.topic if kind == "row" else options.schema_topic
+        values = {"prefix": options.topic_prefix, "database": database, "table": table}
+        text = _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+        used = [values[name] for name in _PLACEHOLDER.findall(template) if name != "prefix"]
+        name = _OTHER.sub("_", text)
+        # A name with a point is ambiguous: `a.b` and `c` would have the same topic as `a` and
+        # `b.c`.
+        if name != text or len(name) > _MAX or any("." in one for one in used):
+            name = _with_digest(name, used)
+        return name
+
+
+def _with_digest(name: str, used: Sequence[str]) -> str:
+    digest = sha256("\0".join(used).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return f"{name[: _MAX - 17]}-{digest}"
+
 
 # Properties that the guarantee depends on.
 _OURS = frozenset(

@@ -25,40 +25,40 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from replica_client.errors import ConfigError, SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import Claim, Heart, Lease, Owner, fenced
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.position import Position
 from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
-from replica_client.sinks.formats.message import KeyChoice, Message
-from replica_client.sinks.formats.message_spool import MessageSpool
+from replica_client.sinks.formats.message import KeyChoice, Message, MessageSpool
 from replica_client.sinks.formats.outbox import OutboxMessages
-from replica_client.sinks.kafka.kafka_errors import FencedProducerError, kafka_errors
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
+    TopicNames,
     format_options,
     read_kafka_options,
 )
 from replica_client.sinks.kafka.position_topic import (
     LEASE_KEY,
     OWNER_KEY,
+    FencedProducerError,
     Found,
     beats,
+    kafka_errors,
     position_record,
     read_beat,
     read_position,
     read_writers,
 )
-from replica_client.sinks.kafka.topic_names import TopicNames
 from replica_client.sinks.kafka.topic_writer import TopicWriter
+from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.growing import GrowingKeys
+from replica_client.stream.position.stores.ownership import Claim, Heart, Lease, Owner, fenced
+from replica_client.stream.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from replica_client.sinks.kafka.avro_messages import AvroMessages
-    from replica_client.sinks.kafka.registry_options import RegistryOptions
+    from replica_client.sinks.kafka.kafka_options import RegistryOptions
 
 _CLOCK = re.compile(r'"ts(?:_ms|_us|_ns)?":[0-9]+')
 _GIVE_BACK_SECONDS: Final = 1.0
@@ -107,7 +107,7 @@ class KafkaSink:
         self._heart: Heart | None = None
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def saved(self) -> Checkpoint | None:

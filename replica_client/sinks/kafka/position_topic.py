@@ -1,4 +1,8 @@
-"""The compacted topic that holds a sink's position.
+"""The topic of positions, producers that are closed later, and the client's errors.
+
+Freeing a producer while a request for its transaction is in flight ends the whole process (an
+assertion of librdkafka 2.16). Such a producer is kept in a thread until its brokers answer, or say
+that another producer fenced it.
 
 Records of one partition, by key:
 
@@ -23,21 +27,131 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from replica_client.codec.quick_dataclass import dataclass
 from replica_client.errors import PositionFormatError, SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import Lease, Owner
-from replica_client.sinks.kafka.kafka_errors import UNKNOWN_TOPIC, sink_error
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.growing import GrowingKeys
+from replica_client.stream.position.stores.ownership import Lease, Owner
+
+_TRY_SECONDS: Final = 2.0
+_QUIET_SECONDS: Final = 1.0
+
+
+def give_up(producer: Producer, seconds: float) -> None:
+    """Abort a producer's transaction, so that readers need not wait for its timeout.
+
+    Args:
+        producer: a producer with an open transaction, which the caller no longer uses.
+        seconds: time to wait for the brokers; then a thread goes on trying.
+    """
+    if not _abort(producer, seconds):
+        threading.Thread(
+            target=_until_over, args=(producer,), name="replica-client-kafka", daemon=True
+        ).start()
+
+
+def _until_over(producer: Producer) -> None:
+    while not _abort(producer, _TRY_SECONDS):
+        time.sleep(_QUIET_SECONDS)
+
+
+def _abort(producer: Producer, seconds: float) -> bool:
+    """Abort the transaction, and return whether none is open any more."""
+    try:
+        producer.abort_transaction(seconds)
+    except KafkaException as error:
+        if not error.args[0].fatal():
+            return False
+        # Fenced, or refused for good: only wait for requests that are in flight.
+        time.sleep(_QUIET_SECONDS)
+    return True
+
+
+_FENCED = frozenset(
+    (
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    )
+)
+# Errors that an operator must fix; the sink retries less often.
+_NEVER_PASS = frozenset(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._INVALID_ARG,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+    )
+)
+UNKNOWN_TOPIC = frozenset(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+)
+"""Codes of a topic that does not exist, of brokers and of librdkafka."""
+UNWRITABLE = frozenset(
+    (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+    )
+)
+"""Codes of a message that can never be written: too large, or keyless in a compacted topic."""
+
+
+class FencedProducerError(SinkError):
+    """Another producer fenced this one."""
+
+
+@contextmanager
+def kafka_errors(where: str) -> Iterator[None]:
+    """Raise errors of librdkafka in the block as ``SinkError``.
+
+    Args:
+        where: the servers, for messages.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise sink_error(where, error.args[0]) from error
+
+
+def sink_error(where: str, error: KafkaError) -> SinkError:
+    """Return the sink's error for an error of librdkafka."""
+    code = error.code()
+    if code in _FENCED:
+        return FencedProducerError(
+            f"Kafka at {where}: another process writes with this transactional_id and fenced this one: end one of "
+            f"them, or give it another transactional_id and position_topic ({error.str()})"
+        )
+    text = f"Kafka at {where}: {error.name()}: {error.str()}"[:500]
+    return SinkError(text, retriable=code not in _NEVER_PASS)
+
 
 _VERSION = 1
 _POSITION = "position"

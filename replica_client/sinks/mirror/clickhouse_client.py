@@ -12,10 +12,9 @@ import httpx
 import msgspec
 
 from replica_client.errors import SinkError
-from replica_client.sinks.authorities import trusting
-from replica_client.sinks.bounded_http import BoundedTransport
-from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
+from replica_client.sinks.bounded_http import BoundedTransport, trusting
 from replica_client.sinks.mirror.clickhouse_types import quoted, value_decoder
+from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
 
 UNKNOWN_TABLE: Final = 60
 _CODE: Final = re.compile(r"Code: (\d+)")

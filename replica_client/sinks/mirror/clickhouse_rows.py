@@ -37,7 +37,7 @@ from replica_client.sinks.mirror.clickhouse_types import (
     texts,
 )
 from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
-from replica_client.tables.net_changes import Values
+from replica_client.stream.tables.net_changes import Values
 
 _INSERTED: Final = 50_000
 # Committed rows must survive a power failure.

@@ -1,4 +1,4 @@
-"""A mirror in ClickHouse: a database for each database of the source, and one of the mirror's own.
+"""A mirror in ClickHouse, and the sink that writes it.
 
 The mirror's state is one table of documents. A commit is one INSERT of documents, in one block,
 with the next version, and therefore atomic. The documents are carried out afterwards, after a crash
@@ -9,16 +9,28 @@ staged rows are moved.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient
+from replica_client.sinks.mirror.clickhouse_client import (
+    UNKNOWN_TABLE,
+    ClickhouseClient,
+    ClickhouseError,
+    where_of,
+)
 from replica_client.sinks.mirror.clickhouse_rows import DURABLE, ClickhouseRows, qualified
 from replica_client.sinks.mirror.clickhouse_types import VERSION, literal, quoted, shown
+from replica_client.sinks.mirror.collector import ValueEncoder
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase
+from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, read_clickhouse_options
 from replica_client.sinks.mirror.stored_names import clickhouse_name, clickhouse_names
-from replica_client.tables.table_copy import TableName
+from replica_client.sinks.mirror.stored_values import storable_encoder
+from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
+from replica_client.stream.tables.table_copy import TableName
 
 OWN_DATABASE: Final = "_replica_client"
 _RESERVED: Final = ("system", "information_schema")
@@ -348,3 +360,85 @@ def query_prefix(own: str, session: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+# Not enough privileges, authentication failed, read-only.
+_OF_ALL: Final = frozenset((497, 516, 164))
+
+
+def make(table: Mapping[str, object]) -> ClickhouseSink:
+    """Return the sink for a table of the configuration.
+
+    Raises:
+        ConfigError: an option is wrong; the message names it.
+    """
+    return ClickhouseSink(read_clickhouse_options(table))
+
+
+class ClickhouseSink(TableMirrorSink):
+    """The sink ``clickhouse``; see the module.
+
+    Args:
+        options: what the user chose.
+    """
+
+    def __init__(self, options: ClickhouseOptions) -> None:
+        self._options = options
+        self._years = (1900, 2299)
+        super().__init__(
+            where_of(options),
+            strict=options.missing_rows == "error",
+            create=options.unknown_tables == "create",
+        )
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(self._probe)
+
+    def _probe(self) -> None:
+        with self._errors():
+            client = ClickhouseClient(self._options, "replica_client probe ")
+            try:
+                client.execute("SELECT 1")
+            finally:
+                client.close()
+
+    def _database(self) -> MirrorDatabase:
+        session = secrets.token_hex(8)
+        own = self._options.database_prefix + OWN_DATABASE
+        client = ClickhouseClient(self._options, query_prefix(own, session))
+        database = ClickhouseDatabase(client, self._where, self._options.database_prefix, session)
+        try:
+            self._years = database.years()
+        except BaseException:
+            client.close()
+            raise
+        return database
+
+    def _encoder_of(self, column: ColumnModel) -> ValueEncoder:
+        return storable_encoder(
+            column,
+            "ClickHouse",
+            self._where,
+            nulls=self._options.unstorable_values == "null",
+            zero_character=True,
+            replaced=self._replaced,
+            years=self._years,
+        )
+
+    def _lacks_table(self, error: Exception) -> bool:
+        return (
+            isinstance(error, ClickhouseError)
+            and error.code == UNKNOWN_TABLE
+            and OWN_DATABASE not in str(error)
+        )
+
+    def _concerns_all(self, error: BaseException | None) -> bool:
+        return isinstance(error, ClickhouseError) and error.code in _OF_ALL
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ClickhouseError as error:
+            raise SinkError(f"{self._where}: {error}", retriable=error.passing) from error

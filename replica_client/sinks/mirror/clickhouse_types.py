@@ -31,8 +31,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.stored_types import StoredTypes
-from replica_client.sinks.mirror.stored_values import BLOBS, INTEGER_LIMIT
+from replica_client.sinks.mirror.stored_values import BLOBS, INTEGER_LIMIT, StoredTypes
 
 VERSION: Final = "_replica_client_version"
 DELETED: Final = "_replica_client_deleted"

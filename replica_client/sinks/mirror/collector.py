@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from replica_client.codec.quick_dataclass import dataclass
-from replica_client.constants.event_types import EventType
 from replica_client.errors import PoisonChangeError, SinkError
-from replica_client.position.losses import Loss
-from replica_client.position.position import Position
-from replica_client.position.stores.ownership import ForeignOwnerError
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.position import Position
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
@@ -23,15 +20,18 @@ from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash
 from replica_client.sinks.column_models import column_model, table_model
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
-from replica_client.sinks.mirror.alike_tables import check_same_columns, is_followed
-from replica_client.tables.net_changes import DivergedError, NetChanges, Values, same_names
-from replica_client.tables.table_copy import (
+from replica_client.sinks.mirror.stored_names import check_same_columns, is_followed
+from replica_client.stream.position.losses import Loss
+from replica_client.stream.position.stores.ownership import ForeignOwnerError
+from replica_client.stream.tables.net_changes import DivergedError, NetChanges, Values, same_names
+from replica_client.stream.tables.table_copy import (
     CopyNeededError,
     Standing,
     TableCopy,
     TableName,
     TableRefusedError,
 )
+from replica_client.stream.transactions.transaction import Transaction
 
 ValueEncoder = Callable[[Any], Any]
 """Converts a value, neither None nor absent, to the form that the mirror stores."""

@@ -1,5 +1,7 @@
 """Rows of a mirror in DuckDB, given as Arrow tables and merged by joins.
 
+DuckDB lets only one process write a file, and no other process can open the file meanwhile.
+
 DuckDB is a hundred times slower with a statement for each row. Tables have no index and no PRIMARY
 KEY, which would double the time per row and grow with the table: this module keeps keys unique
 instead.
@@ -8,18 +10,68 @@ instead.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
 import duckdb
 
+from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.duckdb_file import DuckdbFile
 from replica_client.sinks.mirror.duckdb_types import arrow_rows, staged_type
 from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
-from replica_client.tables.net_changes import Values
+from replica_client.stream.tables.net_changes import Values
+
+_LOCKED: Final = "Could not set lock on file"
+_STEP: Final = 0.02
+
+
+class DuckdbFile:
+    """A DuckDB file whose connection is opened on demand.
+
+    Args:
+        connect: opens the file.
+        where: the file, for messages.
+        wait: seconds to wait until another process closes the file.
+    """
+
+    def __init__(
+        self, connect: Callable[[], duckdb.DuckDBPyConnection], where: str, wait: float
+    ) -> None:
+        self._connect, self._where, self._wait = connect, where, wait
+        self._open: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The open connection; opened if needed.
+
+        Raises:
+            SinkError: another process still has the file open.
+        """
+        deadline = time.monotonic() + self._wait
+        while self._open is None:
+            try:
+                self._open = self._connect()
+            except duckdb.IOException as error:
+                if _LOCKED not in str(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise SinkError(
+                        f"{self._where}: another process has had the file open for {self._wait:g} s; it must close "
+                        "it before changes can be written",
+                        retriable=True,
+                    ) from error
+                time.sleep(_STEP)
+        return self._open
+
+    def close(self) -> None:
+        """Close the connection. Uncommitted changes are lost."""
+        connection, self._open = self._open, None
+        if connection is not None:
+            connection.close()
+
 
 _STAGED: Final = "_replica_client_staged"
 _INSERTED: Final = 50_000

@@ -34,8 +34,7 @@ import pyarrow as pa
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel
-from replica_client.sinks.mirror.stored_types import StoredTypes, decimal_length
-from replica_client.sinks.mirror.stored_values import BLOBS
+from replica_client.sinks.mirror.stored_values import BLOBS, StoredTypes, decimal_length
 
 _TYPES: Final = StoredTypes(
     whole={

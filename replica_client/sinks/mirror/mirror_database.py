@@ -10,9 +10,9 @@ from typing import Any
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.stored_names import StoredNames
-from replica_client.tables.altered_columns import ColumnSource
-from replica_client.tables.net_changes import Values
-from replica_client.tables.table_copy import TableName
+from replica_client.stream.tables.alterations import ColumnSource
+from replica_client.stream.tables.net_changes import Values
+from replica_client.stream.tables.table_copy import TableName
 
 _LOG = logging.getLogger("replica_client.sinks")
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from replica_client.errors import ServerError, SinkError
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.quoting import (
+from replica_client.schema.names import (
     before_arguments,
     mysql_name,
     mysql_table,
@@ -30,12 +30,12 @@ from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.mysql_rows import MysqlRows
 from replica_client.sinks.mirror.mysql_values import GEOMETRIES, TargetServer
 from replica_client.sinks.mirror.stored_names import StoredNames, mysql_database, mysql_names
-from replica_client.tables.added_values import StoredValue
-from replica_client.tables.altered_columns import CannotFollowError, ColumnSource
-from replica_client.tables.net_changes import Values
-from replica_client.tables.table_copy import TableName
-from replica_client.transport.connect_options import ConnectOptions
-from replica_client.transport.connection import SourceConnection
+from replica_client.stream.tables.added_values import StoredValue
+from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
+from replica_client.stream.tables.net_changes import Values
+from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
 
 Result = TypeVar("Result")
 

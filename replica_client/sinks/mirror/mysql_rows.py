@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from replica_client.errors import ServerError
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.quoting import before_arguments, mysql_name
+from replica_client.schema.names import before_arguments, mysql_name
 from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
 from replica_client.sinks.mirror.mysql_values import (
     BYTES,
@@ -20,7 +20,7 @@ from replica_client.sinks.mirror.mysql_values import (
     placeholder,
 )
 from replica_client.sinks.mirror.stored_values import REALS
-from replica_client.tables.net_changes import Values
+from replica_client.stream.tables.net_changes import Values
 
 _MOST_ROWS: Final = 500
 _JOINED: Final = 16

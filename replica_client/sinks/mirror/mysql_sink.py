@@ -10,15 +10,15 @@ from typing import Literal
 import msgspec
 
 from replica_client.errors import ConfigError, ServerError, SinkError, TransportError
+from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mysql_database import MysqlDatabase
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.sinks.sink_options import check_positive, read_options
-from replica_client.transport.url import parse_url
-from replica_client.wire.server_errors import TRANSIENT_ERRORS
+from replica_client.sinks.registry import check_positive, read_options
+from replica_client.stream.transport.url import parse_url
 
 _NO_SUCH_TABLE = 1146
 _OF_ALL = frozenset((1044, 1045, 1142, 1143, 1227, 1290, 1792, 1836))

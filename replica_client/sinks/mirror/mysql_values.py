@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from replica_client.binlog.values.enum_set import EnumValue
-from replica_client.binlog.values.geometry import encode_geometry
 from replica_client.errors import SinkError
+from replica_client.protocol.binlog.values.binary_types import encode_geometry
+from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.rows.raw_json import RawJson
 from replica_client.schema.model import TEXT_KINDS, ColumnModel
-from replica_client.schema.quoting import before_arguments, mysql_name
+from replica_client.schema.names import before_arguments, mysql_name
 from replica_client.sinks.column_models import sql_type
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.stored_values import REALS

@@ -15,9 +15,9 @@ from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_store import PostgresDatabase
+from replica_client.sinks.mirror.stored_values import storable_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.sinks.mirror.unstorable_values import storable_encoder
-from replica_client.sinks.sink_options import check_least, read_options
+from replica_client.sinks.registry import check_least, read_options
 
 # Classes of SQLSTATE: connections, resources, operator intervention, deadlocks, locks, the system.
 _MAY_PASS = ("08", "53", "57", "40", "55", "58")

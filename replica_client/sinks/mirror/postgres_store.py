@@ -32,8 +32,8 @@ from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import StoredNames
 from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.storage.file_names import file_name, shortened
-from replica_client.tables.net_changes import Values
-from replica_client.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import Values
+from replica_client.stream.tables.table_copy import TableName
 
 _MAX_NAME: Final = 63
 _OWN: Final = "_replica_client"

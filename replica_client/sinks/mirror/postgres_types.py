@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica_client.schema.model import ColumnModel
-from replica_client.sinks.mirror.stored_types import StoredTypes
+from replica_client.sinks.mirror.stored_values import StoredTypes
 
 _TYPES: Final = StoredTypes(
     whole={

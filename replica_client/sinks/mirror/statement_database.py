@@ -9,7 +9,7 @@ from typing import Any
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.stored_values import REALS
-from replica_client.tables.net_changes import Values
+from replica_client.stream.tables.net_changes import Values
 
 
 class StatementDatabase(MirrorDatabase):

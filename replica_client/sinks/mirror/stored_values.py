@@ -1,4 +1,4 @@
-"""Values in the form that mirrors receive and SQLite stores, exact in one storage class per column.
+"""Values and column types of mirrors, and values that a database cannot store.
 
 ==============================  ====================================================
 column                          stored as
@@ -20,15 +20,20 @@ UUID, INET4, INET6              TEXT
 
 from __future__ import annotations
 
+import logging
+import re
+from calendar import monthrange
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from replica_client.binlog.values.enum_set import EnumValue
-from replica_client.binlog.values.geometry import encode_geometry
-from replica_client.binlog.values.json_binary import JsonDocument
 from replica_client.errors import SinkError
+from replica_client.protocol.binlog.values.binary_types import encode_geometry
+from replica_client.protocol.binlog.values.enum_set import EnumValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.raw_json import RawJson
-from replica_client.schema.model import ColumnModel
+from replica_client.schema.model import TEXT_KINDS, ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 
 INTEGER_LIMIT: Final = 1 << 63
@@ -104,3 +109,137 @@ def _json(value: Any) -> str:
             "binlog_row_value_options='' on the source"
         )
     return value.text
+
+
+_DECIMAL_DIGITS = 10
+"""Digits of a DECIMAL without a given precision."""
+
+
+@dataclass(frozen=True)
+class StoredTypes:
+    """The column types of a database.
+
+    Attributes:
+        whole: types of integer kinds: signed, unsigned.
+        others: types of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the
+            column.
+        blob: type of kinds whose values are bytes.
+        text: type of all other kinds.
+    """
+
+    whole: Mapping[str, tuple[str, str]]
+    others: Mapping[str, str]
+    blob: str
+    text: str
+
+    def of(self, column: ColumnModel) -> str:
+        """Return the type of a column."""
+        kind = column.kind
+        if kind in self.whole:
+            return self.whole[kind][column.unsigned]
+        if kind in BLOBS:
+            return self.blob
+        return self.others.get(kind, self.text).format(
+            length=decimal_length(column), scale=column.scale, digits=column.fraction_digits
+        )
+
+
+def decimal_length(column: ColumnModel) -> int:
+    """Return the number of digits of a DECIMAL."""
+    return column.length or _DECIMAL_DIGITS
+
+
+_LOG = logging.getLogger("replica_client.sinks")
+_DATES: Final = frozenset(("date", "datetime", "timestamp"))
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+
+
+class ReplacedValues:
+    """Counts values that were stored as NULL, and logs the first one of each column.
+
+    Attributes:
+        count: number of values.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._columns: set[str] = set()
+
+    def add(self, where: str, column: str, why: str) -> None:
+        """Count a value."""
+        self.count += 1
+        if column not in self._columns:
+            self._columns.add(column)
+            _LOG.warning(
+                "%s: NULL is stored for a value of column %s: %s (unstorable_values = 'null'); the metric "
+                "replica_client_replaced_values counts these",
+                where,
+                column,
+                why,
+            )
+
+
+def storable_encoder(
+    column: ColumnModel,
+    product: str,
+    where: str,
+    *,
+    nulls: bool,
+    zero_character: bool,
+    years: tuple[int, int] = (1, 9999),
+    replaced: ReplacedValues,
+) -> ValueEncoder:
+    """Return the encoder of a column's values for a database that cannot store all of them.
+
+    Args:
+        column: column of a mirrored table.
+        product: name of the database product, for messages.
+        where: the mirror, for messages.
+        nulls: whether such a value becomes NULL; otherwise it is an error.
+        zero_character: whether text may hold U+0000.
+        years: first and last year that the database stores.
+        replaced: counts values that become NULL.
+    """
+    encode = stored_encoder(column)
+
+    def checked(value: Any) -> Any:
+        stored = value if encode is None else encode(value)
+        why = _why_not(column, stored, product, zero_character=zero_character, years=years)
+        if not why:
+            return stored
+        if nulls:
+            replaced.add(where, column.name, f"{product} does not have the value")
+            return None
+        raise SinkError(
+            f"{where}: column {column.name}: {why}; set unstorable_values = 'null', or leave the table out"
+        )
+
+    return checked
+
+
+def _why_not(
+    column: ColumnModel, value: Any, product: str, *, zero_character: bool, years: tuple[int, int]
+) -> str:
+    """Return why a value cannot be stored; ``""`` if it can."""
+    if type(value) is not str:
+        return ""
+    if column.kind in _DATES:
+        return "" if _has_day(value, *years) else f"{product} has no date {value}"
+    if zero_character or "\0" not in value:
+        return ""
+    if column.kind in TEXT_KINDS or column.kind == "json":
+        return f"{product} has no text with a character U+0000"
+    return ""
+
+
+def _has_day(value: str, first: int, last: int) -> bool:
+    """Return whether a date that MySQL wrote is valid, unlike zero dates or February 31st."""
+    found = _DATE.match(value)
+    if found is None:
+        return False
+    year, month, day = map(int, found.groups())
+    return (
+        first <= year <= last
+        and 0 < month <= 12
+        and 0 < day <= (day if day <= 28 else monthrange(year, month)[1])
+    )

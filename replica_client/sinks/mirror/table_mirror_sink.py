@@ -1,14 +1,12 @@
-"""The base of sinks that mirror tables in a database: exactly once, in one transaction."""
+"""Base classes of sinks that mirror tables in a database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import ClassVar, Protocol
 
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.ownership import Claim, Heart, Owner
-from replica_client.readers.transaction import Transaction
 from replica_client.rows.row import Row
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import (
@@ -25,13 +23,22 @@ from replica_client.sinks.mirror.collector import (
     tables_of,
 )
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.stored_values import stored_encoder
+from replica_client.sinks.mirror.stored_values import (
+    REALS,
+    ReplacedValues,
+    one_zero,
+    stored_encoder,
+)
 from replica_client.sinks.mirror.table_schema import apply_schema
 from replica_client.sinks.mirror.table_store import TableStore
-from replica_client.sinks.mirror.unstorable_values import ReplacedValues
+from replica_client.sinks.output_directory import check_writable, os_errors
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.worker import Batches, Worker, in_thread
-from replica_client.tables.table_copy import TableCopy, TableName
+from replica_client.storage.location import local_path
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.ownership import Claim, Heart, Owner
+from replica_client.stream.tables.table_copy import TableCopy, TableName
+from replica_client.stream.transactions.transaction import Transaction
 
 
 class TableMirrorSink:
@@ -91,7 +98,7 @@ class TableMirrorSink:
         return self._replaced.count
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:
@@ -142,28 +149,28 @@ class TableMirrorSink:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         return self._store.tables.keys() if self._store is not None else ()
 
     @property
     def copies(self) -> Mapping[TableName, TableCopy]:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         return self._store.copies if self._store is not None else {}
 
     async def want_copies(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
 
     async def forget_tables(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        """See :class:`~replica_client.sinks.protocol.ForgettingSink`."""
         await self._worker.run(self._with_store, lambda store: store.forget_tables(tables))
 
     async def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.begin_copy(copy), copy.name)
 
     async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         model = copy.definition
         assert model is not None
 
@@ -173,7 +180,7 @@ class TableMirrorSink:
         await self._worker.run(self._with_store, work, copy.name)
 
     async def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
 
     def _with_store(
@@ -282,3 +289,89 @@ class TableMirrorSink:
         if self._store is None or self._collector is None:
             raise SinkError(f"{self._where}: the sink is not open")
         return self._store, self._collector
+
+
+class FileMirrorOptions(Protocol):
+    """The options that all file mirrors share; their own classes describe them."""
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        ...
+
+    @property
+    def missing_rows(self) -> str:
+        """``error`` or ``ignore``."""
+        ...
+
+    @property
+    def unknown_tables(self) -> str:
+        """``error`` or ``create``."""
+        ...
+
+
+class FileMirrorSink(TableMirrorSink):
+    """A sink that mirrors tables in a file.
+
+    Args:
+        options: what the user chose.
+        name: name of the sink, for messages.
+
+    Attributes:
+        refused: base class of the database library's errors.
+    """
+
+    refused: ClassVar[type[Exception]]
+
+    def __init__(self, options: FileMirrorOptions, name: str) -> None:
+        self._path = local_path(options.path, f"sink {name}: path")
+        super().__init__(
+            str(self._path),
+            strict=options.missing_rows == "error",
+            create=options.unknown_tables == "create",
+        )
+
+    # Methods to override.
+
+    def _look(self) -> None:
+        """Check that the existing file is a database; raise an error otherwise."""
+        raise NotImplementedError
+
+    def _sink_error(self, error: Exception) -> SinkError:
+        """Return the sink's error for an error of the database."""
+        raise NotImplementedError
+
+    # Common to all file mirrors.
+
+    def _owners(self) -> Sequence[Owner]:
+        return super()._owners() if self._path.exists() else ()
+
+    def _saved(self) -> Checkpoint | None:
+        return super()._saved() if self._path.exists() else None
+
+    async def probe(self) -> None:
+        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
+        await self._worker.run(self._probe)
+
+    def _probe(self) -> None:
+        check_writable(self._path.parent)
+        with self._errors():
+            if self._path.exists():
+                self._look()
+
+    def _encoder_of(self, column: ColumnModel) -> ValueEncoder | None:
+        # SQLite stores -0.0 as 0. DuckDB 1.5 stores a segment in which all values are equal as its
+        # first value, so that -0.0 beside 0.0 would depend on the other rows.
+        return one_zero if column.kind in REALS else self._plain_encoder(column)
+
+    def _plain_encoder(self, column: ColumnModel) -> ValueEncoder | None:
+        """Return the encoder of a column that is no FLOAT or DOUBLE."""
+        return stored_encoder(column)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with os_errors(str(self._path)):
+                yield
+        except self.refused as error:
+            raise self._sink_error(error) from error

@@ -9,8 +9,8 @@ from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
 from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.table_store import TableStore
-from replica_client.tables.added_values import added_value
-from replica_client.tables.altered_columns import (
+from replica_client.stream.tables.added_values import added_value
+from replica_client.stream.tables.alterations import (
     CannotFollowError,
     ColumnSource,
     brings_rows,
@@ -18,8 +18,8 @@ from replica_client.tables.altered_columns import (
     column_sources,
     replaces_table,
 )
-from replica_client.tables.conversions import Conversion, conversion, widens
-from replica_client.tables.net_changes import Values
+from replica_client.stream.tables.conversions import Conversion, conversion, widens
+from replica_client.stream.tables.net_changes import Values
 
 
 def apply_schema(store: TableStore, step: ApplySchema, *, create: bool) -> None:

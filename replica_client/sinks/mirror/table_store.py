@@ -19,10 +19,14 @@ from dataclasses import replace
 from typing import Any
 
 from replica_client.errors import PositionFormatError, SchemaError, SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import (
+from replica_client.protocol.position import Position
+from replica_client.schema.model import TableModel
+from replica_client.sinks.mirror.mirror_database import Alteration, MirrorDatabase
+from replica_client.sinks.mirror.stored_names import STORED_AS
+from replica_client.storage.file_names import joined_name
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.growing import GrowingKeys
+from replica_client.stream.position.stores.ownership import (
     BEAT,
     LEASE,
     OWNED_BY,
@@ -36,12 +40,8 @@ from replica_client.position.stores.ownership import (
     owners_of,
     unknown_owner,
 )
-from replica_client.schema.model import TableModel
-from replica_client.sinks.mirror.mirror_database import Alteration, MirrorDatabase
-from replica_client.sinks.mirror.stored_names import STORED_AS
-from replica_client.storage.file_names import joined_name
-from replica_client.tables.net_changes import DivergedError, NetChanges, Values
-from replica_client.tables.table_copy import TableCopy, TableName
+from replica_client.stream.tables.net_changes import DivergedError, NetChanges, Values
+from replica_client.stream.tables.table_copy import TableCopy, TableName
 
 
 class TableStore:
@@ -471,7 +471,7 @@ class TableStore:
     # Initial copies.
 
     def want_copies(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         for name in names:
             self._check_owner(name)
@@ -479,7 +479,7 @@ class TableStore:
         self._database.commit()
 
     def forget_tables(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.ForgettingSink`."""
+        """See :class:`~replica_client.sinks.protocol.ForgettingSink`."""
         self.begin()
         for name in names:
             self._take_document(self._database.tables_table, name)
@@ -489,7 +489,7 @@ class TableStore:
         self._database.commit()
 
     def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         begun = self.copies.get(copy.name)
         database = self._database
@@ -510,12 +510,12 @@ class TableStore:
             database.commit()
 
     def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         self._insert(model, rows)
 
     def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.copying_sink.CopyingSink`."""
+        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         self._note(copy)
         if copy.until is not None and copy.definition is not None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.sink_options import check_least, check_positive, read_options
+from replica_client.sinks.registry import check_least, check_positive, read_options
 
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _SUBJECT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")

@@ -24,7 +24,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from replica_client.errors import SinkError
-from replica_client.sinks.authorities import trusting
+from replica_client.sinks.bounded_http import trusting
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.line_format import chosen_message_format
 from replica_client.sinks.formats.message import Message, unwritable

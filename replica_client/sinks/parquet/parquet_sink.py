@@ -19,30 +19,29 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from replica_client.binlog.options import DecodeOptions
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.ownership import Claim, Owner
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaChange
-from replica_client.sinks.checkpoint_file import CheckpointFile
+from replica_client.sinks.event_sink import schema_changes_batch, snapshot_batches
 from replica_client.sinks.output_directory import (
+    CheckpointFile,
     DirectoryLock,
     check_file_owner,
     check_writable,
+    os_errors,
     owners_of_file,
 )
-from replica_client.sinks.parquet.journal import Journal, read_journal
-from replica_client.sinks.parquet.segments import SegmentWriter
+from replica_client.sinks.parquet.segments import Journal, SegmentWriter, read_journal
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.schema_change_batches import schema_changes_batch, snapshot_batches
-from replica_client.sinks.sink_options import check_least, check_path, check_positive, read_options
+from replica_client.sinks.registry import check_least, check_path, check_positive, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.file_names import ignores_case
 from replica_client.storage.location import local_path
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.ownership import Claim, Owner
+from replica_client.stream.transactions.transaction import Transaction
 
 _BATCH_ROWS = 16_384
 _MOST_COLLECTED = 32 << 20
@@ -112,7 +111,7 @@ class ParquetSink:
         self._owner = ""
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:

@@ -21,22 +21,31 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from replica_client.errors import ConfigError, PositionFormatError, SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.growing import GrowingKeys
-from replica_client.position.stores.ownership import (
+from replica_client.protocol.position import Position
+from replica_client.sinks.formats.line_format import LineFormat, chosen_format
+from replica_client.sinks.output_directory import os_errors
+from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.redis_streams.spool import LineSpool
+from replica_client.sinks.registry import check_least, check_positive, read_options
+from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.growing import GrowingKeys
+from replica_client.stream.position.stores.ownership import (
     BEAT_SECONDS,
     Claim,
     Lease,
@@ -44,15 +53,48 @@ from replica_client.position.stores.ownership import (
     fenced,
     unknown_owner,
 )
-from replica_client.readers.transaction import Transaction
-from replica_client.sinks.formats.line_format import LineFormat, chosen_format
-from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.redis_streams.redis_errors import redis_errors
-from replica_client.sinks.redis_streams.spool import LineSpool
-from replica_client.sinks.sink_options import check_least, check_positive, read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
-from replica_client.sinks.system_errors import os_errors
-from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.stream.transactions.transaction import Transaction
+
+_MAY_PASS = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.BusyLoadingError,
+    exceptions.ReadOnlyError,
+    exceptions.OutOfMemoryError,
+    exceptions.WatchError,
+    exceptions.TryAgainError,
+    exceptions.ExecAbortError,
+)
+_NEVER_PASS = (exceptions.AuthenticationError, exceptions.NoPermissionError)
+_PASSING_WORDS = (
+    "OOM ",
+    "LOADING ",
+    "READONLY ",
+    "MASTERDOWN ",
+    "NOREPLICAS ",
+    "MISCONF ",
+    "BUSY ",
+)
+
+
+@contextmanager
+def redis_errors(where: str) -> Iterator[None]:
+    """Raise errors of Redis in the block as ``SinkError``.
+
+    Args:
+        where: the server, without credentials.
+    """
+    try:
+        yield
+    except exceptions.RedisError as error:
+        text = str(error)
+        passing = not isinstance(error, _NEVER_PASS) and (
+            isinstance(error, _MAY_PASS) or text.startswith(_PASSING_WORDS)
+        )
+        raise SinkError(f"Redis at {where}: {text[:300]}", retriable=passing) from error
+    except OSError as error:
+        raise SinkError(f"Redis at {where}: {error}", retriable=True) from error
+
 
 _LOG = logging.getLogger("replica_client")
 _CHUNK_BYTES = 4 << 20
@@ -132,7 +174,7 @@ class RedisSink:
         self._closing = asyncio.Event()
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.position.stores.ownership.OwnedSink`."""
+        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.sink_options import check_least, check_positive, read_options
+from replica_client.sinks.registry import check_least, check_positive, read_options
 
 _OWN: Final = frozenset(
     (

@@ -1,5 +1,8 @@
 """Row changes as HTTP requests: at least once; exactly once if the receiver honours their keys.
 
+``webhook-signature`` is ``v1,`` and the base64 of an HMAC-SHA-256 of ``ID.TIMESTAMP.BODY``.
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+
 A request is a POST of JSON lines (a JSON array for the format ``cloudevents``): one transaction, or
 up to ``events`` events of it. For the format ``arrow`` it is one stream. Requests are sent one
 after the other, in order. ``Idempotency-Key`` is the id of the first event: a request that is sent
@@ -17,6 +20,10 @@ an error.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -28,15 +35,44 @@ from urllib.parse import urlsplit
 import httpx
 
 from replica_client import __version__
-from replica_client.codec.printable import printable
-from replica_client.errors import SinkError
-from replica_client.sinks.authorities import trusting
-from replica_client.sinks.bounded_http import exchange
+from replica_client.errors import ConfigError, SinkError
+from replica_client.protocol.codec.printable import printable
+from replica_client.sinks.bounded_http import exchange, trusting
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.cloud_events import BATCH
 from replica_client.sinks.formats.line_format import chosen_message_format
-from replica_client.sinks.webhook.signature import signature, signing_key
 from replica_client.sinks.webhook.webhook_options import WebhookOptions, read_webhook_options
+
+_PREFIX: Final = "whsec_"
+
+
+def signing_key(text: str) -> bytes:
+    """Return the key for a text: base64 after ``whsec_``, otherwise the text itself.
+
+    Raises:
+        ConfigError: the text after ``whsec_`` is not base64.
+    """
+    if not text.startswith(_PREFIX):
+        return text.encode()
+    try:
+        return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        raise ConfigError("sink http: key: base64 is wanted behind whsec_") from None
+
+
+def signature(key: bytes, name: str, timestamp: int, body: bytes) -> str:
+    """Return the value of the header ``webhook-signature``.
+
+    Args:
+        key: the shared key of sender and receiver.
+        name: the request's id.
+        timestamp: seconds since 1970.
+        body: body of the request as it is sent.
+    """
+    text = f"{name}.{timestamp}.".encode() + body
+    digest = hmac.new(key, text, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
 
 _AGAIN: Final = frozenset((408, 409, 425, 429))
 _FIRST_PAUSE: Final = 0.1

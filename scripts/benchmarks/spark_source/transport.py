@@ -59,8 +59,8 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
     import pyarrow as pa
 
     from replica_client.lake.source_options import SourceOptions
-    from replica_client.spark.source.read_ranges import batches
-    from replica_client.spark.source.readers import make_planner
+    from replica_client.lake.spark.source.read_ranges import batches
+    from replica_client.lake.spark.source.readers import make_planner
 
     # Of files that have such rows: how fast others are passed over is no matter of transport.
     everything = _load(spark, directory, table)

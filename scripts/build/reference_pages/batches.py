@@ -10,8 +10,8 @@ import pyarrow as pa
 
 import replica_client as rc
 from reference_pages.markdown import table
+from replica_client.lake.spark.source import envelope, typed
 from replica_client.rows.arrow_types import arrow_column
-from replica_client.spark.source import envelope, typed
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 

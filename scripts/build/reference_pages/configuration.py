@@ -10,17 +10,16 @@ from typing import Any
 import msgspec
 
 from reference_pages.markdown import attributes, plain, table
-from replica_client.daemon import configuration, relay_configuration
-from replica_client.daemon.example import EXAMPLE
 from replica_client.lake import config
+from replica_client.service import configuration, relay_configuration
+from replica_client.service.examples import EXAMPLE
 from replica_client.sinks.json_lines.file_sink import FileOptions
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
-from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
-from replica_client.sinks.mirror.duckdb_options import DuckdbOptions
+from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
-from replica_client.sinks.mirror.sqlite_sink import SqliteOptions
+from replica_client.sinks.mirror.sqlite_store import SqliteOptions
 from replica_client.sinks.nats_jetstream.nats_options import NatsOptions
 from replica_client.sinks.parquet.parquet_sink import ParquetOptions
 from replica_client.sinks.redis_streams.stream_sink import RedisOptions

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from rich.console import Console
 
 from reference_pages.markdown import table
-from replica_client.daemon.metrics import _Collector
+from replica_client.service.metrics import _Collector
 
 
 class _NoRoutes:
@@ -27,9 +27,9 @@ def metrics() -> str:
 
 def pipeline_metrics() -> str:
     """Those of the pipeline."""
-    from replica_client.spark.pipeline import run_pages
-    from replica_client.spark.pipeline.progress import Progress
-    from replica_client.spark.pipeline.run_history import RunHistory
+    from replica_client.lake.spark.pipeline import run_pages
+    from replica_client.lake.spark.pipeline.progress import Progress
+    from replica_client.lake.spark.pipeline.run_history import RunHistory
 
     progress = Progress(Console(file=io.StringIO()))
     return _table(run_pages.pipeline_metrics(run_pages.RunState("", progress, RunHistory())))

@@ -9,10 +9,10 @@ from dataclasses import fields
 from reference_pages.markdown import attributes, bullets, plain, summary, table, text_after
 from replica_client import errors
 from replica_client.lake import source_options as spark
-from replica_client.position import losses
+from replica_client.stream.position import losses
+from replica_client.stream.transport import url
+from replica_client.stream.transport.connect_options import ConnectOptions, TlsOptions
 from replica_client.testing import faults as fault_kinds
-from replica_client.transport import url
-from replica_client.transport.connect_options import ConnectOptions, TlsOptions
 
 
 def url_parameters() -> str:

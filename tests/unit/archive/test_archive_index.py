@@ -22,11 +22,11 @@ from replica_client.archive.index_format import (
     read_index,
     section_of,
 )
-from replica_client.archive.key_values import literal_of, stored_forms
-from replica_client.constants.column_types import ColumnType
+from replica_client.archive.search_conditions import literal_of, stored_forms
 from replica_client.errors import DataLossError, ReplicaClientError, TruncatedEventError
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.absent import ABSENT
-from replica_client.schema.column_type import column_length
+from replica_client.schema.model import column_length
 from replica_client.schema.shape import ColumnShape
 
 DATA = Path(rc.__file__).parent / "testing" / "data"

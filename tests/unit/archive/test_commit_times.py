@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.readers.live.time_gate import TimeGate
-from replica_client.readers.start_position import micros_of, parse_start, stop_of, time_text
+from replica_client.stream.live.skipped_events import TimeGate
+from replica_client.stream.transactions.arguments import micros_of, parse_start, stop_of, time_text
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 DEMO = sorted(DATA.glob("shop-bin.0*"))

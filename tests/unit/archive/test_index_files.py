@@ -4,7 +4,7 @@ import pytest
 
 from replica_client.archive.file_list import list_files
 from replica_client.errors import ConfigError
-from replica_client.readers.files.file_bytes import binlog_files
+from replica_client.stream.files.file_bytes import binlog_files
 
 BINLOGS = ["binlog.000001", "binlog.000002", "other"]
 

@@ -19,7 +19,7 @@ from replica_client.errors import (
     ReplicaClientError,
     TruncatedEventError,
 )
-from replica_client.readers.files import pieces
+from replica_client.stream.files import pieces
 from tests.golden.test_server_files import expectation, keys_of
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
@@ -51,7 +51,7 @@ def compared(rows: list[dict[str, Any]]) -> list[list[tuple[str, str]]]:
 @pytest.mark.parametrize("piece_size", [1, 5000, 1 << 23])
 def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_size: int) -> None:
     monkeypatch.setattr(pieces, "PIECE_SIZE", piece_size)
-    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
+    monkeypatch.setattr("replica_client.stream.files.file_bytes.CHUNK_SIZE", 700)
     scanned = rc.scan_binlog(DATA, threads=threads)
     expected = of_batches(rc.open_binlog(DATA))
     assert list(scanned) == ["shop.customers", "shop.orders", "shop.products"]
@@ -66,7 +66,7 @@ def test_same_as_batches(monkeypatch: pytest.MonkeyPatch, threads: int, piece_si
 def test_goldens(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """Whatever servers write: XA, payloads, savepoints, ALTERs, statements as text."""
     monkeypatch.setattr(pieces, "PIECE_SIZE", 1)
-    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 512)
+    monkeypatch.setattr("replica_client.stream.files.file_bytes.CHUNK_SIZE", 512)
     keys = keys_of(expectation(path))
     try:
         expected = of_batches(rc.open_binlog(path, keys=keys))
@@ -204,7 +204,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
 def test_what_stands_before_a_fault_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that cannot be decoded: found when its piece is decoded, behind the pieces before it."""
     monkeypatch.setattr(pieces, "PIECE_SIZE", 1)
-    monkeypatch.setattr("replica_client.readers.files.file_bytes.CHUNK_SIZE", 700)
+    monkeypatch.setattr("replica_client.stream.files.file_bytes.CHUNK_SIZE", 700)
     whole = rc.open_binlog(FILES[0], tables="shop.orders")
     positions = [change.offset for change in whole.changes()]
     data = bytearray(FILES[0].read_bytes())
@@ -267,7 +267,7 @@ def test_an_error_inside_a_stream_keeps_its_type(tmp_path: Path) -> None:
     assert read(tables["shop.orders"])
     assert table.failure is None
     pytest.importorskip("duckdb", reason="pip install '.[duckdb]'")
-    from replica_client.integrations.duckdb_views import rows_of
+    from replica_client.compat.duckdb_views import rows_of
 
     with (
         pytest.raises(ColumnDecodeError, match=r"^file binlog\.000001, position \d+"),

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replica_client.archive.unified import fitted, unified_schema
+from replica_client.archive.arrow_tables import fitted, unified_schema
 from replica_client.errors import SchemaMismatchError
 
 TEXTS = pa.dictionary(pa.int32(), pa.string())

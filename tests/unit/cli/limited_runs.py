@@ -9,12 +9,12 @@ from typing import Any
 import replica_client as rc
 from replica_client.cli.chosen_changes import ChosenChanges
 from replica_client.cli.file_changes import write_file_changes
-from replica_client.position.losses import LOSSES_KEY, LossLedger
-from replica_client.position.prepared import PREPARED_KEY, PreparedLedger
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
+from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 
 class _Taken:

@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events import EVENT_CLASSES
-from replica_client.binlog.events.gtid_tagged import GtidTaggedEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.header import EventHeader
 from replica_client.cli.annotation.annotator import Annotator
 from replica_client.cli.annotation.whole_event import LAYOUTS, annotate_event
-from replica_client.constants.event_types import EventType
 from replica_client.errors import ShortBufferError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.events import EVENT_CLASSES
+from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.constants.event_types import EventType
 from tests.unit.cli.annotations import annotated, compared, uncovered
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "events").glob("*.json"))

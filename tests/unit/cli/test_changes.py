@@ -11,8 +11,8 @@ import pytest
 
 from replica_client.cli.acknowledging import Delivery
 from replica_client.cli.output import Lines
-from replica_client.position.position import Position
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.protocol.position import Position
+from replica_client.stream.position.stores.file import FilePositionStore
 
 FIELDS = (
     "file position event_index row_index gtid timestamp kind database table before after"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.query import QueryEvent
 
 
 def test_intact_files_pass(run, shop):
@@ -75,7 +75,7 @@ def test_an_event_that_encodes_to_other_bytes_is_a_fault(run, shop, monkeypatch)
 
 
 def test_a_row_that_does_not_decode_is_a_fault(run, shop, tmp_path):
-    from replica_client.codec.crc import crc32
+    from replica_client.protocol.codec.crc import crc32
 
     data = bytearray(Path(shop[0]).read_bytes())
     event = next(

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.binlog.options import DecodeOptions
 from replica_client.cli import file_check
 from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
 from replica_client.cli.event_output import EventOutput, write_file_events
 from replica_client.cli.file_check import FileCheck, Findings
-from replica_client.codec.printable import escaped_json
 from replica_client.errors import ReplicaClientError
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.codec.printable import escaped_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
 GOLDEN = Path(__file__).parents[2] / "golden"

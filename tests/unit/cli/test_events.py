@@ -8,10 +8,10 @@ import pytest
 
 import replica_client as rc
 import replica_client.cli.event_fields as event_fields_module
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.cli.event_fields import event_fields
-from replica_client.constants.event_types import ChecksumAlgorithm, EventType
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.unit.cli.conftest import DATA
 
 

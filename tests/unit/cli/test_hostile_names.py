@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.encoder import encode_event
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.codec.printable import escaped_json, escaped_json_lines
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import encode_event
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.codec.printable import escaped_json, escaped_json_lines
 from tests.unit.cli.conftest import DATA, Result
 
 pytest.importorskip("pyarrow", reason="the extra arrow is not installed")

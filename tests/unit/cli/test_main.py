@@ -159,7 +159,7 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
 
     # That module's name alone: what else is imported meanwhile would keep the other.
     monkeypatch.setattr(
-        "replica_client.cli.extras.importlib", SimpleNamespace(import_module=no_pyspark)
+        "replica_client.cli.program.importlib", SimpleNamespace(import_module=no_pyspark)
     )
     project = tomllib.loads(
         (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
@@ -188,7 +188,7 @@ def test_a_missing_shared_library_is_named(run, monkeypatch, library, remedy):
         raise ImportError(f"{library}: cannot open shared object file: No such file or directory")
 
     monkeypatch.setattr(
-        "replica_client.cli.extras.importlib", SimpleNamespace(import_module=no_library)
+        "replica_client.cli.program.importlib", SimpleNamespace(import_module=no_library)
     )
     result = run("demo", "--no-plain")
     assert (result.status, result.out) == (1, "")
@@ -202,7 +202,9 @@ def test_another_failed_import_is_an_error_of_ours(run, monkeypatch):
     def wrong(name, package=None):
         raise ImportError("cannot import name 'x'")
 
-    monkeypatch.setattr("replica_client.cli.extras.importlib", SimpleNamespace(import_module=wrong))
+    monkeypatch.setattr(
+        "replica_client.cli.program.importlib", SimpleNamespace(import_module=wrong)
+    )
     with pytest.raises(ImportError, match="cannot import name"):
         run("demo", "--no-plain")
 
@@ -216,7 +218,7 @@ def test_no_secret_of_a_url_is_printed(run):
 
 def test_what_others_wrote_cannot_steer_the_terminal(capsys, caplog):
     from replica_client.cli.output import Lines, message
-    from replica_client.daemon.logs import LineFormatter
+    from replica_client.service.process import LineFormatter
 
     evil = "a\x1b]0;pwned\x07\x1b[2J\u202e\x9b1m\r\udcff"
     message(f"replica-client: {evil}\nsecond line")

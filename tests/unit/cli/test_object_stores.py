@@ -6,16 +6,16 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
-from replica_client.backup.engine import Backup
-from replica_client.daemon.config_file import read_config
-from replica_client.daemon.stores import Stores
+from replica_client.archive.backup.engine import Backup
 from replica_client.errors import ConfigError, PositionStoreError, StorageError
-from replica_client.position.stores.object import ObjectPositionStore, position_file
-from replica_client.position.stores.sqlite import SqlitePositionStore
+from replica_client.lake.spark.source.file_catalog import IndexStore
+from replica_client.service.config_file import read_config
+from replica_client.service.stores import Stores
 from replica_client.sinks.registry import make_sink
-from replica_client.spark.source.index_store import IndexStore
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.object_store import ObjectStore
+from replica_client.stream.position.stores.object import ObjectPositionStore, position_file
+from replica_client.stream.position.stores.sql_table import SqlitePositionStore
 from tests.integration.position_stores import StoreConformance
 
 

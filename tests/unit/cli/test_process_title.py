@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.cli.process_title import secrets_in
+from replica_client.cli.program import secrets_in
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.cli.serving import serve
-from replica_client.daemon import logs
-from replica_client.position.position import Position
-from replica_client.position.stores.file import FilePositionStore
-from replica_client.position.stores.sqlite import SqlitePositionStore
+from replica_client.cli.interruption import serve
+from replica_client.protocol.position import Position
+from replica_client.service import process as logs
+from replica_client.stream.position.stores.file import FilePositionStore
+from replica_client.stream.position.stores.sql_table import SqlitePositionStore
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CONFIG = """\

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from replica_client.position.position import Position
-from replica_client.position.stores.file import FilePositionStore
+from replica_client.protocol.position import Position
 from replica_client.schema.history import STATE_KEY, SchemaHistory
+from replica_client.stream.position.stores.file import FilePositionStore
 
 
 @pytest.fixture

@@ -118,9 +118,9 @@ ELSEWHERE = {
     ("changes", "exclude"): "leaves out: nothing is missing without a match",
     ("events", "exclude"): "leaves out: nothing is missing without a match",
     ("schema show", "exclude"): "leaves out: nothing is missing without a match",
-    ("snapshot", "table"): "is asked of the service: tests/unit/daemon",
-    ("snapshot", "where"): "is asked of the service: tests/unit/daemon",
-    ("snapshot", "sink"): "names the sinks of the configuration: tests/unit/daemon",
+    ("snapshot", "table"): "is asked of the service: tests/unit/service",
+    ("snapshot", "where"): "is asked of the service: tests/unit/service",
+    ("snapshot", "sink"): "names the sinks of the configuration: tests/unit/service",
     ("lake copy", "tables"): "needs a lake: tests/spark/test_lake_servers.py",
     ("lake read", "tables"): "needs a lake: tests/spark",
     ("lake read", "at"): "needs a lake: tests/spark",
@@ -129,7 +129,7 @@ ELSEWHERE = {
     ("position diff", "table"): "names a place of positions, not what is read",
     ("position set", "table"): "names a place of positions, not what is read",
     ("position show", "table"): "names a place of positions, not what is read",
-    ("position take-over", "sink"): "names the sinks of the configuration: tests/unit/daemon",
+    ("position take-over", "sink"): "names the sinks of the configuration: tests/unit/service",
 }
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from replica_client.codec.event_queue import EventQueue
 from replica_client.compat.event_screen import state_of
 from replica_client.compat.pymysqlreplication.binlogstream import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.constants.BINLOG import (
@@ -22,9 +21,10 @@ from replica_client.compat.pymysqlreplication.row_event import (
     UpdateRowsEvent,
     WriteRowsEvent,
 )
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ChecksumMismatchError
-from replica_client.transport.server_info import ServerInfo
+from replica_client.protocol.codec.event_queue import EventQueue
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.stream.transport.server_statements import ServerInfo
 from tests.golden.test_server_files import FILES
 
 STREAMS = [path for path in FILES if "encrypted" not in path.stem]

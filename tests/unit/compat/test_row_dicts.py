@@ -7,15 +7,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.binlog.values.geometry import Geometry
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.stream_tables import TableFacts, TableFilter
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnShape, TableShape

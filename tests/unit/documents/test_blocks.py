@@ -13,9 +13,9 @@ import typer
 
 import replica_client
 from replica_client.cli.app import make_app
-from replica_client.daemon.config_file import read_config
-from replica_client.daemon.relay_config_file import read_relay_config
-from replica_client.transport.hosts import parse_hosts
+from replica_client.service.config_file import read_config
+from replica_client.service.relay_config_file import read_relay_config
+from replica_client.stream.transport.url import parse_hosts
 from tests.source.test_follow import served
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, Block, blocks, for_source, furnish, run
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.position.position import Position
-from replica_client.position.stores.document import decode_checkpoint
+from replica_client.protocol.position import Position
+from replica_client.stream.position.stores.base import decode_checkpoint
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, blocks
 
 CONTENT = ROOT / "docs/content"
@@ -120,8 +120,8 @@ def test_the_figures_of_the_readme_are_those_of_the_page() -> None:
 
 
 def test_versions_of_formats_are_those_of_the_code() -> None:
-    from replica_client.backup import backup_catalog as catalog
-    from replica_client.position.stores import document
+    from replica_client.archive.backup import backup_catalog as catalog
+    from replica_client.stream.position.stores import base as document
 
     text = page("reference/files.md")
     assert f'"format": "{document._FORMAT}",\n "version": {document._VERSION}' in text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_client.lake.lake_catalog import LakeCatalog
-from replica_client.lake.writer_lock import locked
+from replica_client.lake.pipeline_state import locked
 from replica_client.storage.location import location
 from tests.unit.lake.lakes import HandLog, applier
 

@@ -8,25 +8,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake.applier import Applier
 from replica_client.lake.change_files import DIGEST, ChangeFileBuilder, ChangeFileWriter
 from replica_client.lake.change_log_files import (
+    CHANGE_LOG_SCHEMA,
     CountedFiles,
     Statistics,
     commit_files,
     commit_several,
     open_change_log,
+    statement_json,
 )
-from replica_client.lake.change_log_schema import CHANGE_LOG_SCHEMA, statement_json
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.maintenance import local_runner
 from replica_client.lake.parquet_files import make_directory, new_file
 from replica_client.lake.partial_images import completed
 from replica_client.lake.rewrite import Rewrite
-from replica_client.lake.runners import local_runner
-from replica_client.position.position import Position
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.position import Position
 from replica_client.rows.json_images import json_images
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
 from replica_client.lake import open_lake
-from replica_client.lake.change_log_schema import statement_json
-from replica_client.lake.runners import local_runner
+from replica_client.lake.change_log_files import statement_json
+from replica_client.lake.maintenance import local_runner
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableChange
 from replica_client.schema.history import schema_change

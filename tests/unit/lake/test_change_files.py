@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replica_client.constants.column_types import ColumnType as T
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.schema.shape import ColumnShape
 from tests.unit.lake.written_files import written_file
 

@@ -3,10 +3,10 @@
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.lake.copy_requests import CopyRequests
+from replica_client.lake.copies import CopyRequests
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.maintenance import copy_progress, copy_tables
-from replica_client.lake.writer_lock import locked
+from replica_client.lake.pipeline_state import locked
 from replica_client.rows.selection import Selection
 from tests.unit.lake.lakes import HandLog, applier
 

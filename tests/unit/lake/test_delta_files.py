@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 import replica_client
-from replica_client.lake.delta_files import dataset_of
+from replica_client.lake.data_files import dataset_of
 from replica_client.storage.file_names import file_name
 
 

@@ -9,13 +9,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from replica_client.errors import ConfigError, ObjectNotFoundError, SinkError, StorageError
-from replica_client.lake import open_lake, rewrite, state_table, writer_lock
+from replica_client.lake import open_lake, rewrite, state_table
+from replica_client.lake import pipeline_state as writer_lock
 from replica_client.lake.change_log_files import commit_files, remove_uncommitted
-from replica_client.lake.delta_files import open_delta
+from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.pipeline_state import locked
 from replica_client.lake.rewrite import Rewrite
-from replica_client.lake.writer_lock import locked
 from replica_client.storage.location import location
 from replica_client.storage.object_store import ObjectStore
 from tests.unit.lake.lakes import HandLog, applier, rows_of

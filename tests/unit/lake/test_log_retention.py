@@ -5,12 +5,12 @@ import time
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.lake.change_log_rows import change_log_rows
+from replica_client.lake.change_log_files import change_log_rows
 from replica_client.lake.config import load_config
-from replica_client.lake.delta_files import data_paths, open_delta
+from replica_client.lake.data_files import data_paths, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
-from replica_client.lake.log_retention import Retention, forget_changes
+from replica_client.lake.log_versions import Retention, forget_changes
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 
 LATER = time.time() + 1e6

@@ -8,13 +8,13 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake import data_files, rewrite
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.net_rows import net_rows
-from replica_client.lake.runners import local_runner
+from replica_client.lake.maintenance import local_runner
+from replica_client.lake.rewrite import net_rows
 from replica_client.lake.state_table import StateTable
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.model import TableModel
 from tests.unit.lake.lakes import HandLog, applier, rows_of

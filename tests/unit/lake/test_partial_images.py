@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake.transaction import AddAction
 
-from replica_client.constants.column_types import ColumnType as T
 from replica_client.errors import DataLossError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import commit_files
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.merge import Merge
 from replica_client.lake.partial_images import completed, image_facts
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.unit.lake.lakes import HandLog, applier, rows_of
 from tests.unit.lake.written_files import written_file

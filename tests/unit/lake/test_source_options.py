@@ -4,7 +4,7 @@ import pytest
 
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import KNOWN_OPTIONS, SourceOptions
-from replica_client.position.position import Position
+from replica_client.protocol.position import Position
 
 PATH = {"path": "/backup/binlog.000001"}
 URL = {"url": "mysql://repl:hunter2@db1/"}

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from replica_client.lake.verify.lake_side import together
 from replica_client.lake.verify.row_groups import (
     Checksum,
     Grouping,
@@ -16,6 +15,7 @@ from replica_client.lake.verify.row_groups import (
     grouping_of,
     range_of,
 )
+from replica_client.lake.verify.sides import together
 from replica_client.lake.verify.texts import lake_text, row_bytes, sql_row, sql_text
 from replica_client.schema.model import ColumnModel, TableModel
 

@@ -5,16 +5,16 @@ import random
 import pyarrow.compute as pc
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.lake import applier as applier_module
 from replica_client.lake.applier import Applier
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_tables import CurrentTable
 from replica_client.lake.log_versions import ChangeLogVersions
+from replica_client.lake.maintenance import local_runner
 from replica_client.lake.merge_policy import MergePolicy
-from replica_client.lake.runners import local_runner
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.unmerged import Unmerged, from_json
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
 from tests.unit.lake.dying import Deaths, Killed

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.binlog.options import DecodeOptions
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.batches import CHANGE_FIELDS

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnShape, TableShape

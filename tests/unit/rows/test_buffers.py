@@ -11,7 +11,7 @@ import pytest
 
 _ALLOCATE = """
 import pyarrow as pa
-from replica_client.rows.buffers import allocate
+from replica_client.rows.arrow_types import allocate
 buffer = allocate(1 << 20)
 assert buffer.size == 1 << 20
 print([name for name in pa.supported_memory_backends()

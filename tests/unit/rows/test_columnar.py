@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 
 import replica_client as rc
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.options import DecodeOptions
-from replica_client.constants.column_types import ColumnType as T
-from replica_client.constants.event_types import EventType
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.constants.column_types import ColumnType as T
+from replica_client.protocol.constants.event_types import EventType
 from replica_client.rows.batches import BatchBuilder, BatchSizes
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent

@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.partial_update_rows import PartialUpdateRowsEvent
-from replica_client.binlog.events.rows import RowsEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_diff import JsonDiff, JsonDiffOperation, encode_diffs
-from replica_client.codec.compression import deflate_record
-from replica_client.constants.column_types import ColumnType as T
-from replica_client.constants.event_types import EventType
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError, LimitExceededError
+from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.events.partial_update_rows import PartialUpdateRowsEvent
+from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_diff import (
+    JsonDiff,
+    JsonDiffOperation,
+    encode_diffs,
+)
+from replica_client.protocol.codec.compression import deflate_record
+from replica_client.protocol.constants.column_types import ColumnType as T
+from replica_client.protocol.constants.event_types import EventType
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnShape, TableShape

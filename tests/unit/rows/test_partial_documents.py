@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from replica_client import ABSENT, open_binlog
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.json_diff import (
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_diff import (
     JsonDiff,
     JsonDiffOperation,
     JsonDiffs,
     decode_diffs,
     encode_diffs,
 )
-from replica_client.constants.column_types import ColumnType as T
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_values import value_to_json
 from replica_client.schema.shape import ColumnShape, TableShape

@@ -10,14 +10,14 @@ import pytest
 
 import replica_client as rc
 from replica_client._compiled import compiled
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.options import DecodeOptions
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.numbers import encode_double, encode_float
-from replica_client.binlog.values.strings import encode_string
 from replica_client.cli.row_output import change_line
-from replica_client.constants.column_types import ColumnType as T
 from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.numbers import encode_double, encode_float
+from replica_client.protocol.binlog.values.strings import encode_string
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.rows import json_lines, row_lines
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder

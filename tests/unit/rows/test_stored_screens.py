@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from replica_client.binlog.values.decimal import decimal_size
-from replica_client.binlog.values.json_binary import encode_json
-from replica_client.binlog.values.numbers import decode_float
-from replica_client.binlog.values.temporal_storage import fraction_size
-from replica_client.constants.column_types import ColumnType
 from replica_client.errors import ReplicaClientError
+from replica_client.protocol.binlog.values.decimal import decimal_size
+from replica_client.protocol.binlog.values.json_binary import encode_json
+from replica_client.protocol.binlog.values.numbers import decode_float
+from replica_client.protocol.binlog.values.temporal_storage import fraction_size
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.conditions import matches
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.screens import condition_screens

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from replica_client.errors import MalformedPacketError
-from replica_client.rows.buffers import allocate
+from replica_client.rows.arrow_types import allocate
 from replica_client.rows.text_columns import TextColumns
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.charsets import UnknownCollationError
-from replica_client.constants.column_types import ColumnType as T
 from replica_client.errors import ColumnDecodeError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.codec.charsets import UnknownCollationError
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import ColumnShape, TableShape
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replica_client as rc
-from replica_client.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.binlog.values.json_binary import JsonDocument
-from replica_client.binlog.values.numbers import decode_float
-from replica_client.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.numbers import decode_float
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.rows.conditions import as_double, matches, value_outcome
 from replica_client.rows.row import row_class
 from replica_client.rows.where import (

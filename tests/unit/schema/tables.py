@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_client.codec.charsets import UndecodableTextError, decode_text, encode_text
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import EncodeError
+from replica_client.protocol.codec.charsets import UndecodableTextError, decode_text, encode_text
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.catalog import Absent, TableState
 from replica_client.schema.character_sets import representative_id
 from replica_client.schema.ddl.statement_context import StatementContext

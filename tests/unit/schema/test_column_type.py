@@ -2,8 +2,8 @@
 
 import pytest
 
-from replica_client.constants.column_types import ColumnType as T
-from replica_client.schema.column_type import column_length, real_type, split_string
+from replica_client.protocol.constants.column_types import ColumnType as T
+from replica_client.schema.model import column_length, real_type, split_string
 
 
 def metadata_of(real: int, length: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
 from replica_client.schema.information_schema import (
     columns_query,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.schema.labels import (
+from replica_client.schema.character_sets import (
     UNCONVERTED,
     ByteLabel,
     Written,

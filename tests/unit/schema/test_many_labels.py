@@ -8,14 +8,13 @@ from types import FrameType
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.binlog.options import DecodeOptions
-from replica_client.codec.reader import ByteReader
-from replica_client.codec.sized_cache import SizedCache
-from replica_client.codec.writer import ByteWriter
-from replica_client.constants.column_types import MetadataFieldType
 from replica_client.errors import BinlogDecodeError, ShortBufferError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
+from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.constants.column_types import MetadataFieldType
 from replica_client.rows.column_ops import column_op
 from replica_client.schema.fit import misfit
 from replica_client.schema.model import ColumnModel

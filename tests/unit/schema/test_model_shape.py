@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.model_shape import shape_of

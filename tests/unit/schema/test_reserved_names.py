@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFileBuilder, change_rows
 from replica_client.lake.history_rows import FIELDS
 from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable, cannot_hold
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.batches import CHANGE_FIELDS, BatchBuilder
-from replica_client.rows.change_csv import CHANGE_COLUMNS
+from replica_client.rows.table_files import CHANGE_COLUMNS
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.model_shape import shape_of
-from replica_client.schema.reserved_names import RESERVED, check_names, taken_names
+from replica_client.schema.names import RESERVED, check_names, taken_names
 
 
 def _model(*names: str) -> TableModel:
@@ -62,7 +62,7 @@ def test_batches_refuse_a_table_and_lakes_take_it(name: str) -> None:
 
 def test_dlt_gives_its_own_columns_other_names() -> None:
     pytest.importorskip("dlt")
-    from replica_client.integrations.dlt_tables import own_columns
+    from replica_client.compat.dlt_tables import own_columns
 
     assert own_columns(_model("a")) == ("_change_order", "_deleted")
     assert own_columns(_model("_Deleted")) == ("_change_order", "_replica_client_deleted")

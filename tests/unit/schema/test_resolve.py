@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import SchemaMismatchError
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import (

@@ -17,13 +17,13 @@ from replica_client import (
     Selection,
     open_binlog,
 )
-from replica_client.position.position import Position
-from replica_client.position.stores.sqlite import SqlitePositionStore
-from replica_client.readers.live.stream_options import StreamOptions
-from replica_client.readers.transforms.transformer import Transformer
+from replica_client.protocol.position import Position
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.stream.live.stream_options import StreamOptions
+from replica_client.stream.position.stores.sql_table import SqlitePositionStore
+from replica_client.stream.transforms.transformer import Transformer
 from tests.source.restarts import transactions_with_restarts
 from tests.source.row_maker import RowMaker
 from tests.unit.schema.tables import MYSQL, history_of

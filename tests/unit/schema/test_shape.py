@@ -2,10 +2,10 @@
 
 import pytest
 
-from replica_client.binlog.events.table_map import TableMapEvent
-from replica_client.constants.column_types import ColumnType as T
-from replica_client.constants.flavor import ServerFlavor
 from replica_client.errors import BinlogDecodeError, SchemaMismatchError
+from replica_client.protocol.binlog.events.table_map import TableMapEvent
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.schema.shape import ColumnDefinition, TableShape
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.schema.character_sets import UNCONVERTED, Written, needed
 from replica_client.schema.ddl.column_clause import read_default
 from replica_client.schema.ddl.lexer import Cursor, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import AlterTable, NotUnderstood, tables_touched
-from replica_client.schema.labels import UNCONVERTED, Written, needed
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.resolve import hash_columns
 from replica_client.schema.shape import ColumnShape, TableShape

@@ -7,20 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.binlog.context import BinlogFormat
-from replica_client.binlog.event import BinlogEvent
-from replica_client.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.binlog.events.query import QueryEvent
-from replica_client.binlog.header import EventHeader
-from replica_client.constants.event_types import EventFlag
-from replica_client.readers.query_text import Provenance, read_query
-from replica_client.readers.schema_tracking import SchemaTracker
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.constants.event_types import EventFlag
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import ABSENT, Unverified
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import CreateTable, DropTables
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model import TableModel
+from replica_client.stream.transactions.query_text import Provenance, read_query
+from replica_client.stream.transactions.schema_tracking import SchemaTracker
 from tests.unit.schema.tables import MARIADB, MYSQL, columns, history_of
 
 BASE = ("CREATE TABLE t (a INT)", "CREATE TABLE u (b INT)")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.server.framed_chunks import FramedChunks
+from replica_client.protocol.wire.framing import encode_packets
+from replica_client.server.packet_output import FramedChunks
 from replica_client.server.served_files import ServedFile
-from replica_client.wire.framing import encode_packets
 from tests.source.binlogs import BinlogMaker, events_in
 
 CHUNK = 1024

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from replica_client.binlog.event_search import find_events, type_table
-from replica_client.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from replica_client.protocol.binlog.event_search import find_events, type_table
+from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server import transactions
 from replica_client.server.served_files import ServedFile
 from replica_client.server.transactions import GTID_TYPES, Transactions

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.selection import Selection
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 
 async def mirrored(sink: Any, path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:

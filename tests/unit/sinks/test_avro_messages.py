@@ -22,11 +22,11 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from replica_client.errors import ConfigError, PoisonChangeError, SinkError
-from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_message_format
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.kafka.avro_messages import AvroMessages
-from replica_client.sinks.kafka.registry_options import RegistryOptions
+from replica_client.sinks.kafka.kafka_options import RegistryOptions
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.schema_registry import SchemaRegistry
 

@@ -14,13 +14,13 @@ pytest.importorskip("duckdb", reason="the package duckdb is not installed")
 import duckdb
 
 from replica_client.errors import SinkError
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
+from replica_client.protocol.position import Position
 from replica_client.schema.model import ColumnModel
-from replica_client.sinks.mirror.duckdb_options import DuckdbOptions, settings
+from replica_client.sinks.mirror.mirror_options import DuckdbOptions, settings
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.durable import DATA_MODE
+from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.unit.sinks.formats.cases import LINES, SERVERS
 from tests.unit.sinks.mirrored_rows import mirrored

@@ -16,13 +16,13 @@ import pytest
 
 import replica_client
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
 from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.transaction import Transaction
 from tests.integration.sink_comparison import file_lines
 from tests.servers.plugin import unavailable
 

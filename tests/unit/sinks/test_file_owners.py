@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from replica_client.position.position import Position
-from replica_client.position.stores.base import Checkpoint
-from replica_client.position.stores.ownership import Claim, OwnedSink, Owner
+from replica_client.protocol.position import Position
 from replica_client.sinks.protocol import ReadSink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.ownership import Claim, OwnedSink, Owner
 
 
 def test_files_have_the_owner_of_the_last_configuration_before_the_first_commit(tmp_path) -> None:

@@ -20,7 +20,7 @@ from replica_client.errors import SinkError
 from replica_client.sinks.bounded_http import BoundedTransport, exchange
 from replica_client.sinks.event_sink import Event
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient, ClickhouseError
-from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
+from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
 from replica_client.sinks.webhook.webhook_sink import make
 
 SECONDS = 1.0
@@ -155,7 +155,7 @@ def test_the_client_of_clickhouse(
 def test_the_client_of_the_registry(receiver: tuple[str, str]) -> None:
     pytest.importorskip("confluent_kafka", reason="the extra avro is not installed")
     from replica_client.sinks.kafka.avro_messages import AvroMessages
-    from replica_client.sinks.kafka.registry_options import RegistryOptions
+    from replica_client.sinks.kafka.kafka_options import RegistryOptions
 
     messages = AvroMessages(RegistryOptions(url=receiver[1], timeout=SECONDS))
     client = messages._connected()
@@ -170,7 +170,7 @@ def test_the_exporter_of_telemetry(
 ) -> None:
     requests = pytest.importorskip("requests", reason="the extra otlp is not installed")
     pytest.importorskip("opentelemetry.exporter", reason="the extra otlp is not installed")
-    from replica_client.daemon import telemetry
+    from replica_client.service import telemetry
 
     monkeypatch.setattr(telemetry, "_TIMEOUT", SECONDS)
     session = telemetry._bounded_session()

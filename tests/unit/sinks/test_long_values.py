@@ -12,7 +12,7 @@ import pytest
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror import sqlite_store
 from replica_client.sinks.mirror.sqlite_store import SqliteStore
-from replica_client.tables.net_changes import DivergedError, NetChanges
+from replica_client.stream.tables.net_changes import DivergedError, NetChanges
 
 _ID = ColumnModel("id", "int", nullable=False)
 _KEY = ColumnModel("key", "varchar", nullable=False)
@@ -114,7 +114,7 @@ store._database.commit()
 _PARQUET = """
 import time
 import pyarrow as pa
-from replica_client.sinks.parquet.journal import Journal, read_journal
+from replica_client.sinks.parquet.segments import Journal, read_journal
 from replica_client.sinks.parquet.segments import SegmentWriter
 names = {b"database": b"big", b"table": b"t"}
 batch = pa.record_batch([pa.array([b"x" * SIZE])], schema=pa.schema([("v", pa.binary())], names))

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import replica_client
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
 from replica_client.sinks.formats.message import KeyChoice
 from replica_client.sinks.formats.native import NativeFormat
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 DATA = Path(replica_client.__file__).parent / "testing" / "data"
 GOLDEN = Path(__file__).parents[2] / "golden"

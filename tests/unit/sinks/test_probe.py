@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.assembler import AssemblyOptions
-from replica_client.readers.files.binlog_file import open_binlog
 from replica_client.rows.selection import Selection
 from replica_client.sinks.protocol import ProbedSink
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 KINDS = ("file", "parquet", "sqlite")
 DATA = Path(make_sink.__code__.co_filename).parents[1] / "testing" / "data"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient
-from replica_client.sinks.mirror.clickhouse_options import ClickhouseOptions
+from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
 from tests.source.rogue_certificates import RogueCertificates, rogue_certificates
 
 
@@ -73,7 +73,7 @@ def _redis(port: int, ca: Path) -> None:
 
 def _registry(port: int, ca: Path) -> None:
     from replica_client.sinks.kafka.avro_messages import AvroMessages
-    from replica_client.sinks.kafka.registry_options import RegistryOptions
+    from replica_client.sinks.kafka.kafka_options import RegistryOptions
 
     options = RegistryOptions(
         url=f"https://127.0.0.1:{port}", ca=str(ca), username="u", password="pw", timeout=5
@@ -86,7 +86,7 @@ def _registry(port: int, ca: Path) -> None:
 
 
 def _telemetry(port: int, ca: Path) -> None:
-    from replica_client.daemon.telemetry import _bounded_session
+    from replica_client.service.telemetry import _bounded_session
 
     with closing(_bounded_session()) as session:
         session.post(f"https://127.0.0.1:{port}/", data=b"x", verify=str(ca))

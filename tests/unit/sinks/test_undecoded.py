@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import replica_client
-from replica_client.binlog.decoder import BinlogDecoder
-from replica_client.daemon.row_counts import RowCounter
-from replica_client.position.stores.base import Checkpoint
-from replica_client.readers.files.binlog_file import open_binlog
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.service.table_checker import RowCounter
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.files.binlog_file import open_binlog
+from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.transactions.transaction import Transaction
 
 DATA = Path(replica_client.__file__).parent / "testing" / "data"
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -15,13 +15,12 @@ import pytest
 pytest.importorskip("httpx", reason="the package httpx is not installed")
 
 from replica_client.errors import SinkError
-from replica_client.position.stores.base import Checkpoint
 from replica_client.sinks.event_sink import Event
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
-from replica_client.sinks.webhook.signature import signature, signing_key
-from replica_client.sinks.webhook.webhook_sink import retry_after
+from replica_client.sinks.webhook.webhook_sink import retry_after, signature, signing_key
+from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.event_receiver import KEY, EventReceiver
 

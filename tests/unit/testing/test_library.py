@@ -2,9 +2,9 @@
 
 import pytest
 
-from replica_client.binlog.decoder import BinlogDecoder
 from replica_client.errors import BinlogFormatError, ConfigError
-from replica_client.gtid import GtidSet, MariadbGtidSet
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.server.dump_start import DumpOrder, find_start
 from replica_client.server.served_files import ServedFile
 from replica_client.server.served_library import BinlogLibrary

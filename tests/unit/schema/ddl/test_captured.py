@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.catalog import Unverified
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory

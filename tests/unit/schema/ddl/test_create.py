@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_client.constants.flavor import ServerFlavor
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.ddl.create import TableHead, read_alike
 from replica_client.schema.ddl.statement_context import MODE_ANSI_QUOTES, StatementContext
 from replica_client.schema.ddl.statements import general_meaning, read_statement

@@ -13,12 +13,12 @@ from types import FrameType
 
 import pytest
 
-from replica_client.constants.flavor import ServerFlavor
-from replica_client.readers.statement_effects import first_word
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.ddl import create, lexer, statements
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import changed_tables, read_statement
 from replica_client.schema.model import TableModel
+from replica_client.stream.transactions.query_text import first_word
 from tests.unit.schema.tables import history_of
 
 SIZE = 150

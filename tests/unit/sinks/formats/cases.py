@@ -8,9 +8,9 @@ from typing import Any
 from unittest import mock
 
 from replica_client import open_binlog
-from replica_client.readers.assembler import AssemblyOptions
 from replica_client.rows.selection import Selection
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.stream.transactions.assembler import AssemblyOptions
 
 LINES = Path(__file__).parent / "lines"
 SERVERS = ("mysql-9.7", "mariadb-11.8")

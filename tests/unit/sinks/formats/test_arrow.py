@@ -15,13 +15,13 @@ import pyarrow as pa
 import replica_client
 from replica_client import open_binlog
 from replica_client.errors import ConfigError
-from replica_client.position.position import Position
-from replica_client.readers.transaction import Transaction
+from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.sinks.formats.line_format import make_message_format
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.row_text import delivered_columns
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.sink_conformance import SinkConformance
 
 DATA = Path(replica_client.__file__).parent / "testing" / "data"

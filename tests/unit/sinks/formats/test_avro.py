@@ -14,10 +14,14 @@ pytest.importorskip("fastavro", reason="the package fastavro is not installed")
 
 import fastavro
 
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats.avro_schema import avro_schema, field_names
-from replica_client.sinks.formats.avro_values import AbsentFieldError, avro_reader
+from replica_client.sinks.formats.avro import (
+    AbsentFieldError,
+    avro_reader,
+    avro_schema,
+    field_names,
+)
 from replica_client.sinks.formats.debezium_connect import column_schema
 from replica_client.sinks.formats.debezium_values import ValueModes
 from tests.integration.schema_registry import normal

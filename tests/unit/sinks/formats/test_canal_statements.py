@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.readers.transaction import Statement
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.column_models import listed_type
 from replica_client.sinks.formats.canal import _ddl_type, _index_statement
+from replica_client.stream.transactions.transaction import Statement
 
 
 @pytest.mark.parametrize(

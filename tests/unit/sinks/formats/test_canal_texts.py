@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.sinks.formats.canal_values import _bytes, java_float
+from replica_client.sinks.formats.canal import _bytes, java_float
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 from replica_client import open_binlog
 from replica_client.errors import ConfigError
-from replica_client.readers.transaction import Transaction
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.formats.message import KeyChoice
 from replica_client.sinks.registry import make_sink
+from replica_client.stream.transactions.transaction import Transaction
 from tests.unit.sinks.formats.cases import LINES, NOW_NS, SERVERS
 
 

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from replica_client.binlog.values.enum_set import EnumValue
-from replica_client.binlog.values.temporal import Time
-from replica_client.constants.column_types import ColumnType
+from replica_client.protocol.binlog.values.enum_set import EnumValue
+from replica_client.protocol.binlog.values.temporal import Time
+from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats import debezium_times, debezium_values, maxwell_values
-from replica_client.sinks.formats.canal import _object
-from replica_client.sinks.formats.canal_values import canal_column
+from replica_client.sinks.formats import debezium_values
+from replica_client.sinks.formats import debezium_values as debezium_times
+from replica_client.sinks.formats import maxwell as maxwell_values
+from replica_client.sinks.formats.canal import _object, canal_column
 
 
 @pytest.mark.parametrize(

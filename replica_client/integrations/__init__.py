@@ -1,1 +1,0 @@
-"""Integrations with other tools: frames, SQL, pipelines. Each module needs the extra that it names."""

@@ -1,0 +1,129 @@
+"""The report of a run: one HTML file with its plots, without anything from elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from replica_client.errors import SinkError, StorageError
+from replica_client.lake.spark.pipeline.lake_run import LakeRun
+from replica_client.lake.spark.pipeline.run_history import RunHistory
+from replica_client.storage.files import write_file
+from replica_client.storage.location import Location
+
+if TYPE_CHECKING:
+    from replica_client.lake.spark.pipeline.runner import PipelineResult
+
+_WIDTH: Final = 720
+_HEIGHT: Final = 180
+_LEFT: Final = 70
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em;
+  color: #1c2733; background: #fff }
+h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 2em }
+table { border-collapse: collapse } td, th { padding: .2em 1em .2em 0; text-align: left }
+th { border-bottom: 1px solid #c5ced8 } td.n { text-align: right; font-variant-numeric: tabular-nums }
+svg { max-width: 100% } .grid { stroke: #dde3ea } .line { stroke: #1769aa; fill: none; stroke-width: 1.5 }
+.dot { fill: #1769aa } text { font-size: 11px; fill: #55616e }
+@media (prefers-color-scheme: dark) { body { color: #dbe3ea; background: #14191f }
+  .grid { stroke: #2c3640 } .line { stroke: #6cb6ff } .dot { fill: #6cb6ff } text { fill: #93a1af } }
+"""
+
+Points = Sequence[tuple[float, float]]
+
+
+def write_report(
+    path: Location, origin: str, result: PipelineResult, lake: LakeRun, history: RunHistory
+) -> None:
+    """Write the report.
+
+    Raises:
+        SinkError: it cannot be written.
+    """
+    try:
+        write_file(path, _page(origin, result, lake, history).encode())
+    except OSError as error:
+        raise SinkError(f"{path}: {error.strerror}") from None
+    except StorageError as error:
+        raise SinkError(str(error)) from None
+
+
+def _page(origin: str, result: PipelineResult, lake: LakeRun, history: RunHistory) -> str:
+    now = datetime.datetime.now(datetime.UTC)
+    applied = lake.applied
+    lag = "no change came" if result.lag is None else f"{result.lag:.1f} s"
+    facts = [
+        ("source", origin),
+        ("position", result.position or "the beginning"),
+        ("changes written", f"{result.rows:,}"),
+        ("changes taken into tables", f"{applied.changes:,}"),
+        ("rows copied", f"{result.copied:,} of {lake.copied.tables} tables"),
+        ("current tables", f"{result.tables:,}"),
+        ("files written or removed", f"{applied.files:,}"),
+        ("files passed over by their ranges", f"{applied.kept:,}"),
+        ("lag of the last change", lag),
+        ("change log", f"{result.change_log} (version {result.version})"),
+    ]
+    merges, batches = history.merges, history.batches
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        f"<title>Pipeline run of {escape(origin)}</title><style>{_STYLE}</style>",
+        f"<h1>Pipeline run, {now:%Y-%m-%d %H:%M:%S} UTC</h1><table>",
+        *(f"<tr><th>{escape(name)}<td>{escape(value)}" for name, value in facts),
+        "</table>",
+        plot("Changes per micro-batch", "rows", [(one.at, one.rows) for one in batches]),
+        plot("Duration of micro-batches", "s", [(one.at, one.seconds) for one in batches]),
+        plot("Duration of merges", "s", [(one.at, one.seconds) for one in merges]),
+        plot("Changes per merge", "rows", [(one.at, one.changes) for one in merges]),
+        plot(
+            "Lag of the change log",
+            "s",
+            [(one.at, one.lag) for one in batches if one.lag is not None],
+        ),
+        plot(
+            "Lag of the tables", "s", [(one.at, one.lag) for one in merges if one.lag is not None]
+        ),
+    ]
+    left = result.not_current
+    if left:
+        parts.append("<h2>Tables that are not current</h2><table><tr><th>table<th>status<th>why")
+        parts += [
+            f"<tr><td>{escape(one['table'])}<td>{escape(one['status'])}<td>{escape(one['reason'])}"
+            for one in left
+        ]
+        parts.append("</table>")
+    return "\n".join(parts) + "\n"
+
+
+def plot(title: str, unit: str, points: Points, across: str = " s") -> str:
+    """Return a plot over seconds (or another axis) as SVG, or a sentence when there are no points."""
+    head = f"<h2>{escape(title)}</h2>"
+    if not points:
+        return f"{head}<p>Nothing in this run."
+    last = max(at for at, _ in points) or 1.0
+    top = max(value for _, value in points) or 1.0
+
+    def point(at: float, value: float) -> tuple[float, float]:
+        x = _LEFT + at / last * (_WIDTH - _LEFT - 10)
+        return x, _HEIGHT - 25 - value / top * (_HEIGHT - 45)
+
+    rows = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="{escape(title)}">']
+    for part in (0.0, 0.5, 1.0):
+        _, y = point(0, top * part)
+        rows.append(f"<line class=grid x1={_LEFT} x2={_WIDTH - 10} y1={y:.1f} y2={y:.1f} />")
+        rows.append(
+            f"<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>{top * part:,.4g} {unit}</text>"
+        )
+    for part in (0.0, 0.5, 1.0):
+        x, _ = point(last * part, 0)
+        rows.append(
+            f"<text x={x:.1f} y={_HEIGHT - 6} text-anchor=middle>{last * part:,.0f}{across}</text>"
+        )
+    plotted = [point(at, value) for at, value in sorted(points)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in plotted)
+    rows.append(f'<polyline class=line points="{line}" />')
+    if len(plotted) <= 200:
+        rows += [f"<circle class=dot cx={x:.1f} cy={y:.1f} r=2 />" for x, y in plotted]
+    return head + "".join(rows) + "</svg>"

@@ -1,0 +1,202 @@
+"""One table in its own typed columns.
+
+=========================  =======================================================
+column                     Spark
+=========================  =======================================================
+TINYINT … BIGINT           byte, short, int, long
+unsigned                   the next larger one; BIGINT UNSIGNED decimal(20,0)
+YEAR                       int
+BIT                        long; BIT(64) decimal(20,0)
+FLOAT, DOUBLE              float, double
+DECIMAL                    decimal; string from 39 digits on
+DATE                       date
+TIME                       interval day to second
+DATETIME                   timestamp_ntz
+TIMESTAMP                  timestamp
+CHAR, VARCHAR, TEXT        string
+JSON                       string, or variant with ``json=variant``
+ENUM, SET                  string
+BINARY, VARBINARY, BLOB    binary
+GEOMETRY                   struct<wkb: binary, srid: bigint>
+VECTOR                     array<float>
+UUID, INET4, INET6         string
+=========================  =======================================================
+
+A value that its type cannot hold (zero and partial dates; the parts of a JSON document that changed,
+where the whole is not in the binlog) is null, and its text stands in ``_lossless``.
+
+A statement that takes all rows away is a row, too, whose columns are null: ``_change_type`` is
+``truncate_table``, ``drop_table`` or ``rename_table``. One that changes which rows there are is, too: ``alter_table``
+for DROP, TRUNCATE or EXCHANGE PARTITION, ALTER IGNORE and the like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from replica_client.errors import ConfigError, SchemaMismatchError
+from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.spark.source.envelope import POSITION_FIELDS
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.position import Position
+from replica_client.rows.arrow_types import arrow_column
+from replica_client.schema.shape import ColumnShape, TableShape
+
+_BIGINT_UNSIGNED = DecimalType(20, 0)
+_HEAD = (
+    StructField("_change_type", StringType(), False),
+    *POSITION_FIELDS,
+    StructField("_absent", ArrayType(StringType(), False), True),
+    StructField("_lossless", MapType(StringType(), StringType(), False), True),
+)
+_SIMPLE: tuple[tuple[pa.DataType, DataType], ...] = (
+    (pa.int8(), ByteType()),
+    (pa.int16(), ShortType()),
+    (pa.int32(), IntegerType()),
+    (pa.int64(), LongType()),
+    (pa.uint8(), ShortType()),
+    (pa.uint16(), IntegerType()),
+    (pa.uint32(), LongType()),
+    (pa.uint64(), _BIGINT_UNSIGNED),
+    (pa.float32(), FloatType()),
+    (pa.float64(), DoubleType()),
+    (pa.string(), StringType()),
+    (pa.binary(), BinaryType()),
+    (pa.date32(), DateType()),
+    (pa.duration("us"), DayTimeIntervalType()),
+    (pa.timestamp("us"), TimestampNTZType()),
+    (pa.timestamp("us", "UTC"), TimestampType()),
+    (pa.list_(pa.float32()), ArrayType(FloatType(), True)),
+)
+_GEOMETRY = StructType(
+    [StructField("wkb", BinaryType(), True), StructField("srid", LongType(), True)]
+)
+
+
+def spark_type(column: ColumnShape, options: DecodeOptions, json: DataType) -> DataType:
+    """Return the Spark type of a column.
+
+    Args:
+        column: the column.
+        options: how values are decoded.
+        json: type of JSON columns.
+
+    Raises:
+        SchemaMismatchError: no type holds it.
+    """
+    arrow = arrow_column(column, options).type
+    if column.type_code == ColumnType.MYSQL_TYPE_BIT and column.length < 64:
+        return LongType()
+    if column.type_code == ColumnType.MYSQL_TYPE_JSON:
+        return json
+    if arrow == pa.uint64():
+        return _BIGINT_UNSIGNED
+    if pa.types.is_dictionary(arrow) or pa.types.is_decimal256(arrow):
+        return StringType()
+    if pa.types.is_decimal128(arrow):
+        return DecimalType(arrow.precision, arrow.scale)
+    if pa.types.is_struct(arrow):
+        return _GEOMETRY
+    for kind, spark in _SIMPLE:
+        if arrow == kind:
+            return spark
+    raise SchemaMismatchError(f"column {column.name}: no Spark type for {arrow}")
+
+
+@dataclass(frozen=True)
+class TypedTable:
+    """The plan of a typed query; it travels to the executors.
+
+    Attributes:
+        database: of the table.
+        table: its name.
+        columns: names of the wanted columns, None for all.
+        fields: name and type of the table's columns as planned.
+        evolves: whether rows of other definitions are fitted to these columns where that loses
+            nothing, instead of stopping the query.
+        planned_at: the position whose definition was planned. Rows before it may have columns that are
+            not planned, because they were dropped since; rows after it may not. None: no rows may.
+    """
+
+    database: str
+    table: str
+    columns: tuple[str, ...] | None
+    fields: tuple[tuple[str, DataType], ...]
+    evolves: bool = False
+    planned_at: Position | None = None
+
+    def schema(self) -> StructType:
+        """Spark's schema."""
+        return StructType([*_HEAD, *(StructField(name, kind) for name, kind in self.fields)])
+
+
+def plan_table(
+    shape: TableShape, options: SourceOptions, planned_at: Position | None = None
+) -> TypedTable:
+    """Plan a query on a table of this shape.
+
+    Raises:
+        ConfigError: a wanted column is not there, or the transforms do not fit the table.
+    """
+    transformer, columns = options.transformer, options.columns
+    plan = None if transformer is None else transformer.plan(shape.database, shape.table)
+    if plan is not None:
+        if plan.shard is not None:
+            raise ConfigError(
+                f"option table: {shape.database}.{shape.table} becomes one table with others (shard): read the "
+                "envelope (tables instead of table)"
+            )
+        shape, _ = plan.shape(shape)
+    for name in columns or ():
+        if name not in shape.column_names:
+            raise ConfigError(
+                f"option columns: {shape.database}.{shape.table} has no column {name!r}; "
+                f"it has {', '.join(shape.column_names)}"
+            )
+    fields = fields_of(shape, columns, options.decode, json_type(options))
+    return TypedTable(shape.database, shape.table, columns, fields, options.evolves, planned_at)
+
+
+def json_type(options: SourceOptions) -> DataType:
+    """Return the Spark type of JSON columns."""
+    return VariantType() if options.variant else StringType()
+
+
+def fields_of(
+    shape: TableShape, columns: tuple[str, ...] | None, options: DecodeOptions, json: DataType
+) -> tuple[tuple[str, DataType], ...]:
+    """Name and type of each wanted column."""
+    return tuple(
+        (column.name, spark_type(column, options, json))
+        for column in shape.columns
+        if columns is None or column.name in columns
+    )
+
+
+def fields_text(fields: tuple[tuple[str, DataType], ...]) -> str:
+    """Return the fields as text for people."""
+    return ", ".join(f"{name} {kind.simpleString()}" for name, kind in fields)

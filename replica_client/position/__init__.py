@@ -1,6 +1,0 @@
-"""Positions in a source's binlog: values, the tracker that finds safe ones, and stores."""
-
-from replica_client.position.position import Position
-from replica_client.position.tracker import PositionTracker, TransactionBoundary
-
-__all__ = ["Position", "PositionTracker", "TransactionBoundary"]

@@ -1,1 +1,0 @@
-"""Readers with the same four iterators for binlog files and live sources."""

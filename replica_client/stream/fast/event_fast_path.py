@@ -1,0 +1,158 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Ordinary transactions event by event, without event objects, for readers of every event.
+
+:class:`~replica_client.stream.fast.fast_path.FastPath` finds the transactions; subclasses process
+each event.
+
+This module is compiled where that is possible, and runs as plain Python everywhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.replica_client.protocol.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
+    from cython.cimports.replica_client.stream.fast.fast_path import FastPath
+    from cython.cimports.replica_client.stream.fast.fast_path_tables import FastPathTables
+else:
+    from replica_client.protocol.binlog.layout import (
+        HEADER_SIZE,
+        TYPE_OFFSET,
+        EventClass,
+    )
+    from replica_client.protocol.codec.event_queue import EventQueue
+    from replica_client.stream.fast.fast_path import FastPath
+    from replica_client.stream.fast.fast_path_tables import FastPathTables
+
+if TYPE_CHECKING:
+    from replica_client.protocol.binlog.decoder import BinlogDecoder
+    from replica_client.stream.fast.fast_path_tables import RowConsumers
+    from replica_client.stream.position.tracker import PositionTracker
+    from replica_client.stream.transactions.event_feed import LocatedEvent
+
+MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
+
+
+@cython.cclass
+class EventFastPath(FastPath):  # type: ignore[misc]
+    """Fast path that visits each event of a file's ordinary transactions.
+
+    Args:
+        feed: the decoder and the tracker.
+        assembler: resolves tables.
+        consumers: take the rows.
+    """
+
+    def __init__(self, feed: Any, assembler: Any, consumers: RowConsumers) -> None:
+        FastPath.__init__(self, feed, assembler, consumers, True)
+        self._passes_over = False
+        self._taken_size = 0
+
+    def feed(
+        self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
+    ) -> tuple[()]:
+        """Visit an event outside ordinary transactions, or inside such an event's payload."""
+        raise NotImplementedError
+
+    def take(
+        self,
+        events: EventQueue,
+        file: str,
+        offset: cython.longlong,
+        stop: cython.longlong = -1,
+    ) -> int:
+        """See :meth:`FastPath.take`; takes at most about a mebibyte, so call it again."""
+        self._taken_size = 0
+        return int(FastPath.take(self, events, file, offset, stop))
+
+    def hand_over(self) -> list[Any]:
+        """Return nothing, as events were visited in place."""
+        self.took = False
+        return []
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        if self._taken_size >= MAX_TAKEN:
+            return 0
+        count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
+        # Transactions without rows are visited, too.
+        self._tables.wanted = True
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Visit each event of a transaction."""
+        i: cython.Py_ssize_t
+        inside: cython.Py_ssize_t = self._inside
+        for i in range(first, first + count):
+            self._look(events, i, offset, self._tail, -1)
+            offset += events.marks[2 * i + 1] - events.marks[2 * i]
+            self._taken_size += events.marks[2 * i + 1] - events.marks[2 * i]
+        if inside:
+            # The payload is the second event and the last one.
+            offset -= events.marks[2 * first + 3] - events.marks[2 * first + 2]
+            for i in range(inside):
+                self._look(self._inner, i, offset, 0, i)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _look(
+        self,
+        events: EventQueue,
+        index: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Visit one event."""
+        raw: cython.p_const_uchar = events.data
+        at: cython.Py_ssize_t = events.marks[2 * index]
+        end: cython.Py_ssize_t = events.marks[2 * index + 1]
+        tables: FastPathTables = self._tables
+        if self._classes[raw[at + TYPE_OFFSET]] == EventClass.TABLE_MAP:
+            # Update which table has the id now: a transaction may use an id for several tables in
+            # turn.
+            tables.of_map(raw, at + HEADER_SIZE, end - tail)
+        return self._event(raw, at, end, offset, tail, inner_index)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _event(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Visit the event from ``at`` to ``end``.
+
+        Args:
+            raw: holds it.
+            at: where its header begins.
+            end: where its checksum ends.
+            offset: in the file; of an event inside a payload, the payload's.
+            tail: bytes of its checksum.
+            inner_index: in its payload; -1: it is in none.
+        """
+        raise NotImplementedError

@@ -1,0 +1,210 @@
+"""A small HTTP server for pages, in an event loop or a thread.
+
+h11 reads requests; sizes, times and the number of connections are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import h11
+
+from replica_client.errors import ConfigError
+from replica_client.stream.pages.page import Page, listen_address
+
+_LOG = logging.getLogger("replica_client.stream.pages")
+_MAX_REQUEST = 16 << 10
+_MAX_CONNECTIONS = 64
+_REQUEST_SECONDS = 5.0
+_HEADERS = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("Connection", "close"),
+)
+
+
+class HttpServer:
+    """Serves pages by path.
+
+    Args:
+        listen: address and port.
+        pages: the function that makes each page, by path.
+        key: names the setting that says where to listen, for messages.
+
+    Attributes:
+        port: where it listens, once started.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        pages: Mapping[str, Callable[[], Page]],
+        key: str = "listen in [daemon]",
+    ) -> None:
+        self.host, self.port = listen_address(listen)
+        self._pages = pages
+        self._key = key
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    @property
+    def url(self) -> str:
+        """The URL of the pages."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the address cannot be had.
+        """
+        try:
+            self._server = await asyncio.start_server(self._serve, self.host, self.port)
+        except OSError as error:
+            raise ConfigError(
+                f"listen: {self.host}:{self.port}: {error.strerror or error}; set {self._key} to another address"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening, and abort open connections."""
+        if self._server is None:
+            return
+        self._server.close()
+        for writer in self._open.values():
+            writer.transport.abort()
+        if self._open:
+            await asyncio.wait(list(self._open), timeout=_REQUEST_SECONDS)
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task: asyncio.Task[None] | None = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= _MAX_CONNECTIONS:
+            # Whoever came first and says nothing, or reads nothing, gives way.
+            self._open.pop(next(iter(self._open))).transport.abort()
+        self._open[task] = writer
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                await self._answer(reader, writer)
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, h11.RemoteProtocolError):
+            pass  # the peer's fault, and its loss
+        finally:
+            writer.transport.abort()  # what is not read by now stays unread
+            self._open.pop(task, None)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_REQUEST)
+        try:
+            while (event := connection.next_event()) is h11.NEED_DATA:
+                connection.receive_data(await reader.read(_MAX_REQUEST))
+            if not isinstance(event, h11.Request):
+                return
+            page = self._page(event)
+        except h11.RemoteProtocolError as error:
+            if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+                raise
+            page = _plain(error.error_status_hint, "bad request")
+            event = None
+        headers = [
+            *_HEADERS,
+            ("Content-Type", page.content_type),
+            ("Content-Length", str(len(page.body))),
+        ]
+        data = connection.send(h11.Response(status_code=page.status, headers=headers)) or b""
+        if event is None or event.method != b"HEAD":
+            data += connection.send(h11.Data(data=page.body)) or b""
+        writer.write(data)
+        await writer.drain()
+
+    def _page(self, request: h11.Request) -> Page:
+        if request.method not in (b"GET", b"HEAD"):
+            return _plain(405, "only GET and HEAD")
+        host = next((value for name, value in request.headers if name == b"host"), b"")
+        if not self._is_ours(host.decode("ascii", "replace")):
+            # A page of somebody else's, in a browser here, that calls us by a name of its own.
+            return _plain(403, "this server is called by another name")
+        make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
+        if make is None:
+            return _plain(404, "no such page")
+        try:
+            return make()
+        except Exception:  # noqa: BLE001  a fault of one page is no reason to end
+            _LOG.exception("the page %r failed", request.target)
+            return _plain(500, "this page failed; see the log")
+
+    def _is_ours(self, host: str) -> bool:
+        """Return whether a request's Host may name this server; on loopback only names of loopback may."""
+        try:
+            if not ipaddress.ip_address(self.host).is_loopback:
+                return True
+        except ValueError:
+            return True
+        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+        return name in ("localhost", "127.0.0.1", "[::1]", self.host)
+
+
+def _plain(status: int, text: str) -> Page:
+    return Page(text.encode() + b"\n", "text/plain; charset=utf-8", status)
+
+
+_SECONDS: Final = 30.0
+
+
+@contextmanager
+def served(listen: str, pages: Mapping[str, Callable[[], Page]], key: str) -> Iterator[str]:
+    """Serve pages while the block runs; gives their address.
+
+    Args:
+        listen: address and port.
+        pages: the function that makes each page, by path; the thread calls it.
+        key: names the setting that says where to listen, for messages.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    started: Future[tuple[str, Callable[[], object]]] = Future()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        server = HttpServer(listen, pages, key)
+        await server.start()
+        started.set_result((server.url, partial(loop.call_soon_threadsafe, ended.set)))
+        try:
+            await ended.wait()
+        finally:
+            await server.close()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except Exception as error:  # noqa: BLE001  whoever waits for the start gets it
+            if not started.done():
+                started.set_exception(error)
+
+    thread = threading.Thread(target=run, name="pages", daemon=True)
+    thread.start()
+    url, end = started.result()
+    try:
+        yield url
+    finally:
+        end()
+        thread.join(_SECONDS)

@@ -1,0 +1,1 @@
+"""Events assembled into transactions: statements, savepoints, losses, the schema while reading."""

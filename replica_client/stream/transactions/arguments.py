@@ -1,0 +1,175 @@
+"""Reading options: keywords, their names on each surface, and the start."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError
+from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from replica_client.protocol.position import Position
+from replica_client.rows.selection import Selection
+from replica_client.stream.transactions.assembler import AssemblyOptions
+
+
+def assembly_of(
+    assembly: AssemblyOptions | None,
+    *,
+    tables: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    full_rows: bool = False,
+    record_losses: Collection[str] | str = (),
+    on_statement: Literal["error", "deliver"] | None = None,
+    on_unknown_table: Literal["error", "positional"] | None = None,
+) -> AssemblyOptions:
+    """Return the assembly options: the given object, or one made from the single keywords.
+
+    Raises:
+        ConfigError: both are given, or a keyword is wrong.
+    """
+    if tables is not None and not tables:
+        raise ConfigError(f"tables={tables!r} selects no table: give patterns, or None for all")
+    if assembly is None:
+        return AssemblyOptions(
+            Selection(tables, exclude, columns),
+            on_statement=on_statement or "error",
+            on_unknown_table=on_unknown_table,
+            full_rows=full_rows,
+            record_losses=record_losses,
+        )
+    single = {
+        "tables": tables,
+        "exclude": exclude,
+        "columns": columns,
+        "full_rows": full_rows,
+        "record_losses": record_losses,
+        "on_statement": on_statement,
+        "on_unknown_table": on_unknown_table,
+    }
+    both = [f"{name}=" for name, value in single.items() if value]
+    if both:
+        raise ConfigError(
+            f"assembly= is given, and {', '.join(both)} too: give one of both, or"
+            " rc.AssemblyOptions(rc.Selection(tables), …) with all of them"
+        )
+    return assembly
+
+
+def decode_of(
+    options: DecodeOptions | None,
+    *,
+    keys: Mapping[str, bytes] | None = None,
+    invalid_text: Literal["strict", "replace", "bytes"] | None = None,
+    temporals: Literal["lossless", "python"] | None = None,
+) -> DecodeOptions:
+    """Return the decoding options, with the given keywords replaced."""
+    decode = options or DecodeOptions()
+    if keys:
+        decode = replace(decode, keys=dict(keys))
+    if invalid_text is not None:
+        decode = replace(decode, invalid_text=invalid_text)
+    if temporals is not None:
+        decode = replace(decode, temporals=temporals)
+    return decode
+
+
+Start = Position | Literal["earliest", "latest"] | datetime.datetime
+"""A start: a position (which may hold only a GTID set), an end of the log, or a time."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+# A date also has the form of a MariaDB GTID, but no server has domain 2020 and pads numbers to two
+# digits.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+# Output for programs has commit times as numbers: microseconds since 1970, of 2001 or later.
+_MICROS = re.compile(r"[1-9]\d{15}")
+
+
+def parse_start(
+    value: Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None,
+    default: Literal["earliest", "latest"],
+    option: str = "start",
+) -> Start:
+    """Parse a start.
+
+    Text is ``earliest``, ``latest``, a position (``binlog.000024:1472``), a GTID set
+    (``uuid:1-77``, ``0-1-100``), an ISO time (with its zone, else UTC) or microseconds since 1970 (16
+    digits). ``2020-10-10`` is a date; that MariaDB GTID is written ``02020-10-10``.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if value is None:
+        return default
+    if isinstance(value, (GtidSet, MariadbGtidSet)):
+        return Position("", 0, value)
+    if isinstance(value, (Position, datetime.datetime)):
+        return value
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{option}={value!r}: give a position (rc.Position), a GTID set, a datetime, or text such as"
+            ' "binlog.000024:1472"'
+        )
+    text = value.strip()
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    if _MICROS.fullmatch(text):
+        return _EPOCH + int(text) * _MICROSECOND
+    if not _DATE.fullmatch(text):
+        try:
+            return Position("", 0, parse_gtid_set(text))
+        except GtidFormatError:
+            pass
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    except ValueError:
+        pass
+    try:
+        return Position.parse(value)
+    except PositionFormatError:
+        raise ConfigError(
+            f"{option} {text[:120]!r} is not understood; give earliest, latest, FILE:OFFSET, a GTID set "
+            "or a time such as 2026-11-20T08:00:00+00:00"
+        ) from None
+
+
+def micros_of(moment: datetime.datetime) -> int:
+    """Convert a time to microseconds since 1970, exactly; a time without zone is UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def time_text(micros: int) -> str:
+    """Format microseconds since 1970 as ISO time in UTC, which :func:`parse_start` reads exactly."""
+    return (_EPOCH + micros * _MICROSECOND).isoformat()
+
+
+def stop_of(start: Start, stop: Start) -> Start:
+    """Return the end of a range, which excludes ``stop``.
+
+    A range from a time to the same time is that moment: it ends one microsecond later.
+
+    Raises:
+        ConfigError: the range ends before it begins.
+    """
+    if isinstance(start, datetime.datetime) and isinstance(stop, datetime.datetime):
+        begin, end = micros_of(start), micros_of(stop)
+        if end < begin:
+            raise ConfigError(
+                f"the range is empty: it ends {time_text(end)}, and begins {time_text(begin)}"
+            )
+        if begin == end:
+            return _EPOCH + (end + 1) * _MICROSECOND
+    elif isinstance(start, Position) and isinstance(stop, Position) and start.file and stop.file:
+        if stop < start:
+            raise ConfigError(f"the range is empty: it ends at {stop}, and begins at {start}")
+    return stop
