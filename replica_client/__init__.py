@@ -132,24 +132,18 @@ __all__ = [
 
 # Where the public names are: importing the package loads none of them, using one loads its module.
 _MODULES = {
-    "archive.archive": ("Archive", "Found", "FoundChange", "open_archive"),
+    "archive.archive": (
+        "Archive",
+        "Found",
+        "FoundChange",
+        "open_archive",
+    ),
+    "archive.arrow_tables": (
+        "BinlogTable",
+        "BinlogTables",
+    ),
     "archive.as_of.table_state": ("TableState",),
     "archive.scan": ("scan_binlog",),
-    "archive.arrow_tables": ("BinlogTable", "BinlogTables"),
-    "binlog.event": ("BinlogEvent",),
-    "binlog.options": ("DecodeOptions",),
-    "binlog.values.enum_set": (
-        "EnumValue",
-        "SetValue",
-    ),
-    "binlog.values.geometry": ("Geometry",),
-    "binlog.values.json_binary": ("JsonDocument",),
-    "binlog.values.temporal": (
-        "Date",
-        "DateTime",
-        "Time",
-        "Timestamp",
-    ),
     "errors": (
         "BinlogDecodeError",
         "ConfigError",
@@ -163,44 +157,61 @@ _MODULES = {
         "SourceResetError",
         "TransportError",
     ),
-    "gtid": (
+    "protocol.binlog.context": ("DecodeOptions",),
+    "protocol.binlog.event": ("BinlogEvent",),
+    "protocol.binlog.values.binary_types": ("Geometry",),
+    "protocol.binlog.values.enum_set": (
+        "EnumValue",
+        "SetValue",
+    ),
+    "protocol.binlog.values.json_binary": ("JsonDocument",),
+    "protocol.binlog.values.temporal": (
+        "Date",
+        "DateTime",
+        "Time",
+        "Timestamp",
+    ),
+    "protocol.gtid": (
         "Gtid",
         "GtidSet",
         "MariadbGtid",
         "MariadbGtidSet",
     ),
-    "position.losses": (
+    "protocol.position": ("Position",),
+    "rows.absent": ("ABSENT",),
+    "rows.change": ("RowsOfEvent",),
+    "rows.row": ("Row",),
+    "rows.row_change": ("Change",),
+    "rows.selection": ("Selection",),
+    "schema.history": ("SchemaHistory",),
+    "schema.history_records": ("SchemaChange",),
+    "schema.shape": (
+        "ColumnShape",
+        "TableShape",
+    ),
+    "stream.files.binlog_file": (
+        "BinlogFileReader",
+        "open_binlog",
+    ),
+    "stream.live.connect": ("connect",),
+    "stream.live.follow": (
+        "FollowedSource",
+        "follow",
+    ),
+    "stream.live.source_stream": ("SourceStream",),
+    "stream.live.stream_options": ("ReconnectPolicy",),
+    "stream.position.losses": (
         "Loss",
         "LossCount",
         "LossLedger",
     ),
-    "position.position": ("Position",),
-    "position.stores.file": ("FilePositionStore",),
-    "position.stores.in_memory": ("MemoryPositionStore",),
-    "readers.assembler": ("AssemblyOptions",),
-    "readers.files.binlog_file": (
-        "BinlogFileReader",
-        "open_binlog",
-    ),
-    "readers.live.connect": ("connect",),
-    "readers.live.follow": ("FollowedSource", "follow"),
-    "readers.live.reconnect": ("ReconnectPolicy",),
-    "readers.live.source_stream": ("SourceStream",),
-    "readers.transaction": (
+    "stream.position.stores.base": ("MemoryPositionStore",),
+    "stream.position.stores.file": ("FilePositionStore",),
+    "stream.transactions.assembler": ("AssemblyOptions",),
+    "stream.transactions.transaction": (
         "Changes",
         "Statement",
         "Transaction",
-    ),
-    "rows.absent": ("ABSENT",),
-    "rows.change": ("RowsOfEvent",),
-    "rows.row_change": ("Change",),
-    "rows.row": ("Row",),
-    "rows.selection": ("Selection",),
-    "schema.history": ("SchemaHistory",),
-    "schema.schema_change": ("SchemaChange",),
-    "schema.shape": (
-        "ColumnShape",
-        "TableShape",
     ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

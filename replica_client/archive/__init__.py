@@ -1,1 +1,1 @@
-"""Many binlog files, or the binlog of a live source, as tables that are read lazily."""
+"""Many binlog files as one: tables, index, search, undo, as-of, ``backup``."""

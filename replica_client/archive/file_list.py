@@ -9,8 +9,7 @@ from pathlib import Path
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.position import Position
-from replica_client.schema.versions import split_file_name
+from replica_client.protocol.position import Position, split_file_name
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.stream.files.file_bytes import found_files, in_order, index_files, order_of

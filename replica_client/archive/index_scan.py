@@ -244,13 +244,13 @@ class _Indexing(BlockWalk):
 
     def __init__(self, file: ListedFile, options: DecodeOptions, history: SchemaHistory) -> None:
         super().__init__(file, options, make_index(file, options))
-        self._schema = SchemaTracker(
-            history, Selection(), "positional", "positional", reports=False
-        )
+        selection = Selection()
+        self._schema = SchemaTracker(history, selection, "positional", "positional", reports=False)
         self._index = SidecarIndex(self._facts)
         self._tables: dict[tuple[bytes, tuple[int, ...]], KeyTable] = {}
-        # Tables by the body of their table map alone, valid until the schema history changes.
-        self._current: dict[bytes, tuple[KeyTable, TableMapEvent]] = {}
+        self._current: dict[
+            bytes, tuple[KeyTable, TableMapEvent]
+        ] = {}  # by table map, until a revision
         self._revision = self._schema.history.revision
         self._records: list[list[BlockRecord]] = []
         self._filters: list[list[bytes | bytearray]] = []

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from replica_client.archive.archive import Archive
+from replica_client.archive.logged_statements import StatementSpool, logged_definitions
 from replica_client.archive.question import ChangeTest, Question
 from replica_client.archive.sql_values import ExpectedRow, condition_sql, value_sql, with_bytes
-from replica_client.archive.statements import StatementSpool, logged_definitions
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.position import Position

@@ -1,4 +1,4 @@
-"""Other libraries' interfaces on this package's core: programs that were written for them run on it.
+"""Interfaces of other libraries: python-mysql-replication, asyncmy, dlt, Singer, Polars, DuckDB.
 
 =================================================  ==================================================
 :mod:`replica_client.compat.pymysqlreplication`    python-mysql-replication 1.0

@@ -1,4 +1,4 @@
-"""The lake: current-state tables, built from the change log.
+"""The lake: current-state tables, built from the change log; ``verify`` checks them, and ``spark`` is built on it.
 
 A table's directory is named by an id, not by the table: names are entries of the lake's catalog.
 :func:`open_lake` finds them::

@@ -1,1 +1,1 @@
-"""Bytes and their meaning: constants, codecs, GTIDs, the client/server protocol and binlog events. No I/O."""
+"""Bytes and their meaning, without I/O: constants, codecs, GTIDs, positions, ``wire`` and ``binlog``."""

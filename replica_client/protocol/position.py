@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Self
 from urllib.parse import unquote
 
 from replica_client.errors import GtidFormatError, PositionFormatError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from replica_client.schema.versions import file_order
 
 JSON_VERSION = 1
 """Version of the JSON form that :meth:`Position.to_json` writes."""
@@ -34,6 +34,30 @@ _TEXT = re.compile(
 )
 _ESCAPED = re.compile(r"[%:@/\x00-\x20]")
 _INDEX_LIMIT = 10**10
+_NUMBERED = re.compile(r"(.*\.)0*([0-9]{1,18})", re.DOTALL)
+_EPOCH = re.compile(r"(.+?)-([0-9]{1,9})\.", re.DOTALL)
+
+
+@lru_cache(maxsize=64)
+def split_file_name(file: str) -> tuple[str, int]:
+    """Return a binlog file name's base, which rotation keeps, and its number.
+
+    The result for ``binlog.000024`` is ``("binlog.", 24)``; a name without a number has 0.
+    """
+    match = _NUMBERED.fullmatch(file)
+    return (match[1], int(match[2])) if match else (file, 0)
+
+
+@lru_cache(maxsize=64)
+def file_order(file: str) -> tuple[str, int]:
+    """Return the text and the number by which the files of one source are ordered.
+
+    A relay names the files of its second source ``binlog-2.000001`` and so on: they come after
+    ``binlog.…``, and those of the tenth source after those of the ninth.
+    """
+    base, number = split_file_name(file)
+    match = _EPOCH.fullmatch(base)
+    return (base if match is None else f"{match[1]}.~{int(match[2]):09d}.", number)
 
 
 def _escape(file: str) -> str:

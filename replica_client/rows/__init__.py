@@ -1,1 +1,1 @@
-"""Row images as Python rows or Arrow record batches."""
+"""Row images as Python rows, Arrow record batches or text, and conditions on stored bytes."""

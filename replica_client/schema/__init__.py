@@ -1,4 +1,4 @@
-"""Table schemas: names and types of columns, from table maps, DDL and information_schema."""
+"""Definitions of tables at a position: from table maps, DDL statements, information_schema and a history."""
 
 from replica_client.schema.shape import ColumnShape, TableShape
 

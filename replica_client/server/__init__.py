@@ -1,1 +1,1 @@
-"""The server half of the replication protocol: binlog files, served to any client."""
+"""The server's side of the protocol: binlog files, served to any client, and the ``relay``."""

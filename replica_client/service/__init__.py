@@ -1,1 +1,1 @@
-"""The position-resume daemon: follows sources for months, and delivers to sinks."""
+"""The position-resume daemon: configuration, routes, delivery, pages, ``doctor``, ``migration``."""

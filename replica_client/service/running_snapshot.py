@@ -3,11 +3,8 @@
 A chunk is read in one state of its table, between two positions of the binlog
 (:mod:`replica_client.stream.snapshot.watermarks`). Its rows are written at the first transaction end after
 both, without those that the stream changed meanwhile: the sink already has a newer image of these.
-The source is only read, and no row of the sink is ever replaced by an older one. The sink commits a
-chunk together with the snapshot's progress.
-
-Rows without a visible key cannot be told apart. Such a table is one chunk, and the stream waits
-while it is read; it is read again if it changes between the two positions.
+The sink commits a chunk together with the snapshot's progress. A table without a visible key is one chunk,
+and the stream waits while it is read.
 """
 
 from __future__ import annotations
@@ -67,9 +64,9 @@ _ALTERED, _CHANGED, _MOVED = "altered", "changed", "moved"
 
 
 class RunningSnapshot:
-    """A running snapshot of one route; see the module.
+    """A running snapshot of one route.
 
-    :meth:`run` is a task; all other methods are called by the delivery, between two transactions.
+    :meth:`run` is a task; the delivery calls all other methods, between two transactions.
 
     Args:
         plan: what to copy.

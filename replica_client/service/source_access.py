@@ -25,10 +25,9 @@ from replica_client.errors import (
 )
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.position import Position
+from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
 from replica_client.rows.selection import Selection
-from replica_client.schema.versions import split_file_name
 from replica_client.service.configuration import RouteConfig, SourceTable, bytes_of
 from replica_client.service.external_values import resolve, resolved
 from replica_client.service.mirrors import patterns, without_servers_own

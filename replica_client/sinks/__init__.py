@@ -1,1 +1,1 @@
-"""Where changes go."""
+"""Destinations of changes: formats, Kafka, Redis, NATS, HTTP, files, and mirrors in databases."""

@@ -1,1 +1,1 @@
-"""Storage of data: names of databases and tables as names of files, and the places of files."""
+"""Files on disk and in object stores, file names for databases and tables, and TOML."""

@@ -1,1 +1,1 @@
-"""A source, live or in files, and where a consumer is in it: positions, connections, transactions."""
+"""A source, live or in files, and a consumer's position in it: connections, transactions, the fast path."""

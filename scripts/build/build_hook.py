@@ -27,7 +27,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = "replica_client"
-REGISTRATION = Path(PACKAGE, "spark", "registration.py")
+REGISTRATION = Path(PACKAGE, "lake", "spark", "registration.py")
 VARIABLE = "REPLICA_CLIENT_BUILD"
 JOBS_VARIABLE = "REPLICA_CLIENT_BUILD_JOBS"
 # What the compiled modules share; it has no source here: Cython writes it.
@@ -47,11 +47,11 @@ SANITIZED_VARIABLE = "REPLICA_CLIENT_SANITIZE"
 SANITIZERS = "-fsanitize=address,undefined"
 SANITIZED_FLAGS = ["-g1", "-w", "-O1", "-fno-omit-frame-pointer", SANITIZERS]
 HOT = (
-    "codec.event_queue",
-    "readers.fast.column_fast_path",
-    "readers.fast.fast_path",
-    "readers.fast.row_fast_path",
-    "readers.transaction",
+    "protocol.codec.event_queue",
+    "stream.fast.column_fast_path",
+    "stream.fast.fast_path",
+    "stream.fast.row_fast_path",
+    "stream.transactions.transaction",
     "rows.change",
     "rows.column",
     "rows.image",
@@ -61,7 +61,7 @@ HOT = (
 COLD = (
     "cli.",
     "compat.event_screen",
-    "readers.fast.tagged_gtid",
+    "stream.fast.tagged_gtid",
     "rows.json_rows",
     "rows.row_lines",
     "rows.table_lines",

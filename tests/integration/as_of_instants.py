@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from replica_client.archive.archive import open_archive
-from replica_client.archive.as_of.copies import LiveRows
 from replica_client.archive.as_of.segment_images import as_images, row_schema
+from replica_client.archive.as_of.starting_rows import LiveRows
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.arrow_types import arrow_column

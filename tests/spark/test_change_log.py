@@ -15,7 +15,7 @@ from replica_client.lake.change_files import ChangeFileWriter  # noqa: E402
 from replica_client.lake.change_log_files import (  # noqa: E402
     change_log_row_count,
     change_log_rows,
-    open_change_log,  # noqa: E402
+    open_change_log,
 )
 from replica_client.lake.spark.pipeline.change_log import ChangeLogWriter  # noqa: E402
 from replica_client.lake.spark.source.change_file_source import described  # noqa: E402

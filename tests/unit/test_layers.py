@@ -13,22 +13,44 @@ ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = [
     ["cli"],
-    ["daemon", "spark", "testing", "compat", "integrations"],
+    ["compat", "testing"],
+    ["service"],
     ["server"],
-    ["lake", "sinks"],
-    ["backup"],
-    ["archive", "doctor"],
-    ["tables", "snapshot"],
-    ["readers"],
-    ["rows", "transport"],
-    ["position"],
-    ["schema", "storage", "monitoring"],
-    ["wire", "binlog"],
-    ["gtid"],
-    ["codec"],
-    ["constants"],
+    ["lake"],
+    ["sinks"],
+    ["archive"],
+    ["stream"],
+    ["rows"],
+    ["schema", "storage"],
+    ["protocol"],
     ["argument_types"],
     ["errors"],
+]
+INNER = [
+    *(
+        "protocol/wire",
+        "protocol/binlog",
+        "protocol/position",
+        "protocol/gtid",
+        "protocol/codec",
+        "protocol/constants",
+    ),
+    *(
+        "stream/position",
+        "stream/position/stores",
+        "stream/transport",
+        "stream/pages",
+        "stream/live",
+        "stream/files",
+    ),
+    *(
+        "stream/fast",
+        "stream/transforms",
+        "stream/transactions",
+        "stream/tables",
+        "stream/snapshot",
+    ),
+    *("lake/spark", "lake/verify", "service/doctor"),
 ]
 PACKAGES = [package for layer in LAYERS for package in layer]
 
@@ -51,8 +73,9 @@ def skeleton(tmp_path: Path) -> Path:
     for name in PACKAGES:
         package.joinpath(name).mkdir()
         package.joinpath(name, "__init__.py").touch()
-    package.joinpath("position", "stores").mkdir()
-    package.joinpath("position", "stores", "__init__.py").touch()
+    for name in INNER:
+        package.joinpath(name).mkdir()
+        package.joinpath(name, "__init__.py").touch()
     return tmp_path
 
 
@@ -76,25 +99,25 @@ def test_an_empty_skeleton_keeps_the_rules(skeleton: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "line"),
     [
-        ("binlog", "import replica_client.protocol.wire"),
-        ("wire", "import replica_client.protocol.binlog"),
-        ("codec", "import replica_client.protocol.binlog"),
+        ("protocol/binlog", "import replica_client.protocol.wire"),
+        ("protocol/wire", "import replica_client.protocol.binlog"),
+        ("protocol/codec", "import replica_client.protocol.binlog"),
         ("rows", "import replica_client.stream.transport"),
-        ("readers", "import replica_client.cli"),
+        ("stream/transactions", "import replica_client.cli"),
         ("errors", "import replica_client.protocol.constants"),
-        ("spark", "import replica_client.service"),
+        ("lake/spark", "import replica_client.service"),
         ("lake", "import pyspark"),
         ("lake", "import replica_client.lake.spark"),
-        ("tables", "import replica_client.lake"),
-        ("tables", "import replica_client.sinks"),
-        ("readers", "import replica_client.service.doctor"),
-        ("wire", "import asyncio"),
-        ("binlog", "import socket"),
+        ("stream/tables", "import replica_client.lake"),
+        ("stream/tables", "import replica_client.sinks"),
+        ("stream/transactions", "import replica_client.service.doctor"),
+        ("protocol/wire", "import asyncio"),
+        ("protocol/binlog", "import socket"),
         ("schema", "import pyarrow"),
-        ("position", "import asyncio"),
-        ("readers", "import pymysql"),
+        ("stream/position", "import asyncio"),
+        ("stream/transactions", "import pymysql"),
         ("rows", "import aiomysql"),
-        ("readers", "import pyarrow"),
+        ("stream/transactions", "import pyarrow"),
         ("cli", "import pyspark"),
     ],
 )
@@ -102,17 +125,17 @@ def test_a_planted_violation_is_reported(skeleton: Path, package: str, line: str
     plant(skeleton, package, line)
     result = lint(skeleton)
     assert result.returncode == 1, result.stdout
-    assert f"replica_client.{package}.planted" in result.stdout
+    assert f"replica_client.{package.replace('/', '.')}.planted" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("package", "line"),
     [
-        ("transport", "import asyncio, aiomysql, pymysql"),
+        ("stream/transport", "import asyncio, aiomysql, pymysql"),
         ("rows", "import pyarrow"),
-        ("spark", "import pyspark, pyarrow, replica_client.stream"),
+        ("lake/spark", "import pyspark, pyarrow, replica_client.stream"),
         ("lake", "import pyarrow, replica_client.stream.tables, replica_client.stream.snapshot"),
-        ("position/stores", "import os, asyncio"),
+        ("stream/position/stores", "import os, asyncio"),
     ],
 )
 def test_what_the_design_allows_is_not_reported(skeleton: Path, package: str, line: str) -> None:

@@ -222,8 +222,8 @@ def test_the_variable_chooses_the_implementation(checkout: Path) -> None:
 @pytest.mark.slow
 def test_an_extension_older_than_its_source_is_not_used_in_a_checkout(checkout: Path) -> None:
     subprocess.run([sys.executable, "scripts/build/build_hook.py"], cwd=checkout, check=True)
-    source = checkout / "replica_client" / "codec" / "writer.py"
-    (extension,) = source.parent.glob("writer.*.so")
+    source = checkout / "replica_client" / "protocol" / "codec" / "byte_fields.py"
+    (extension,) = source.parent.glob("byte_fields.*.so")
     os.utime(source, (extension.stat().st_mtime + 10,) * 2)
     assert run_python(checkout, SHOW, "").stdout.split() == ["False", "True", "258"]
     stale = run_python(checkout, SHOW, "compiled")

@@ -14,11 +14,11 @@ TESTS = ROOT.parent / "tests"
 
 THREATS: dict[str, tuple[str, ...]] = {
     "filters of signals": (
-        "unit/daemon/test_signals.py::test_sql_is_no_filter_unless_the_configuration_says_so",
-        "unit/daemon/test_signals.py::test_a_filter_is_never_sql_of_its_author",
+        "unit/service/test_signals.py::test_sql_is_no_filter_unless_the_configuration_says_so",
+        "unit/service/test_signals.py::test_a_filter_is_never_sql_of_its_author",
     ),
     "patterns of signals, and every text that meets an expression": (
-        "unit/daemon/test_signals.py::test_no_text_makes_a_comparison_long",
+        "unit/service/test_signals.py::test_no_text_makes_a_comparison_long",
         "unit/test_expressions.py::test_no_text_from_outside_becomes_an_expression",
         "unit/test_expressions.py::test_every_expression_takes_linear_time",
     ),

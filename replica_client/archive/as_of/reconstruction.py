@@ -9,7 +9,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.archive.archive import Archive, When
-from replica_client.archive.as_of.copies import CopiedRows, LiveRows, open_copy
 from replica_client.archive.as_of.logged_shape import shape_at
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
@@ -19,10 +18,11 @@ from replica_client.archive.as_of.segment_images import (
     as_images,
     row_schema,
 )
+from replica_client.archive.as_of.starting_rows import CopiedRows, LiveRows, open_copy
 from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
-from replica_client.archive.statements import logged_definitions
+from replica_client.archive.logged_statements import logged_definitions
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
@@ -131,7 +131,7 @@ def state_forward(
         archive: the binlog files from the copy's position on to the moment.
         table: its name at the moment, ``database.table``.
         when: the moment.
-        copy: the rows; see :func:`~replica_client.archive.as_of.copies.open_copy`.
+        copy: the rows; see :func:`~replica_client.archive.as_of.starting_rows.open_copy`.
         copy_at: the position of the copy; None: the position that the copy records.
         without: columns to leave out.
         resources: threads and memory that may be used.

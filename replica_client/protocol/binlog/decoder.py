@@ -73,13 +73,7 @@ _VERSION_4: Final = 4
 # Earlier versions wrote end positions relative to the transaction.
 _ENDS_SINCE: Final = (5, 5, 0)
 _NO_FORMAT_NEEDED = frozenset(
-    (
-        EventType.START_EVENT_V3,
-        EventType.ROTATE_EVENT,
-        EventType.FORMAT_DESCRIPTION_EVENT,
-        EventType.HEARTBEAT_LOG_EVENT,
-        EventType.HEARTBEAT_LOG_EVENT_V2,
-    )
+    (*_BEGINS_FILE, EventType.HEARTBEAT_LOG_EVENT, EventType.HEARTBEAT_LOG_EVENT_V2)
 )
 _UNDETERMINED = BinlogFormat(checksum_algorithm=ChecksumAlgorithm.UNDEFINED)
 

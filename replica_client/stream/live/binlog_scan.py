@@ -19,10 +19,10 @@ from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet
-from replica_client.protocol.position import Position
+from replica_client.protocol.position import Position, file_order, split_file_name
 from replica_client.schema.ddl.steps import TableName, tables_touched
 from replica_client.schema.names import casefold_name, casefold_table
-from replica_client.schema.versions import LogPosition, file_order, split_file_name
+from replica_client.schema.versions import LogPosition
 from replica_client.stream.fast.statement_scan import StatementScan
 from replica_client.stream.position.prepared import PreparedTransaction, XaId
 from replica_client.stream.position.tracker import PositionTracker

@@ -23,8 +23,7 @@ from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ErrorCode
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_uuid
-from replica_client.protocol.position import Position
-from replica_client.schema.versions import split_file_name
+from replica_client.protocol.position import Position, split_file_name
 from replica_client.stream.transport.server_statements import ServerInfo
 
 IDENTITY_KEY = "source"

@@ -74,12 +74,9 @@ class PipelineResult:
     Attributes:
         rows: changes written by this run.
         position: reached in the source, as text.
-        change_log: directory of the Delta table.
-        version: of the table.
-        tables: how many current tables there are.
-        copied: rows of first copies.
-        lag: seconds between the last change's commit and its arrival in the tables; None when there
-            was none.
+        change_log, version: directory and version of the Delta table.
+        tables, copied: number of current tables, and of rows of first copies.
+        lag: seconds from the last change's commit to its arrival in the tables, or None.
         not_current: tables that are not kept current, with status and reason.
         report: file of the report, or None.
     """

@@ -129,7 +129,7 @@ class KeepingAssembler(TransactionAssembler):
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> Iterator[Transaction]:
-        """Yield the transactions, as :class:`~replica_client.stream.transactions.assembler.TransactionAssembler` does."""
+        """Yield the transactions, as the base does, transformed."""
         for transaction in super().feed(located, decoder, tracker):
             yield self._changes.keep_back(transaction)
 

@@ -26,14 +26,13 @@ from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
 from replica_client.protocol.constants.client_server import ErrorCode
-from replica_client.protocol.position import Position
+from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table
-from replica_client.schema.versions import split_file_name
 from replica_client.stream.live.live_schema import read_source
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
