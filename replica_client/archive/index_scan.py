@@ -157,7 +157,7 @@ class BlockWalk:
         yield from self._streamed(ends)
 
     def _streamed(self, ends: list[int]) -> Iterator[tuple[int, int]]:
-        """Walk over a file that must be read from its start, because it is encrypted.
+        """Walk over an encrypted file, which must be read from its start.
 
         Yield the positions before and after each event.
         """
@@ -233,8 +233,8 @@ class BlockWalk:
             body = found.body
             images = inflate_record(body.rows, self._options.max_uncompressed_size)
             bitmaps = (body.columns_before, body.columns_after)
-            stamp, size = found.header.timestamp, len(event)
-            if self._scan.take_images(number, images, bitmaps, _KINDS[body.kind], stamp, size):
+            facts = (found.header.timestamp, len(event))
+            if self._scan.take_images(number, images, bitmaps, _KINDS[body.kind], *facts):
                 return
         self._must_read = True
 
@@ -453,12 +453,7 @@ class KeyConfirmation(BlockWalk):
         return found
 
     def has(self, stream: BinaryIO, block: IndexedBlock) -> bool:
-        """Return whether a block has one of the keys, or may have rows whose key is not known.
-
-        Args:
-            stream: the file.
-            block: a block of the file.
-        """
+        """Return whether a block has one of the keys, or may have rows whose key is not known."""
         self._doubt = self._must_read = False
         self._scan.flush()
         data = read_at(stream, block.start, block.end - block.start)

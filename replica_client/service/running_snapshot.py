@@ -74,8 +74,7 @@ class RunningSnapshot:
         sink: open.
         requests: of users.
         signals: a table of the source whose rows request snapshots; None: there is none.
-        tell: called with the progress, the number of rows written, and the number of tables left.
-        fail: called with each error message.
+        tell, fail: called with progress, rows written and tables left; and with each error message.
         aside: tables that are not copied unless they are requested, which takes them back.
 
     Attributes:
