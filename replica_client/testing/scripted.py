@@ -30,7 +30,7 @@ from replica_client.testing.faults import (
 )
 
 if TYPE_CHECKING:
-    from replica_client.testing.source import BinlogSource
+    from replica_client.server.binlog_server import BinlogServer
 
 
 SMALL_CHUNK_SIZE = 4096
@@ -202,7 +202,7 @@ class ScriptedSession(ServerSession):
 
     def __init__(
         self,
-        source: BinlogSource,
+        source: BinlogServer,
         connection_id: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.spark.pipeline.lake_run import LakeRun
 from replica_client.lake.spark.pipeline.run_history import RunHistory
 from replica_client.storage.files import write_file
 from replica_client.storage.location import Location
-
-if TYPE_CHECKING:
-    from replica_client.lake.spark.pipeline.runner import PipelineResult
 
 _WIDTH: Final = 720
 _HEIGHT: Final = 180
@@ -32,6 +30,31 @@ svg { max-width: 100% } .grid { stroke: #dde3ea } .line { stroke: #1769aa; fill:
 """
 
 Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """The result of a run.
+
+    Attributes:
+        rows: changes written by this run.
+        position: reached in the source, as text.
+        change_log, version: directory and version of the Delta table.
+        tables, copied: number of current tables, and of rows of first copies.
+        lag: seconds from the last change's commit to its arrival in the tables, or None.
+        not_current: tables that are not kept current, with status and reason.
+        report: file of the report, or None.
+    """
+
+    rows: int
+    position: str
+    change_log: Location
+    version: int
+    tables: int = 0
+    copied: int = 0
+    lag: float | None = None
+    not_current: tuple[Mapping[str, str], ...] = ()
+    report: Location | None = None
 
 
 def write_report(

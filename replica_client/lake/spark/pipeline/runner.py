@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -38,7 +38,7 @@ from replica_client.lake.spark.pipeline import change_log
 from replica_client.lake.spark.pipeline.executors import PurgedRangeError, cause_of, is_transient
 from replica_client.lake.spark.pipeline.lake_run import LakeRun, check_image, prepare_lake
 from replica_client.lake.spark.pipeline.progress import Progress
-from replica_client.lake.spark.pipeline.report import write_report
+from replica_client.lake.spark.pipeline.report import PipelineResult, write_report
 from replica_client.lake.spark.pipeline.run_history import (
     CHANGES,
     LAST_COMMIT,
@@ -65,31 +65,6 @@ _BATCHES_AT_ONCE = 8
 _GO_ON = '; or let the tables be copied again: record_losses = ["gtid_gap"] in [source]'
 _ROUNDS = 20
 """Times that tables are copied again because statements changed them meanwhile."""
-
-
-@dataclass(frozen=True)
-class PipelineResult:
-    """The result of a run.
-
-    Attributes:
-        rows: changes written by this run.
-        position: reached in the source, as text.
-        change_log, version: directory and version of the Delta table.
-        tables, copied: number of current tables, and of rows of first copies.
-        lag: seconds from the last change's commit to its arrival in the tables, or None.
-        not_current: tables that are not kept current, with status and reason.
-        report: file of the report, or None.
-    """
-
-    rows: int
-    position: str
-    change_log: Location
-    version: int
-    tables: int = 0
-    copied: int = 0
-    lag: float | None = None
-    not_current: tuple[Mapping[str, str], ...] = ()
-    report: Location | None = None
 
 
 def run_pipeline(
