@@ -25,7 +25,7 @@ from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.strings import BINARY_COLLATION
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Temporal, Time
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import LABEL_TYPES, ColumnType
 from replica_client.schema.character_sets import UTF8MB3, charset_of_id
 from replica_client.schema.left_out import TEXT_CODES
 from replica_client.schema.names import mysql_name, mysql_value
@@ -34,7 +34,6 @@ from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 
 _FLOAT: Final = Struct("<f")
-_LABELLED: Final = (ColumnType.MYSQL_TYPE_ENUM, ColumnType.MYSQL_TYPE_SET)
 _READABLE: Final = frozenset(("ascii", "latin1", UTF8MB3, "utf8mb4"))
 
 
@@ -46,7 +45,7 @@ def with_bytes(shape: TableShape) -> TableShape:
 def _with_bytes(column: ColumnShape) -> ColumnShape:
     if column.type_code not in TEXT_CODES or column.logical_type is not None:
         return column
-    if column.type_code in _LABELLED:
+    if column.type_code in LABEL_TYPES:
         return replace(column, labels=None, unknown_labels=())
     if column.type_code == ColumnType.MYSQL_TYPE_STRING and not _is_binary(column):
         # CHAR decoded as bytes is not padded, unlike BINARY.
@@ -171,9 +170,9 @@ def condition_sql(column: ColumnShape, value: Any, *, is_key: bool) -> str:
         # The server compares doubles, and the shortest text of a FLOAT is another double.
         return f"{name} = {_FLOAT.unpack(_FLOAT.pack(value))[0]!r}"
     sql = value_sql(column, value)
-    if is_key and column.type_code not in _LABELLED:
+    if is_key and column.type_code not in LABEL_TYPES:
         return f"{name} = {sql}"
-    if column.type_code in (*_LABELLED, ColumnType.MYSQL_TYPE_BIT, ColumnType.MYSQL_TYPE_YEAR):
+    if column.type_code in (*LABEL_TYPES, ColumnType.MYSQL_TYPE_BIT, ColumnType.MYSQL_TYPE_YEAR):
         return f"{name} + 0 = {sql}"
     if isinstance(value, Geometry):
         return f"HEX({name}) = '{encode_geometry(value).hex().upper()}'"

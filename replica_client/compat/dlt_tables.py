@@ -25,7 +25,7 @@ from dlt.pipeline.exceptions import PipelineStepFailed
 
 from replica_client.compat.table_sync import CopiedRows, TableSync
 from replica_client.errors import DataLossError
-from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import RESERVED, check_names, taken_names
 from replica_client.stream.snapshot import Locking
 
@@ -38,19 +38,6 @@ In a table that has a column of such a name itself, ours is called ``_replica_cl
 
 _ROWS_AT_ONCE = 5000
 _RESOURCE = "changes"
-_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
-_BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_GEOMETRIES = (
-    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-    *("multipolygon", "geometrycollection", "geomcollection"),
-)
-_OTHERS: dict[str, Any] = {
-    "float": "double",
-    "double": "double",
-    "date": "date",
-    "json": "json",
-    "vector": "json",
-}
 _MOST_DIGITS = 38
 
 
@@ -230,20 +217,14 @@ def _column(column: ColumnModel) -> TColumnSchema:
     """Return a column in dlt's types."""
     kind, length = column.kind, column.length or 0
     found: TColumnSchema = {"name": column.name, "nullable": True}
-    if kind in _INTEGERS:
-        wide = (kind == "bigint" and column.unsigned) or (kind == "bit" and length == 64)
-        found["data_type"] = "decimal" if wide else "bigint"
-        if wide:
-            found["precision"], found["scale"] = 20, 0
+    data_type: Any = column_type("dlt", column)
+    if (kind == "bigint" and column.unsigned) or (kind == "bit" and length == 64):
+        data_type, found["precision"], found["scale"] = "decimal", 20, 0
+    elif kind == "decimal" and length > _MOST_DIGITS:
+        data_type = "text"
     elif kind == "decimal":
-        found["data_type"] = "decimal" if length <= _MOST_DIGITS else "text"
-        if length <= _MOST_DIGITS:
-            found["precision"], found["scale"] = length, column.scale
-    elif kind in ("datetime", "timestamp"):
-        found["data_type"], found["precision"] = "timestamp", 6
-        found["timezone"] = kind == "timestamp"
-    elif kind in _BINARIES or kind in _GEOMETRIES:
-        found["data_type"] = "binary"
-    else:
-        found["data_type"] = _OTHERS.get(kind, "text")
+        found["precision"], found["scale"] = length, column.scale
+    elif data_type == "timestamp":
+        found["precision"], found["timezone"] = 6, kind == "timestamp"
+    found["data_type"] = data_type
     return found

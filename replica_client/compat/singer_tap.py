@@ -21,7 +21,7 @@ from singer_sdk import typing as th
 from replica_client._version import __version__
 from replica_client.compat.table_sync import CopiedRows, TableSync
 from replica_client.rows.selection import Selection, exact_pattern
-from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import check_names
 from replica_client.stream.snapshot.present_definitions import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
@@ -29,23 +29,13 @@ from replica_client.stream.transport.url import parse_hosts
 
 _STATE = "replica_client"
 _DELETED = "_sdc_deleted_at"
-_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
-_TYPES: dict[str, dict[str, Any]] = {
-    **{kind: {"type": "integer"} for kind in _INTEGERS},
-    **{kind: {"type": "number"} for kind in ("float", "double")},
-    "decimal": {"type": "string", "format": "singer.decimal"},
-    "date": {"type": "string", "format": "date"},
-    **{kind: {"type": "string", "format": "date-time"} for kind in ("datetime", "timestamp")},
-    "json": {"type": "string", "contentMediaType": "application/json"},
-    "vector": {"type": "array", "items": {"type": "number"}},
+_FORMATS = {
+    "application/json": "contentMediaType",
+    "base64": "contentEncoding",
+    "date": "format",
+    "date-time": "format",
+    "singer.decimal": "format",
 }
-_BYTES = frozenset(
-    (
-        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point"),
-        *("linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
-        *("geometrycollection", "geomcollection"),
-    )
-)
 
 
 class TableStream(Stream):
@@ -162,9 +152,12 @@ async def _definitions(url: str) -> list[TableModel]:
 
 
 def _schema(column: ColumnModel, *, nullable: bool) -> dict[str, Any]:
-    found = dict(_TYPES.get(column.kind, {"type": "string"}))
-    if column.kind in _BYTES:
-        found["contentEncoding"] = "base64"
+    json_type, _, form = column_type("singer", column).partition(" ")
+    found: dict[str, Any] = {"type": json_type}
+    if form in _FORMATS:
+        found[_FORMATS[form]] = form
+    elif form:
+        found["items"] = {"type": form.removeprefix("of ")}
     if nullable:
         found["type"] = [found["type"], "null"]
     return found

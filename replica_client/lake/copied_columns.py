@@ -14,20 +14,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.lake.lake_columns import BINARY_KINDS, LakeColumn, Lossless
+from replica_client.lake.lake_columns import LakeColumn, Lossless
 from replica_client.lake.lake_table import LakeTable
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.text_columns import TextColumns
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import BYTES, DATES, REALS, STRINGS, WHOLE, kinds_of
+from replica_client.schema.model import ColumnModel
 from replica_client.stream.snapshot.column_selects import sent_as_bytes
 
 Value = Callable[[int, bytes], Any]
 """Converts the server's bytes to the value of a column, which is given by its number."""
 
-_PLAIN_TEXTS: Final = TEXT_KINDS - {"enum", "set"}
-_TEXTS: Final = _PLAIN_TEXTS | {"time", "uuid", "inet4", "inet6", "json"}
-_TEMPORAL: Final = frozenset(("date", "datetime", "timestamp"))
-_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"))
+_TEXTS: Final = frozenset(kinds_of("string", "time", "address", "json"))
 
 
 def copied_rows(table: LakeTable, found: TextColumns, value: Value) -> pa.Table:
@@ -60,20 +58,20 @@ def _cast(model: ColumnModel, column: LakeColumn, texts: pa.Array) -> pa.Array |
     if sent_as_bytes(model):
         return None
     if pa.types.is_binary(wanted):
-        return texts if kind in BINARY_KINDS or kind in _PLAIN_TEXTS else None
+        return texts if kind in BYTES or kind in STRINGS else None
     try:
         if kind in _TEXTS:
             return texts.cast(pa.string())
         text = texts.cast(pa.string())
-        if kind in _INTEGERS:
+        if kind in WHOLE:
             if pa.types.is_decimal(wanted):
                 return text.cast(pa.uint64()).cast(wanted)
             return text.cast(wanted)
-        if kind in ("float", "double"):
+        if kind in REALS:
             return text.cast(pa.float64()).cast(wanted)
         if kind == "decimal" and pa.types.is_decimal(wanted):
             return text.cast(wanted)
-        if kind in _TEMPORAL:
+        if kind in DATES:
             if wanted == pa.timestamp("us", "UTC"):
                 return pc.assume_timezone(text.cast(pa.timestamp("us")), "UTC")
             return text.cast(wanted)

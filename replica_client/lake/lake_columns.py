@@ -1,23 +1,7 @@
 """The types of columns in the lake, and the conversion of JSON values of the change log.
 
-===============================  ===================================================
-column                           Arrow, and Delta
-===============================  ===================================================
-TINYINT … BIGINT                 int8 … int64; unsigned: the next larger one
-BIGINT UNSIGNED, BIT(64)         decimal(20,0)
-YEAR, BIT                        int32, int64
-FLOAT, DOUBLE                    float, double
-DECIMAL                          decimal; string from 39 digits on
-DATE                             date
-TIME                             string, MySQL's own text
-DATETIME                         timestamp without time zone
-TIMESTAMP                        timestamp
-CHAR, VARCHAR, TEXT, JSON        string
-ENUM, SET, UUID, INET4, INET6    string
-BINARY, VARBINARY, BLOB          binary
-GEOMETRY                         struct<wkb: binary, srid: long>
-VECTOR                           array<float>
-===============================  ===================================================
+The types are in :data:`~replica_client.schema.kinds.TARGETS`. BIT(64) is decimal(20,0), and a DECIMAL
+of more than 38 digits a string.
 
 Dates that Arrow cannot hold (``0000-00-00``, ``2026-02-00``) are null, and their text is in the
 row's ``_lossless`` map.
@@ -34,46 +18,32 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.errors import SchemaError, SinkError
+from replica_client.errors import SinkError
 from replica_client.lake.partial_documents import JSON_DIFF, PARTIAL_DOCUMENTS
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.rows.arrow_types import arrow_type
+from replica_client.schema.kinds import (
+    BYTE_KINDS,
+    KINDS,
+    TARGETS,
+    TEXT_KINDS,
+    Rules,
+    rules,
+    target_type,
+)
+from replica_client.schema.model import ColumnModel
 
 LOSSLESS: Final = "_lossless"
 LOSSLESS_TYPE: Final = pa.map_(pa.string(), pa.string())
 
 _BIG: Final = pa.decimal128(20, 0)
-_INTEGERS: Final = {
-    "tinyint": (pa.int8(), pa.int16()),
-    "smallint": (pa.int16(), pa.int32()),
-    "mediumint": (pa.int32(), pa.int32()),
-    "int": (pa.int32(), pa.int64()),
-    "bigint": (pa.int64(), _BIG),
-}
-_GEOMETRY: Final = pa.struct([("wkb", pa.binary()), ("srid", pa.int64())])
-_GEOMETRIES: Final = frozenset(
-    (
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-        *("multipolygon", "geometrycollection", "geomcollection"),
-    )
-)
-BINARY_KINDS: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-)
-"""Kinds of columns whose values are always bytes."""
-
-_AS_TEXT: Final = frozenset(("time", "uuid", "inet4", "inet6"))
-_TEMPORAL: Final = {
-    "date": pa.date32(),
-    "datetime": pa.timestamp("us"),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 _MAX_DECIMAL: Final = 38
 _ORDERED: Final = (pa.types.is_integer, pa.types.is_string, pa.types.is_date)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 Values = list[Any]
 Lossless = dict[int, dict[str, str]]
+_Make = Callable[[str, pa.DataType], "LakeColumn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,34 +75,24 @@ def lake_column(column: ColumnModel) -> LakeColumn:
         SchemaError: the kind of the column is not known.
     """
     name, kind = column.name, column.kind
-    if kind in _INTEGERS:
-        return _plain(name, _INTEGERS[kind][column.unsigned], int)
-    if kind == "bit":
-        return _plain(name, _BIG if (column.length or 1) > 63 else pa.int64(), int)
-    if kind == "year":
-        return _plain(name, pa.int32(), int)
-    if kind in ("float", "double"):
-        return _plain(name, pa.float32() if kind == "float" else pa.float64(), float)
-    if kind == "decimal":
-        digits = column.length or 10
-        if digits > _MAX_DECIMAL:
-            return _plain(name, pa.string(), str)
-        return _cast(name, pa.decimal128(digits, column.scale))
-    if kind in _TEMPORAL:
-        return _temporal(name, _TEMPORAL[kind])
-    if kind == "json":
-        return LakeColumn(name, pa.string(), msgspec.Raw, _documents)
-    if kind in BINARY_KINDS or (kind in TEXT_KINDS and column.charset == "binary"):
-        return LakeColumn(name, pa.binary(), dict[str, str] | None, _binaries)
-    if kind in ("enum", "set"):
-        return LakeColumn(name, pa.string(), str | int | None, _labels)
-    if kind in TEXT_KINDS or kind in _AS_TEXT:
+    form = KINDS[kind].form if kind in KINDS else None
+    if form == "decimal" and (column.length or 0) > _MAX_DECIMAL:
         return _plain(name, pa.string(), str)
-    if kind in _GEOMETRIES:
-        return LakeColumn(name, _GEOMETRY, dict[str, str | int] | None, _geometries)
-    if kind == "vector":
-        return _plain(name, pa.list_(pa.float32()), list[float])
-    raise SchemaError(f"column {name} has the type {kind}, which a state table does not know")
+    if form == "decimal":
+        return _cast(name, pa.decimal128(column.length or 10, column.scale))
+    if form == "bit" and (column.length or 1) > 63:
+        return _plain(name, _BIG, int)
+    if kind in TEXT_KINDS and column.charset == "binary":
+        kind = BYTE_KINDS.get(kind, "blob")
+    text = target_type("lake", kind, unsigned=column.unsigned)
+    return _COLUMNS[kind](name, arrow_type(text))
+
+
+def _of(decoded: Any, to_arrow: Callable[[Values, Lossless], pa.Array] | None = None) -> _Make:
+    """Return a function that makes a column from its name and type."""
+    if to_arrow is None:
+        return lambda name, type_: _plain(name, type_, decoded)
+    return lambda name, type_: LakeColumn(name, type_, decoded, to_arrow)
 
 
 def _plain(name: str, type_: pa.DataType, decoded: Any) -> LakeColumn:
@@ -167,7 +127,7 @@ def _geometries(values: Values, _: Lossless) -> pa.Array:
         None if value is None else {"wkb": b64decode(value["$wkb"]), "srid": value["srid"]}
         for value in values
     ]
-    return pa.array(decoded, _GEOMETRY)
+    return pa.array(decoded, arrow_type(TARGETS["lake"]["geometry"]))
 
 
 def _temporal(name: str, type_: pa.DataType) -> LakeColumn:
@@ -190,6 +150,23 @@ def _temporal(name: str, type_: pa.DataType) -> LakeColumn:
         return found
 
     return LakeColumn(name, type_, str | None, to_arrow)
+
+
+_COLUMNS: Final[Rules[_Make]] = rules(
+    "the lake's values",
+    {
+        "integer year bit": _of(int),
+        "real": _of(float),
+        "decimal": _cast,
+        "date datetime timestamp": _temporal,
+        "string time address": _of(str),
+        "bytes": _of(dict[str, str] | None, _binaries),
+        "enum set": _of(str | int | None, _labels),
+        "json": _of(msgspec.Raw, _documents),
+        "spatial": _of(dict[str, str | int] | None, _geometries),
+        "vector": _of(list[float]),
+    },
+)
 
 
 def _is_date(text: str) -> bool:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from replica_client.lake.partial_documents import PARTIAL_DOCUMENTS
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import PREFIXED_TYPES
 from replica_client.schema.shape import TableShape, is_hash
 
 POSTIMAGE: Final = "update_postimage"
@@ -33,13 +33,8 @@ NO_KEY: Final = f"row images leave columns out, and the table has no primary key
 
 _Lists = list[Sequence[str] | None]
 _INSERT: Final = "insert"
-# Since MySQL 8 an expression can be their default; images have the values of expressions.
-_WITHOUT_LITERALS: Final = frozenset(
-    (
-        *(ColumnType.MYSQL_TYPE_TINY_BLOB, ColumnType.MYSQL_TYPE_BLOB, ColumnType.MYSQL_TYPE_MEDIUM_BLOB),
-        *(ColumnType.MYSQL_TYPE_LONG_BLOB, ColumnType.MYSQL_TYPE_JSON, ColumnType.MYSQL_TYPE_GEOMETRY),
-    )
-)  # fmt: skip
+# MySQL: a literal is no default of these (error 1101), and images have the values of expressions.
+_WITHOUT_LITERALS: Final = PREFIXED_TYPES
 
 
 def completed(batch: pa.RecordBatch, shape: TableShape) -> pa.RecordBatch:

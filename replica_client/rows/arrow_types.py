@@ -25,38 +25,25 @@ from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.kinds import KINDS, Rules, rules, target_type
+from replica_client.schema.shape import ColumnShape, kind_of
 
-_T = ColumnType
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _MAX_DECIMAL128 = 38
-_BINARY_COLLATION = 63
-
-_INTEGERS = {
-    _T.MYSQL_TYPE_TINY: (pa.int8(), pa.uint8()),
-    _T.MYSQL_TYPE_SHORT: (pa.int16(), pa.uint16()),
-    _T.MYSQL_TYPE_INT24: (pa.int32(), pa.uint32()),
-    _T.MYSQL_TYPE_LONG: (pa.int32(), pa.uint32()),
-    _T.MYSQL_TYPE_LONGLONG: (pa.int64(), pa.uint64()),
-}
-_DATES = frozenset((_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE))
-_TIMES = frozenset((_T.MYSQL_TYPE_TIME, _T.MYSQL_TYPE_TIME2))
-_DATETIMES = frozenset((_T.MYSQL_TYPE_DATETIME, _T.MYSQL_TYPE_DATETIME2))
-_TIMESTAMPS = frozenset((_T.MYSQL_TYPE_TIMESTAMP, _T.MYSQL_TYPE_TIMESTAMP2))
-_STRINGS = frozenset(
-    (
-        _T.MYSQL_TYPE_VARCHAR,
-        _T.MYSQL_TYPE_VAR_STRING,
-        _T.MYSQL_TYPE_STRING,
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-        _T.MYSQL_TYPE_BLOB_COMPRESSED,
-        _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
-    )
-)
 GEOMETRY_TYPE = pa.struct([pa.field("wkb", pa.binary()), pa.field("srid", pa.uint32())])
+_NAMED = {
+    "timestamp[us, UTC]": pa.timestamp("us", "UTC"),
+    "dictionary<int32, string>": pa.dictionary(pa.int32(), pa.string()),
+    "struct<wkb: binary, srid: uint32>": GEOMETRY_TYPE,
+    "struct<wkb: binary, srid: int64>": pa.struct([("wkb", pa.binary()), ("srid", pa.int64())]),
+    "list<float>": pa.list_(pa.float32()),
+    "decimal(20,0)": pa.decimal128(20, 0),
+}
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """Return the Arrow type that :data:`~replica_client.schema.kinds.TARGETS` names."""
+    return _NAMED[text] if text in _NAMED else pa.type_for_alias(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,69 +110,43 @@ def _json(value: Any) -> str | None:
 def arrow_column(column: ColumnShape, options: DecodeOptions | None = None) -> ArrowColumn:
     """Return the Arrow type of a column, with the conversion of its values.
 
-    ==========================  =====================================================
-    column                      Arrow
-    ==========================  =====================================================
-    TINYINT … BIGINT            int8 … int64, uint8 … uint64
-    YEAR                        uint16
-    BIT                         uint64
-    FLOAT, DOUBLE               float32, float64
-    DECIMAL                     decimal128, from 39 digits on decimal256
-    DATE                        date32
-    TIME                        duration[us]
-    DATETIME                    timestamp[us]
-    TIMESTAMP                   timestamp[us, UTC]
-    CHAR, VARCHAR, TEXT, JSON   string
-    ENUM, SET                   dictionary<int32, string>
-    BINARY, VARBINARY, BLOB     binary
-    GEOMETRY                    struct<wkb: binary, srid: uint32>
-    VECTOR                      list<float32>
-    UUID, INET4, INET6          string
-    ==========================  =====================================================
+    The types are in :data:`~replica_client.schema.kinds.TARGETS`. A DECIMAL of more than 38 digits
+    is decimal256; text is binary if its bytes may be invalid.
     """
-    code = column.type_code
-    if code in _INTEGERS:
-        return ArrowColumn(_INTEGERS[ColumnType(code)][bool(column.unsigned)], _same)
-    if column.logical_type == "vector" or code == _T.MYSQL_TYPE_VECTOR:
-        return ArrowColumn(pa.list_(pa.float32()), list)
-    if column.logical_type is not None:
-        return ArrowColumn(pa.string(), str)
-    if code in _STRINGS:
-        bytes_wanted = column.collation_id in (None, _BINARY_COLLATION) or (
-            options is not None and options.invalid_text == "bytes"
-        )
-        return ArrowColumn(pa.binary() if bytes_wanted else pa.string(), _same)
-    if code == _T.MYSQL_TYPE_NEWDECIMAL and decimal_exists(column.length, column.scale):
-        wide = column.length > _MAX_DECIMAL128
-        kind = pa.decimal256 if wide else pa.decimal128
-        return ArrowColumn(kind(column.length, column.scale), _same)
-    if code in _DATES:
-        return ArrowColumn(pa.date32(), _days)
-    if code in _TIMES:
-        return ArrowColumn(pa.duration("us"), _duration)
-    if code in _DATETIMES:
-        return ArrowColumn(pa.timestamp("us"), _microseconds)
-    if code in _TIMESTAMPS:
-        return ArrowColumn(pa.timestamp("us", "UTC"), _microseconds)
-    if code == _T.MYSQL_TYPE_ENUM:
-        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), _enum)
-    if code == _T.MYSQL_TYPE_SET:
-        return ArrowColumn(pa.dictionary(pa.int32(), pa.string()), str)
-    if code == _T.MYSQL_TYPE_JSON:
-        return ArrowColumn(pa.string(), _json)
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        return ArrowColumn(GEOMETRY_TYPE, _geometry)
-    if code == _T.MYSQL_TYPE_FLOAT:
-        return ArrowColumn(pa.float32(), _same)
-    if code == _T.MYSQL_TYPE_DOUBLE:
-        return ArrowColumn(pa.float64(), _same)
-    if code == _T.MYSQL_TYPE_YEAR:
-        return ArrowColumn(pa.uint16(), _same)
-    if code == _T.MYSQL_TYPE_BIT:
-        return ArrowColumn(pa.uint64(), _same)
-    if code == _T.MYSQL_TYPE_DECIMAL:
+    kind = kind_of(column)
+    form = KINDS[kind].form
+    if form == "decimal":
+        return _decimal(column)
+    if form in ("string", "bytes"):
+        is_text = form == "string" and (options is None or options.invalid_text != "bytes")
+        return ArrowColumn(pa.string() if is_text else pa.binary(), _same)
+    text = target_type("arrow", kind, unsigned=column.unsigned)
+    return ArrowColumn(arrow_type(text), _CONVERSIONS[kind])
+
+
+def _decimal(column: ColumnShape) -> ArrowColumn:
+    if column.type_code == ColumnType.MYSQL_TYPE_DECIMAL:
         return ArrowColumn(pa.string(), lambda value: format(Decimal(value), "f"))
-    return ArrowColumn(pa.string(), str)
+    if not decimal_exists(column.length, column.scale):
+        return ArrowColumn(pa.string(), str)
+    kind = pa.decimal256 if column.length > _MAX_DECIMAL128 else pa.decimal128
+    return ArrowColumn(kind(column.length, column.scale), _same)
+
+
+_CONVERSIONS: Rules[Callable[[Any], Any]] = rules(
+    "Arrow's values",
+    {
+        "integer year bit real decimal string bytes": _same,
+        "date": _days,
+        "time": _duration,
+        "datetime timestamp": _microseconds,
+        "enum": _enum,
+        "set address": str,
+        "json": _json,
+        "spatial": _geometry,
+        "vector": list,
+    },
+)
 
 
 @lru_cache(maxsize=1)

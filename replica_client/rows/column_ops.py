@@ -30,8 +30,16 @@ from replica_client.protocol.binlog.values.temporal_storage import fraction_size
 from replica_client.protocol.codec.charsets import UnknownCollationError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.sized_cache import SizedCache
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import (
+    BLOB_TYPES,
+    CHARACTER_TYPES,
+    INTEGER_TYPES,
+    PREFIXED_TYPES,
+    TYPE_FACTS,
+    ColumnType,
+)
 from replica_client.rows.known_labels import known_enum, known_set
+from replica_client.schema.kinds import KINDS, kind_name
 from replica_client.schema.shape import ColumnShape
 
 _T = ColumnType
@@ -100,33 +108,16 @@ class ColumnReader:
     is_temporal: bool = False
 
 
-_INTEGER_TYPES: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY,
-        _T.MYSQL_TYPE_SHORT,
-        _T.MYSQL_TYPE_INT24,
-        _T.MYSQL_TYPE_LONG,
-        _T.MYSQL_TYPE_LONGLONG,
-    )
-)
-_BLOB_TYPES: Final = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-    )
-)
 _SIMPLE: Final = {
-    _T.MYSQL_TYPE_FLOAT: (ColumnOp.FLOAT, 4),
-    _T.MYSQL_TYPE_DOUBLE: (ColumnOp.DOUBLE, 8),
-    _T.MYSQL_TYPE_YEAR: (ColumnOp.YEAR, 1),
-    _T.MYSQL_TYPE_NULL: (ColumnOp.NULL, 0),
+    _T.MYSQL_TYPE_FLOAT: ColumnOp.FLOAT,
+    _T.MYSQL_TYPE_DOUBLE: ColumnOp.DOUBLE,
+    _T.MYSQL_TYPE_YEAR: ColumnOp.YEAR,
+    _T.MYSQL_TYPE_NULL: ColumnOp.NULL,
 }
 _TEMPORAL: Final = {
-    _T.MYSQL_TYPE_TIME2: (ColumnOp.TIME, 3),
-    _T.MYSQL_TYPE_DATETIME2: (ColumnOp.DATETIME, 5),
-    _T.MYSQL_TYPE_TIMESTAMP2: (ColumnOp.TIMESTAMP, 4),
+    _T.MYSQL_TYPE_TIME2: ColumnOp.TIME,
+    _T.MYSQL_TYPE_DATETIME2: ColumnOp.DATETIME,
+    _T.MYSQL_TYPE_TIMESTAMP2: ColumnOp.TIMESTAMP,
 }
 _Decoder = Callable[..., Any]
 _OLD_TEMPORAL: Final[dict[int, tuple[_Decoder, _Decoder, tuple[int, ...]]]] = {
@@ -146,12 +137,14 @@ _OLD_TEMPORAL: Final[dict[int, tuple[_Decoder, _Decoder, tuple[int, ...]]]] = {
         legacy.HIRES_TIMESTAMP_SIZES,
     ),
 }
-_LOGICAL: Final[dict[str, Callable[[bytes], Any]]] = {
+_DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "uuid": decode_uuid,
     "inet4": decode_inet4,
     "inet6": decode_inet6,
     "vector": decode_vector,
+    "spatial": decode_geometry,
 }
+"""Decoders of kinds, or of forms, whose values no operation reads."""
 _ENUM_SIZES = (1, 2)
 _SET_SIZES = (1, 2, 3, 4, 8)
 
@@ -186,22 +179,20 @@ def column_op(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
 
 def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     code, metadata = column.type_code, column.metadata
-    if code in _INTEGER_TYPES:
+    if code in INTEGER_TYPES:
         op = ColumnOp.UNSIGNED if column.unsigned else ColumnOp.SIGNED
         return ColumnReader(op, column.length)
     if code in _SIMPLE:
-        op, size = _SIMPLE[ColumnType(code)]
-        return ColumnReader(op, size)
+        return ColumnReader(_SIMPLE[ColumnType(code)], TYPE_FACTS[code].size)
     if code == _T.MYSQL_TYPE_NEWDECIMAL:
         size = decimal_size(column.length, column.scale)
         return ColumnReader(ColumnOp.DECIMAL, size, precision=column.length, digits=column.scale)
     if code in (_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE):
         return ColumnReader(ColumnOp.DATE, 3, is_temporal=True)
     if code in _TEMPORAL:
-        op, size = _TEMPORAL[ColumnType(code)]
         digits = column.fraction_digits
-        size += fraction_size(digits)
-        return ColumnReader(op, size, digits=digits, is_temporal=True)
+        size = TYPE_FACTS[code].size + fraction_size(digits)
+        return ColumnReader(_TEMPORAL[ColumnType(code)], size, digits=digits, is_temporal=True)
     if code in _OLD_TEMPORAL:
         return _old_temporal(column)
     if code == _T.MYSQL_TYPE_BIT:
@@ -231,13 +222,17 @@ def _reader(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     if code == _T.MYSQL_TYPE_TYPED_ARRAY:
         # Values of a multi-valued index: stored as a JSON array.
         return ColumnReader(ColumnOp.JSON, prefix=4, convert=JsonDocument)
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        prefix = _length_size(metadata)
-        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_geometry)
-    if code == _T.MYSQL_TYPE_VECTOR:
-        prefix = _length_size(metadata)
-        return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=decode_vector)
+    if code in PREFIXED_TYPES - BLOB_TYPES:
+        kind = kind_name(code, binary=True, length=0)
+        return ColumnReader(
+            ColumnOp.CONVERT, prefix=_length_size(metadata), convert=decoder_of(kind)
+        )
     return _string(column, options)
+
+
+def decoder_of(kind: str) -> Callable[[bytes], Any]:
+    """Return the decoder of a kind whose values no operation reads."""
+    return _DECODERS.get(kind) or _DECODERS[KINDS[kind].form]
 
 
 def _known_enum(
@@ -253,19 +248,14 @@ def _known_set(column: ColumnShape, data: bytes) -> SetValue:
 
 def _string(column: ColumnShape, options: DecodeOptions) -> ColumnReader:
     code = column.type_code
-    if code in _BLOB_TYPES or code == _T.MYSQL_TYPE_BLOB_COMPRESSED:
+    if code in BLOB_TYPES:
         prefix = _length_size(column.metadata)
-    elif code in (
-        _T.MYSQL_TYPE_VARCHAR,
-        _T.MYSQL_TYPE_VAR_STRING,
-        _T.MYSQL_TYPE_VARCHAR_COMPRESSED,
-        _T.MYSQL_TYPE_STRING,
-    ):
+    elif code in CHARACTER_TYPES:
         prefix = 2 if column.length > 255 else 1
     else:
         raise ValueError(f"column type {code} is not known")
     if column.logical_type is not None:
-        convert = _LOGICAL[column.logical_type]
+        convert = decoder_of(column.logical_type)
         return ColumnReader(ColumnOp.CONVERT, prefix=prefix, convert=convert)
     collation, policy = column.collation_id, options.invalid_text
     is_char = code == _T.MYSQL_TYPE_STRING

@@ -189,7 +189,7 @@ class RowImageDecoder:
     JSON, changed in part, without the      ``JsonDiffs``, a tuple of ``JsonDiff``; ABSENT if there
     before image                            are none: the statement did not change the document
     GEOMETRY                                ``Geometry``
-    VECTOR                                  tuple of float
+    vectors                                 tuple of float
     UUID, INET4, INET6 (by the shape)       str
     ======================================  ======================================================
 

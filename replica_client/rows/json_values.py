@@ -14,7 +14,7 @@ TIMESTAMP
 JSON                          the document itself; ``null``: :mod:`replica_client.rows.by_decoder`
 BINARY, VARBINARY, BLOB       ``{"$binary": base64}``
 GEOMETRY                      ``{"$wkb": base64, "srid": n}``
-VECTOR                        list of numbers
+vectors                       list of numbers
 MariaDB UUID, INET4, INET6    their text
 NULL                          null
 a column left out             left out

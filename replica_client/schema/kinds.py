@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
+from replica_client.errors import SchemaError
 from replica_client.protocol.constants.column_types import (
     BLOB_TYPES,
     CHARACTER_TYPES,
@@ -156,7 +157,15 @@ KINDS: Final = {
 """Every kind by its name. In the binlog, all kinds of form ``spatial`` are GEOMETRY."""
 
 
-def rules(target: str, given: Mapping[str, Rule]) -> dict[str, Rule]:
+class Rules(dict[str, Rule]):
+    """A rule for each kind, by the kind's name."""
+
+    def __missing__(self, kind: str) -> Rule:
+        """Refuse a kind that no server has, from a damaged or newer definition."""
+        raise SchemaError(f"the column type {kind!r:.80} is not known")
+
+
+def rules(target: str, given: Mapping[str, Rule]) -> Rules[Rule]:
     """Return a target's rule for each kind.
 
     Args:
@@ -174,10 +183,10 @@ def rules(target: str, given: Mapping[str, Rule]) -> dict[str, Rule]:
         raise LookupError(
             f"{target}: no rule for {holes}, no kind {sorted(by_word.keys() - known)}"
         )
-    return {
-        kind.name: by_word[kind.name if kind.name in by_word else kind.form]
+    return Rules(
+        (kind.name, by_word[kind.name if kind.name in by_word else kind.form])
         for kind in KINDS.values()
-    }
+    )
 
 
 def kinds_of(*forms: Form) -> tuple[str, ...]:
@@ -402,6 +411,25 @@ _TARGETS: Final[dict[str, dict[str, str]]] = {
         "spatial": "struct io.debezium.data.geometry.Geometry",
         "vector": "array io.debezium.data.FloatVector",
     },
+    "jdbc": {
+        "tinyint smallint": "5",
+        "mediumint int year": "4",
+        "bigint": "-5",
+        "decimal": "3",
+        "float": "6",
+        "double": "8",
+        "bit": "-7",
+        "date": "91",
+        "time": "92",
+        "datetime": "93",
+        "timestamp": "2014",
+        "char enum set": "1",
+        "string": "12",
+        "binary": "-2",
+        "varbinary": "-3",
+        "bytes": "2004",
+        "json spatial vector address": "1111",
+    },
     "maxwell": {
         "integer year bit real decimal": "number",
         "string address date time datetime timestamp": "string",
@@ -461,7 +489,11 @@ TARGETS: Final = {target: rules(target, given) for target, given in _TARGETS.ite
 """
 
 
-def target_type(target: str, kind: str, *, unsigned: bool = False) -> str:
-    """Return a target's column type for a kind, with its placeholders."""
-    signed, _, other = TARGETS[target][kind].partition("|")
-    return other if unsigned and "|" in TARGETS[target][kind] else signed
+def target_type(target: str, kind: str, *, unsigned: bool | None = False) -> str:
+    """Return a target's column type for a kind, with its placeholders.
+
+    Raises:
+        SchemaError: the kind is not known.
+    """
+    signed, pair, other = TARGETS[target][kind].partition("|")
+    return other if pair and unsigned else signed

@@ -19,7 +19,7 @@ from replica_client.protocol.constants.column_types import (
     types_of,
 )
 from replica_client.schema.character_sets import BEYOND_UTF8MB3, BINARY, storable
-from replica_client.schema.kinds import TEXT_KINDS
+from replica_client.schema.kinds import KINDS, TEXT_KINDS, target_type
 
 HASH_NAME: Final = "DB_ROW_HASH_"
 """Name prefix of MariaDB's hidden columns at a table's end: hashes of long unique keys."""
@@ -295,6 +295,19 @@ class DatabaseModel:
     def charset_in(self, thread_id: int) -> str | None:
         """Return the database's character set as a session sees it; None if that is not known."""
         return self.charset if self.changed_by in (None, thread_id) else None
+
+
+def column_type(target: str, column: ColumnModel) -> str:
+    """Return a target's type for a column, from :data:`~replica_client.schema.kinds.TARGETS`.
+
+    Raises:
+        SchemaError: the column's kind is not known.
+    """
+    return target_type(target, column.kind, unsigned=column.unsigned).format(
+        length=column.length or KINDS[column.kind].default,
+        scale=column.scale,
+        digits=column.fraction_digits,
+    )
 
 
 def describe(column: ColumnModel) -> str:

@@ -20,13 +20,14 @@ from replica_client.rows.row import Row, row_class
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaChange
+from replica_client.schema.kinds import EXACT_NUMBERS
 from replica_client.schema.model import TableModel
 from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.service.signals import EXECUTE, Signal
 from replica_client.service.table_checker import Key
 from replica_client.storage.durable import replace_file
-from replica_client.stream.snapshot.column_selects import NUMBERS, exact_sql
+from replica_client.stream.snapshot.column_selects import exact_sql
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transforms.column_rules import ColumnRule
 from replica_client.stream.transforms.table_plan import DROPPED, TablePlan
@@ -384,7 +385,7 @@ class SnapshotView:
         return {
             new: column.name
             for column, (rule, new) in zip(columns, rules, strict=True)
-            if rule is None and new in given and column.kind in NUMBERS
+            if rule is None and new in given and column.kind in EXACT_NUMBERS
         }
 
     def keys(self, rows: Sequence[Row]) -> list[Key] | None:

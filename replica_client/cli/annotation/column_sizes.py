@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica_client.errors import ColumnDecodeError, ShortBufferError
-from replica_client.protocol.constants.column_types import PREFIXED_TYPES, TYPE_FACTS, ColumnType
+from replica_client.protocol.constants.column_types import (
+    LABEL_TYPES,
+    PREFIXED_TYPES,
+    TYPE_FACTS,
+    ColumnType,
+)
 
 _T = ColumnType
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -48,7 +53,7 @@ def column_size(view: Callable[[int], bytes], code: int, metadata: int) -> int:
         return metadata >> 8
     if facts.family == "string":
         real, length = metadata & 0xFF, metadata >> 8
-        if real in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
+        if real in LABEL_TYPES:
             return length
         if not metadata:
             # Early 5.1 wrote no metadata; its strings were shorter than 256 bytes.

@@ -5,20 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from replica_client.compat.pymysqlreplication.constants import FIELD_TYPE
-from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.schema.shape import ColumnShape
-
-_BLOBS = frozenset(
-    (
-        FIELD_TYPE.TINY_BLOB,
-        FIELD_TYPE.BLOB,
-        FIELD_TYPE.MEDIUM_BLOB,
-        FIELD_TYPE.LONG_BLOB,
-        FIELD_TYPE.GEOMETRY,
-        FIELD_TYPE.JSON,
-    )
+from replica_client.protocol.constants.column_types import (
+    FRACTION_TYPES,
+    LABEL_TYPES,
+    PREFIXED_TYPES,
 )
-_FRACTIONS = frozenset((FIELD_TYPE.TIME2, FIELD_TYPE.DATETIME2, FIELD_TYPE.TIMESTAMP2))
+from replica_client.schema.shape import ColumnShape
 
 
 class Column:
@@ -94,15 +86,15 @@ class Column:
             fields["max_length"] = shape.length
         elif code in (FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE):
             fields["size"] = 4 if code == FIELD_TYPE.FLOAT else 8
-        elif code in (FIELD_TYPE.ENUM, FIELD_TYPE.SET):
+        elif code in LABEL_TYPES:
             fields["size"] = shape.length
         elif code == FIELD_TYPE.NEWDECIMAL:
             fields["precision"], fields["decimals"] = shape.length, shape.scale
         elif code == FIELD_TYPE.BIT:
             fields["bits"], fields["bytes"] = shape.length, (shape.length + 7) // 8
-        elif code in _FRACTIONS:
+        elif code in FRACTION_TYPES:
             fields["fsp"] = shape.fraction_digits
-        elif code in _BLOBS or code == ColumnType.MYSQL_TYPE_VECTOR:
+        elif code in PREFIXED_TYPES:
             fields["length_size"] = shape.metadata
         return column
 

@@ -6,34 +6,13 @@ from typing import Any
 
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.table_metadata import TableMetadata
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import (
+    CHARACTER_TYPES,
+    LABEL_TYPES,
+    NUMERIC_TYPES,
+    ColumnType,
+)
 from replica_client.schema.shape import TableShape
-
-_STRINGS = frozenset(
-    (
-        ColumnType.MYSQL_TYPE_VARCHAR,
-        ColumnType.MYSQL_TYPE_VAR_STRING,
-        ColumnType.MYSQL_TYPE_STRING,
-        ColumnType.MYSQL_TYPE_TINY_BLOB,
-        ColumnType.MYSQL_TYPE_BLOB,
-        ColumnType.MYSQL_TYPE_MEDIUM_BLOB,
-        ColumnType.MYSQL_TYPE_LONG_BLOB,
-    )
-)
-_LABELLED = frozenset((ColumnType.MYSQL_TYPE_ENUM, ColumnType.MYSQL_TYPE_SET))
-_NUMBERS = frozenset(
-    (
-        ColumnType.MYSQL_TYPE_TINY,
-        ColumnType.MYSQL_TYPE_SHORT,
-        ColumnType.MYSQL_TYPE_INT24,
-        ColumnType.MYSQL_TYPE_LONG,
-        ColumnType.MYSQL_TYPE_LONGLONG,
-        ColumnType.MYSQL_TYPE_NEWDECIMAL,
-        ColumnType.MYSQL_TYPE_FLOAT,
-        ColumnType.MYSQL_TYPE_DOUBLE,
-        ColumnType.MYSQL_TYPE_YEAR,
-    )
-)
 
 
 class OptionalMetaData:
@@ -76,12 +55,12 @@ class OptionalMetaData:
         if metadata.signedness is not None:
             signs = iter(metadata.signedness)
             self.unsigned_column_list = [
-                column.type_code in _NUMBERS and next(signs, False) for column in shape.columns
+                column.type_code in NUMERIC_TYPES and next(signs, False) for column in shape.columns
             ]
         if metadata.default_charset is not None:
             self.default_charset_collation = metadata.default_charset.collation_id
             self.charset_collation = dict(metadata.default_charset.exceptions)
-            self.charset_collation_list = _spread(metadata.default_charset, _STRINGS, shape)
+            self.charset_collation_list = _spread(metadata.default_charset, CHARACTER_TYPES, shape)
         if metadata.column_charset is not None:
             self.column_charset = list(metadata.column_charset)
             self.charset_collation_list = list(metadata.column_charset)
@@ -102,7 +81,7 @@ class OptionalMetaData:
             default = metadata.enum_and_set_default_charset
             self.enum_and_set_default_charset = default.collation_id
             self.enum_and_set_charset_collation = dict(default.exceptions)
-            self.enum_and_set_collation_list = _spread(default, _LABELLED, shape)
+            self.enum_and_set_collation_list = _spread(default, LABEL_TYPES, shape)
         if metadata.enum_and_set_column_charset is not None:
             charsets = list(metadata.enum_and_set_column_charset)
             self.enum_and_set_default_column_charset_list = charsets

@@ -22,23 +22,13 @@ from replica_client.protocol.codec.charsets import charset_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import BLOB_TYPES, CHARACTER_TYPES, ColumnType
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.model import TableModel
 from replica_client.schema.resolve import find_mismatch, resolve
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _T = ColumnType
-_TEXT = frozenset((_T.MYSQL_TYPE_VARCHAR, _T.MYSQL_TYPE_VAR_STRING, _T.MYSQL_TYPE_STRING))
-_BLOB = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-    )
-)
-_STRINGS = _TEXT | _BLOB
 _TIMESTAMPS = frozenset((_T.MYSQL_TYPE_TIMESTAMP, _T.MYSQL_TYPE_TIMESTAMP2))
 _OPS: dict[int, tuple[int, Any]] = {
     _T.MYSQL_TYPE_DATE: (ops.DATE, NONE_SOURCE.OUT_OF_DATE_RANGE),
@@ -220,7 +210,7 @@ class TableFacts:
             return ops.CALL, _aware(self.time_zone)
         if code == _T.MYSQL_TYPE_BIT:
             return ops.BIT, f"0{column.length}b"
-        if code in _STRINGS:
+        if code in CHARACTER_TYPES:
             return self._string(column)
         return _OPS.get(code, (ops.KEEP, None))
 
@@ -230,7 +220,7 @@ class TableFacts:
         if self.strict and not self.named:
             collation = None  # python-mysql-replication takes all strings for text then
         if collation is None:
-            lenient = column.type_code in _BLOB and not self.strict
+            lenient = column.type_code in BLOB_TYPES and not self.strict
             return ops.CALL, _unknown_text(lenient, ignore)
         name = charset_of(collation).name
         if name == "binary":

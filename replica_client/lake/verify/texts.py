@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import Rules, rules
+from replica_client.schema.model import ColumnModel
 from replica_client.schema.names import mysql_name
 
 LakeText = Callable[[Any], bytes]
@@ -127,30 +128,29 @@ _AS_CHAR: Final = "CAST(CAST({} AS CHAR) AS BINARY)"
 _FLOAT: Final = _Kind("CAST({} * 1e0 AS BINARY)", _double)
 _NUMBER: Final = _Kind(_AS_CHAR, _number)
 _GEOMETRY: Final = _Kind("CAST(HEX({}) AS BINARY)", _geometry)
-_KINDS: Final = {
-    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
-    **dict.fromkeys((*TEXT_KINDS, "json"), _TEXT),
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _NUMBER),
-    **dict.fromkeys(("uuid", "inet4", "inet6"), _Kind(_AS_CHAR, _plain)),
-    **dict.fromkeys(("float", "double"), _FLOAT),
-    "bit": _Kind("CAST(CAST({} AS UNSIGNED) AS BINARY)", _number),
-    "year": _Kind("CAST({} + 0 AS BINARY)", _plain),
-    "date": _Kind(_AS_CHAR, _date),
-    # LENGTH and CONCAT do not take a VECTOR (error 1210).
-    "vector": _Kind("CAST(HEX({}) AS BINARY)", _vector),
-}
+_RULES: Final[Rules[Callable[[ColumnModel], _Kind]]] = rules(
+    "the lake's verifier",
+    {
+        "integer": lambda _: _NUMBER,
+        "year": lambda _: _Kind("CAST({} + 0 AS BINARY)", _plain),
+        "bit": lambda _: _Kind("CAST(CAST({} AS UNSIGNED) AS BINARY)", _number),
+        "real": lambda _: _FLOAT,
+        "decimal": lambda column: _Kind(_AS_CHAR, _decimal(column.scale or 0)),
+        "date": lambda _: _Kind(_AS_CHAR, _date),
+        "time": lambda column: _Kind(_AS_CHAR, _time(column.fraction_digits or 0)),
+        "datetime timestamp": lambda column: _Kind(_AS_CHAR, _moment(column.fraction_digits or 0)),
+        "string enum set json": lambda column: _BYTES if column.charset == "binary" else _TEXT,
+        "bytes": lambda _: _BYTES,
+        "address": lambda _: _Kind(_AS_CHAR, _plain),
+        "spatial": lambda _: _GEOMETRY,
+        # LENGTH and CONCAT do not take a vector (error 1210).
+        "vector": lambda _: _Kind("CAST(HEX({}) AS BINARY)", _vector),
+    },
+)
 
 
 def _kind(column: ColumnModel) -> _Kind:
-    if column.kind in TEXT_KINDS and column.charset == "binary":
-        return _BYTES
-    if column.kind == "decimal":
-        return _Kind(_AS_CHAR, _decimal(column.scale or 0))
-    if column.kind in ("datetime", "timestamp"):
-        return _Kind(_AS_CHAR, _moment(column.fraction_digits or 0))
-    if column.kind == "time":
-        return _Kind(_AS_CHAR, _time(column.fraction_digits or 0))
-    return _KINDS.get(column.kind, _GEOMETRY)
+    return _RULES[column.kind](column)
 
 
 def sql_text(column: ColumnModel) -> str:

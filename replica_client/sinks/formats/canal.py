@@ -12,7 +12,7 @@ DECIMAL                     plain                                       3
 CHAR, VARCHAR               itself                                      1, 12
 TEXT                        itself                                      2005 (CLOB)
 BINARY, VARBINARY, BLOB,    each byte a character (ISO 8859-1)          2004 (BLOB)
-GEOMETRY, VECTOR
+GEOMETRY, vectors
 DATE, TIME                  MySQL's                                     91, 92
 DATETIME, TIMESTAMP         MySQL's                                     93
 YEAR, JSON                  MySQL's                                     12
@@ -42,8 +42,7 @@ from typing import Any
 
 import msgspec
 
-from replica_client.protocol.binlog.values.binary_types import encode_geometry
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
@@ -51,8 +50,9 @@ from replica_client.rows.json_values import quote
 from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.shape import ColumnShape, TableShape
-from replica_client.sinks.column_models import column_model, is_binary, listed_type
+from replica_client.schema.kinds import KINDS, TARGETS, Rules, rules
+from replica_client.schema.shape import ColumnShape, TableShape, kind_of
+from replica_client.sinks.column_models import column_model, listed_type
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import (
     ValueWriter,
@@ -62,36 +62,6 @@ from replica_client.sinks.formats.row_text import (
 )
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Statement, Transaction
-
-_T = ColumnType
-_BLOB, _CLOB = 2004, 2005
-_INTEGERS = {
-    # bits, type code, type code of an unsigned value beyond the signed range
-    _T.MYSQL_TYPE_TINY: (8, -6, 5),
-    _T.MYSQL_TYPE_SHORT: (16, 5, 4),
-    _T.MYSQL_TYPE_INT24: (24, 4, 4),
-    _T.MYSQL_TYPE_LONG: (32, 4, -5),
-    _T.MYSQL_TYPE_LONGLONG: (64, -5, 3),
-}
-_PLAIN = {
-    _T.MYSQL_TYPE_DATE: 91,
-    _T.MYSQL_TYPE_NEWDATE: 91,
-    _T.MYSQL_TYPE_TIME: 92,
-    _T.MYSQL_TYPE_TIME2: 92,
-    _T.MYSQL_TYPE_DATETIME: 93,
-    _T.MYSQL_TYPE_DATETIME2: 93,
-    _T.MYSQL_TYPE_TIMESTAMP: 93,
-    _T.MYSQL_TYPE_TIMESTAMP2: 93,
-}
-_BLOBS = frozenset(
-    (
-        _T.MYSQL_TYPE_TINY_BLOB,
-        _T.MYSQL_TYPE_BLOB,
-        _T.MYSQL_TYPE_MEDIUM_BLOB,
-        _T.MYSQL_TYPE_LONG_BLOB,
-        _T.MYSQL_TYPE_BLOB_COMPRESSED,
-    )
-)
 
 
 class CanalColumn(msgspec.Struct, frozen=True):
@@ -106,53 +76,6 @@ class CanalColumn(msgspec.Struct, frozen=True):
     name: str
     null_code: int
     write: Callable[[Any], tuple[str, int]]
-
-
-def canal_column(column: ColumnShape) -> CanalColumn:
-    """Return the name and the writer of a column."""
-    code, write = _writer(column)
-    return CanalColumn(quote(column.name), code, write)
-
-
-def _writer(column: ColumnShape) -> tuple[int, Callable[[Any], tuple[str, int]]]:
-    code = column.type_code
-    if column.logical_type is not None and column.logical_type != "vector":
-        return 12, lambda value: (str(value), 12)
-    if code in _INTEGERS:
-        bits, small, large = _INTEGERS[_T(code)]
-        limit = 1 << (bits - 1)
-        return small, lambda value: (str(value), small if value < limit else large)
-    if code in _PLAIN:
-        plain = _PLAIN[_T(code)]
-        return plain, lambda value: (str(value), plain)
-    if code == _T.MYSQL_TYPE_NEWDECIMAL:
-        return 3, lambda value: (f"{value:f}", 3)
-    if code in (_T.MYSQL_TYPE_FLOAT, _T.MYSQL_TYPE_DOUBLE):
-        real = 7 if code == _T.MYSQL_TYPE_FLOAT else 8
-        return real, lambda value: (java_float(value), real)
-    if code == _T.MYSQL_TYPE_ENUM:
-        return 4, lambda value: (str(value.index), 4)
-    if code == _T.MYSQL_TYPE_SET:
-        return -7, lambda value: (str(value.bits), -7)
-    if code == _T.MYSQL_TYPE_BIT:
-        return -7, lambda value: (str(value), -7)
-    if code == _T.MYSQL_TYPE_JSON:
-        return 12, lambda value: (value.text, 12)
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        return _BLOB, lambda value: (encode_geometry(value).decode("latin-1"), _BLOB)
-    if code == _T.MYSQL_TYPE_YEAR:
-        return 12, lambda value: (f"{value:04d}", 12)
-    return _string(column)
-
-
-def _string(column: ColumnShape) -> tuple[int, Callable[[Any], tuple[str, int]]]:
-    if is_binary(column):
-        return _BLOB, lambda value: (_bytes(value), _BLOB)
-    if column.type_code in _BLOBS:
-        kind = _CLOB
-    else:
-        kind = 1 if column.type_code == _T.MYSQL_TYPE_STRING else 12
-    return kind, lambda value: (value if type(value) is str else _bytes(value), kind)
 
 
 def _bytes(value: Any) -> str:
@@ -173,6 +96,38 @@ def java_float(value: float) -> str:
         plain = f"{Decimal(repr(value)):f}"
         return plain if "." in plain else plain + ".0"
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{scale}"
+
+
+_TEXTS: Rules[Callable[[Any], str]] = rules(
+    "Canal's values",
+    {
+        "integer bit date time datetime timestamp address": str,
+        "year": lambda value: f"{value:04d}",
+        "real": java_float,
+        "decimal": lambda value: f"{value:f}",
+        "string bytes": _bytes,
+        "enum": lambda value: str(value.index),
+        "set": lambda value: str(value.bits),
+        "json": lambda value: value.text,
+        "spatial": lambda value: encode_geometry(value).decode("latin-1"),
+        "vector": lambda value: encode_vector(value).decode("latin-1"),
+    },
+)
+
+
+def canal_column(column: ColumnShape) -> CanalColumn:
+    """Return the name and the writer of a column."""
+    kind = kind_of(column)
+    code, _, large = TARGETS["canal"][kind].partition("|")
+    return CanalColumn(quote(column.name), int(code), _writer(kind, int(code), int(large or code)))
+
+
+def _writer(kind: str, code: int, large: int) -> Callable[[Any], tuple[str, int]]:
+    text = _TEXTS[kind]
+    if code == large:
+        return lambda value: (text(value), code)
+    limit = 1 << 8 * KINDS[kind].size - 1
+    return lambda value: (text(value), code if value < limit else large)
 
 
 _SNAPSHOT_ROWS = 500

@@ -10,29 +10,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.kinds import KINDS, LABELLED, target_type
+from replica_client.schema.shape import ColumnShape, kind_of
 from replica_client.sinks.formats.debezium_values import (
-    DATES,
-    DATETIMES,
-    TIMES,
-    TIMESTAMPS,
     ValueModes,
     debezium_writer,
     default_value,
+    is_old_decimal,
     is_point,
 )
 
-_T = ColumnType
 Schema = dict[str, Any]
-_WHOLE: Final = {
-    # type of signed and of unsigned values
-    _T.MYSQL_TYPE_TINY: ("int16", "int16"),
-    _T.MYSQL_TYPE_SHORT: ("int16", "int32"),
-    _T.MYSQL_TYPE_INT24: ("int32", "int32"),
-    _T.MYSQL_TYPE_LONG: ("int32", "int64"),
-    _T.MYSQL_TYPE_LONGLONG: ("int64", "int64"),
-}
 _SNAPSHOTS: Final = (
     "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 )
@@ -203,7 +191,8 @@ def transaction_schemas() -> tuple[str, str]:
 def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
     """Return the schema of a column's values, with the column's default."""
     schema = _type(column, modes)
-    found: Schema = {"type": schema.pop("type"), **(_ITEMS if _is_vector(column) else {})}
+    schema_type = schema.pop("type")
+    found: Schema = {"type": schema_type, **(_ITEMS if schema_type == "array" else {})}
     found["optional"] = column.nullable
     found.update(schema)
     default = default_value(column)
@@ -216,47 +205,30 @@ def column_schema(column: ColumnShape, modes: ValueModes) -> Schema:
 _ITEMS: Final[Schema] = {"items": {"type": "float", "optional": False}}
 
 
-def _is_vector(column: ColumnShape) -> bool:
-    """Return whether a column is a VECTOR.
-
-    MariaDB stores vectors as bytes: there only the definition shows the type.
-    """
-    return column.type_code == _T.MYSQL_TYPE_VECTOR or column.logical_type == "vector"
-
-
 def _type(column: ColumnShape, modes: ValueModes) -> Schema:
-    code = column.type_code
-    if code == _T.MYSQL_TYPE_LONGLONG and column.unsigned and modes.bigint_unsigned == "precise":
+    kind = kind_of(column)
+    form = KINDS[kind].form
+    text = target_type("debezium", kind, unsigned=column.unsigned)
+    json_type, _, name = text.partition(" ")
+    if form == "decimal":
+        return _decimal(column, modes)
+    if form == "spatial":
+        return _geometry(point=is_point(column))
+    if form in _TIME_TYPES:
+        return _named(*_TIME_TYPES[form][modes.time](column))
+    if kind == "bigint" and column.unsigned and modes.bigint_unsigned == "precise":
         digits = {"scale": "0", "connect.decimal.precision": "20"}
         return _named("bytes", f"{_CONNECT}Decimal", parameters=digits)
-    if code in _WHOLE:
-        return {"type": _WHOLE[_T(code)][bool(column.unsigned)]}
-    if code == _T.MYSQL_TYPE_NEWDECIMAL:
-        return _decimal(column, modes)
-    if code == _T.MYSQL_TYPE_BIT:
-        if column.length == 1:
-            return {"type": "boolean"}
-        length = {"length": str(column.length)}
-        return _named("bytes", "io.debezium.data.Bits", parameters=length)
-    if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
-        kind = "Enum" if code == _T.MYSQL_TYPE_ENUM else "EnumSet"
+    if form == "bytes" and modes.binary != "bytes":
+        return {"type": "string"}
+    if form == "bit" and column.length == 1:
+        return {"type": "boolean"}
+    if form == "bit":
+        return _named(json_type, name, parameters={"length": str(column.length)})
+    if kind in LABELLED:
         allowed = {"allowed": ",".join(column.labels or ())}
-        return _named("string", f"io.debezium.data.{kind}", parameters=allowed)
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        return _geometry(point=is_point(column))
-    if _is_vector(column):
-        return _named("array", "io.debezium.data.FloatVector")
-    if code in (_T.MYSQL_TYPE_FLOAT, _T.MYSQL_TYPE_DOUBLE):
-        return {"type": "float" if code == _T.MYSQL_TYPE_FLOAT else "double"}
-    if code == _T.MYSQL_TYPE_YEAR:
-        return _named("int32", f"{_TIME}Year")
-    if code == _T.MYSQL_TYPE_JSON:
-        return _named("string", "io.debezium.data.Json")
-    named = _time_type(column, modes)
-    if named is not None:
-        return named
-    is_bytes = column.collation_id in (None, 63) and column.logical_type is None
-    return {"type": "bytes" if is_bytes and modes.binary == "bytes" else "string"}
+        return _named(json_type, name, parameters=allowed)
+    return _named(json_type, name) if name else {"type": json_type}
 
 
 def _named(kind: str, name: str, /, **more: Any) -> Schema:
@@ -264,6 +236,8 @@ def _named(kind: str, name: str, /, **more: Any) -> Schema:
 
 
 def _decimal(column: ColumnShape, modes: ValueModes) -> Schema:
+    if is_old_decimal(column):
+        return {"type": "string"}
     if modes.decimal != "precise":
         return {"type": modes.decimal}
     digits = {"scale": str(column.scale), "connect.decimal.precision": str(column.length)}
@@ -278,17 +252,6 @@ def _geometry(*, point: bool) -> Schema:
     return _named("struct", f"io.debezium.data.geometry.{name}", doc=doc, fields=fields)
 
 
-def _time_type(column: ColumnShape, modes: ValueModes) -> Schema | None:
-    code = column.type_code
-    if code in TIMESTAMPS:
-        return _named("string", f"{_TIME}ZonedTimestamp")
-    for codes, names in _TIME_TYPES:
-        if code in codes:
-            kind, name = names[modes.time](column)
-            return _named(kind, name)
-    return None
-
-
 def _adaptive(column: ColumnShape) -> tuple[str, str]:
     return "int64", _TIME + ("Timestamp" if column.fraction_digits <= 3 else "MicroTimestamp")
 
@@ -300,38 +263,29 @@ def _always(kind: str, name: str) -> _Named:
     return lambda _: (kind, name)
 
 
-_TIME_TYPES: Final[tuple[tuple[tuple[int, ...], Mapping[str, _Named]], ...]] = (
-    (
-        DATES,
-        {
-            "adaptive_time_microseconds": _always("int32", f"{_TIME}Date"),
-            "connect": _always("int32", f"{_CONNECT}Date"),
-            "isostring": _always("string", f"{_TIME}IsoDate"),
-            "microseconds": _always("int32", f"{_TIME}Date"),
-            "nanoseconds": _always("int32", f"{_TIME}Date"),
-        },
-    ),
-    (
-        TIMES,
-        {
-            "adaptive_time_microseconds": _always("int64", f"{_TIME}MicroTime"),
-            "connect": _always("int32", f"{_CONNECT}Time"),
-            "isostring": _always("string", f"{_TIME}IsoTime"),
-            "microseconds": _always("int64", f"{_TIME}MicroTime"),
-            "nanoseconds": _always("int64", f"{_TIME}NanoTime"),
-        },
-    ),
-    (
-        DATETIMES,
-        {
-            "adaptive_time_microseconds": _adaptive,
-            "connect": _always("int64", f"{_CONNECT}Timestamp"),
-            "isostring": _always("string", f"{_TIME}IsoTimestamp"),
-            "microseconds": _always("int64", f"{_TIME}MicroTimestamp"),
-            "nanoseconds": _always("int64", f"{_TIME}NanoTimestamp"),
-        },
-    ),
-)
+_TIME_TYPES: Final[Mapping[str, Mapping[str, _Named]]] = {
+    "date": {
+        "adaptive_time_microseconds": _always("int32", f"{_TIME}Date"),
+        "connect": _always("int32", f"{_CONNECT}Date"),
+        "isostring": _always("string", f"{_TIME}IsoDate"),
+        "microseconds": _always("int32", f"{_TIME}Date"),
+        "nanoseconds": _always("int32", f"{_TIME}Date"),
+    },
+    "time": {
+        "adaptive_time_microseconds": _always("int64", f"{_TIME}MicroTime"),
+        "connect": _always("int32", f"{_CONNECT}Time"),
+        "isostring": _always("string", f"{_TIME}IsoTime"),
+        "microseconds": _always("int64", f"{_TIME}MicroTime"),
+        "nanoseconds": _always("int64", f"{_TIME}NanoTime"),
+    },
+    "datetime": {
+        "adaptive_time_microseconds": _adaptive,
+        "connect": _always("int64", f"{_CONNECT}Timestamp"),
+        "isostring": _always("string", f"{_TIME}IsoTimestamp"),
+        "microseconds": _always("int64", f"{_TIME}MicroTimestamp"),
+        "nanoseconds": _always("int64", f"{_TIME}NanoTimestamp"),
+    },
+}
 
 
 def _text(schema: Schema) -> str:

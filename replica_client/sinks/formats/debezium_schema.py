@@ -10,47 +10,14 @@ from replica_client.rows.json_values import quote
 from replica_client.schema.ddl.lexer import LexerError, split_commas, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.kinds import CLOCKS, SIZED, TARGETS, TEXT_KINDS
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.formats.row_text import array
 from replica_client.stream.transactions.transaction import Statement
 
 _TYPES: Final = {"create_table": "CREATE", "drop_table": "DROP"}
-_JDBC: Final = {
-    "tinyint": 5,
-    "smallint": 5,
-    "mediumint": 4,
-    "int": 4,
-    "bigint": -5,
-    "decimal": 3,
-    "float": 6,
-    "double": 8,
-    "bit": -7,
-    "date": 91,
-    "time": 92,
-    "datetime": 93,
-    "timestamp": 2014,
-    "year": 4,
-    "char": 1,
-    "varchar": 12,
-    "binary": -2,
-    "varbinary": -3,
-    "tinyblob": 2004,
-    "blob": 2004,
-    "mediumblob": 2004,
-    "longblob": 2004,
-    "tinytext": 12,
-    "text": 12,
-    "mediumtext": 12,
-    "longtext": 12,
-    "json": 1111,
-    "enum": 1,
-    "set": 1,
-}
 _BY_NAME: Final = {"REAL": 7, "NUMERIC": 2, "BOOL": 16, "BOOLEAN": 16}
 _NATIONAL: Final = {"char": -15, "varchar": -9}
-_OTHER: Final = 1111
-"""``java.sql.Types.OTHER``."""
-_SIZED: Final = frozenset(("char", "varchar", "binary", "varbinary", "decimal", "bit", "vector"))
 _INDEX: Final = re.compile(
     r"\s*(?:CREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:UNIQUE|FULLTEXT|SPATIAL)\s+)?INDEX|DROP\s+INDEX"
     r"|CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS)\b",
@@ -176,7 +143,7 @@ def type_name(column: ColumnModel) -> str:
 def default_text(column: ColumnModel) -> str | None:
     """Return the text of a column's default, as Debezium writes it."""
     default = column.default
-    if default == "CURRENT_TIMESTAMP" and column.kind in ("datetime", "timestamp"):
+    if default == "CURRENT_TIMESTAMP" and column.kind in CLOCKS:
         return "1970-01-01 00:00:00"
     if default is not None and column.kind == "bit":
         bits = re.fullmatch(r"(?:[bB]'([01]*)'|0b([01]*))", default)
@@ -187,8 +154,8 @@ def default_text(column: ColumnModel) -> str | None:
 def _jdbc_type(column: ColumnModel) -> int:
     name = column.type_name
     if _is_national(name):
-        return _NATIONAL.get(column.kind, _OTHER)
-    return _BY_NAME.get(name.partition(" ")[0]) or _JDBC.get(column.kind, _OTHER)
+        return _NATIONAL.get(column.kind, 1111)
+    return _BY_NAME.get(name.partition(" ")[0]) or int(TARGETS["jdbc"][column.kind])
 
 
 def _is_national(name: str) -> bool:
@@ -206,7 +173,7 @@ def _length(column: ColumnModel) -> int | None:
         return 1
     if column.kind == "set":
         return 2 * len(column.labels or ()) - 1
-    if column.kind in _SIZED:
+    if column.kind in SIZED:
         return column.length
     return (
         column.display_width if column.display_width is not None else column.fraction_digits or None

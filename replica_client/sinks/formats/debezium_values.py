@@ -31,7 +31,7 @@ DATE, TIME, DATETIME        by ``time.precision.mode``, see debezium_times
 TIMESTAMP                   ``2018-06-20T13:37:03Z``, with the column's fraction digits
 POINT                       ``{"x": n, "y": n, "wkb": base64, "srid": n}``
 other geometries            ``{"wkb": base64, "srid": n}``; null for SRID 0
-VECTOR                      array of numbers
+vectors                     array of numbers
 ==========================  =========================================================
 """
 
@@ -52,16 +52,11 @@ from replica_client.protocol.binlog.values.binary_types import Geometry
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.json_values import quote, value_to_json
+from replica_client.schema.kinds import BYTES, REALS, TEXT_KINDS, WHOLE, Rules, rules
 from replica_client.schema.model import ColumnModel
-from replica_client.schema.shape import ColumnShape
+from replica_client.schema.shape import ColumnShape, kind_of
 from replica_client.sinks.formats.row_text import ValueWriter
 
-_T = ColumnType
-_WHOLE_DEFAULT: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
-_TEXTS: Final = frozenset(
-    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
-)
-_BYTES: Final = frozenset(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"))
 _EPOCH: Final = datetime.datetime.fromordinal(datetime.date(1970, 1, 1).toordinal())
 _BITS: Final = re.compile(r"(?:[bB]'([01]*)'|0b([01]*))")
 _CLOCK: Final = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
@@ -85,18 +80,18 @@ def default_value(column: ColumnShape) -> Any:
 
 def _value(model: ColumnModel, text: str) -> Any:
     kind = model.kind
-    if kind in _WHOLE_DEFAULT:
-        return {"TRUE": 1, "FALSE": 0}.get(text) if text.isalpha() else int(Decimal(text))
-    if kind == "decimal":
-        return Decimal(text).quantize(Decimal(1).scaleb(-model.scale))
-    if kind in ("float", "double"):
-        return float(text)
     if kind == "bit":
         bits = _BITS.fullmatch(text)
         return int(text) if bits is None else int(bits[1] or bits[2] or "0", 2)
-    if kind in _TEXTS:
+    if kind in WHOLE:
+        return {"TRUE": 1, "FALSE": 0}.get(text) if text.isalpha() else int(Decimal(text))
+    if kind == "decimal":
+        return Decimal(text).quantize(Decimal(1).scaleb(-model.scale))
+    if kind in REALS:
+        return float(text)
+    if kind in TEXT_KINDS:
         return text
-    if kind in _BYTES:
+    if kind in BYTES:
         is_hex = text[:2].lower() == "0x"
         data = (
             bytes.fromhex(text[2:].rjust(len(text[2:]) + len(text) % 2, "0"))
@@ -133,30 +128,31 @@ TimeMode = Literal[
     "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"
 ]
 
-DATES = (_T.MYSQL_TYPE_DATE, _T.MYSQL_TYPE_NEWDATE)
-TIMES = (_T.MYSQL_TYPE_TIME, _T.MYSQL_TYPE_TIME2)
-DATETIMES = (_T.MYSQL_TYPE_DATETIME, _T.MYSQL_TYPE_DATETIME2)
-TIMESTAMPS = (_T.MYSQL_TYPE_TIMESTAMP, _T.MYSQL_TYPE_TIMESTAMP2)
 _DAYS = datetime.date(1970, 1, 1).toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MINUTE, _HOUR = 60, 3600
 
 
-def time_writer(column: ColumnShape, mode: TimeMode) -> ValueWriter | None:
-    """Return the function that writes a column's values; None if the column holds no times."""
-    code, optional = column.type_code, column.nullable
-    if code in DATES:
-        return _either(_iso_date if mode == "isostring" else _days, optional)
-    if code in TIMES:
-        return _iso_time if mode == "isostring" else _time(mode)
-    if code in DATETIMES:
-        if mode == "isostring":
-            return _either(_iso_datetime, optional)
-        return _either(_datetime(datetime_unit(column, mode)), optional)
-    if code in TIMESTAMPS:
-        instead = "null" if optional else '"1970-01-01T00:00:00Z"'
-        return lambda value: _timestamp(value, instead)
-    return None
+def date_writer(column: ColumnShape, mode: TimeMode) -> ValueWriter:
+    """Return the function that writes the values of a DATE column."""
+    return _either(_iso_date if mode == "isostring" else _days, column.nullable)
+
+
+def clock_writer(_: ColumnShape, mode: TimeMode) -> ValueWriter:
+    """Return the function that writes the values of a TIME column."""
+    return _iso_time if mode == "isostring" else _time(mode)
+
+
+def datetime_writer(column: ColumnShape, mode: TimeMode) -> ValueWriter:
+    """Return the function that writes the values of a DATETIME column."""
+    write = _iso_datetime if mode == "isostring" else _datetime(datetime_unit(column, mode))
+    return _either(write, column.nullable)
+
+
+def timestamp_writer(column: ColumnShape, _: TimeMode) -> ValueWriter:
+    """Return the function that writes the values of a TIMESTAMP column."""
+    instead = "null" if column.nullable else '"1970-01-01T00:00:00Z"'
+    return lambda value: _timestamp(value, instead)
 
 
 def datetime_unit(column: ColumnShape, mode: TimeMode) -> int:
@@ -255,12 +251,6 @@ _BIGINTS: dict[BigintMode, ValueWriter] = {
     "long": lambda value: str(value - 2 * _SIGN if value >= _SIGN else value),
     "precise": lambda value: unscaled(value),
 }
-_WHOLE: Final = frozenset(
-    (
-        *(_T.MYSQL_TYPE_TINY, _T.MYSQL_TYPE_SHORT, _T.MYSQL_TYPE_INT24),
-        *(_T.MYSQL_TYPE_LONG, _T.MYSQL_TYPE_LONGLONG),
-    )
-)
 _BINARIES: dict[BinaryMode, Callable[[bytes], str]] = {
     "bytes": lambda value: b64encode(value).decode(),
     "base64": lambda value: b64encode(value).decode(),
@@ -276,29 +266,6 @@ class ValueModes(msgspec.Struct, frozen=True, kw_only=True):
     binary: BinaryMode = "bytes"
     bigint_unsigned: BigintMode = "number"
     time: TimeMode = "adaptive_time_microseconds"
-
-
-def debezium_writer(column: ColumnShape, modes: ValueModes) -> ValueWriter:
-    """Return the function that writes a column's values."""
-    code = column.type_code
-    if code == _T.MYSQL_TYPE_NEWDECIMAL:
-        return _DECIMALS.get(modes.decimal) or _precise(column.scale)
-    if code == _T.MYSQL_TYPE_LONGLONG and column.unsigned:
-        return _BIGINTS[modes.bigint_unsigned]
-    if code == _T.MYSQL_TYPE_BIT:
-        return _bit(column.length)
-    writer = time_writer(column, modes.time)
-    if writer is not None:
-        return writer
-    if code in (_T.MYSQL_TYPE_ENUM, _T.MYSQL_TYPE_SET):
-        return lambda value: quote(str(value))
-    if code == _T.MYSQL_TYPE_JSON:
-        return _json
-    if code == _T.MYSQL_TYPE_GEOMETRY:
-        return _point if is_point(column) else _geometry
-    if code in _WHOLE:
-        return str
-    return _STRINGS[modes.binary]
 
 
 def _text_or_bytes(encode: Callable[[bytes], str]) -> ValueWriter:
@@ -359,6 +326,42 @@ def _point(value: Geometry) -> str:
         return _geometry(value)
     x, y = struct.unpack_from("<dd" if value.wkb[0] else ">dd", value.wkb, 5)
     return f'{{"x":{x!r},"y":{y!r},{_geometry(value)[1:]}'
+
+
+def _decimal(column: ColumnShape, modes: ValueModes) -> ValueWriter:
+    if is_old_decimal(column):
+        return value_to_json
+    return _DECIMALS.get(modes.decimal) or _precise(column.scale)
+
+
+def is_old_decimal(column: ColumnShape) -> bool:
+    """Return whether a column is a DECIMAL of MySQL 4, whose scale no table map has."""
+    return column.type_code == ColumnType.MYSQL_TYPE_DECIMAL
+
+
+_WRITERS: Final[Rules[Callable[[ColumnShape, ValueModes], ValueWriter]]] = rules(
+    "Debezium's values",
+    {
+        "integer year": lambda *_: str,
+        "bigint": lambda column, modes: _BIGINTS[modes.bigint_unsigned] if column.unsigned else str,
+        "real vector": lambda *_: value_to_json,
+        "bit": lambda column, _: _bit(column.length),
+        "decimal": _decimal,
+        "date": lambda column, modes: date_writer(column, modes.time),
+        "time": lambda column, modes: clock_writer(column, modes.time),
+        "datetime": lambda column, modes: datetime_writer(column, modes.time),
+        "timestamp": lambda column, modes: timestamp_writer(column, modes.time),
+        "enum set": lambda *_: lambda value: quote(str(value)),
+        "json": lambda *_: _json,
+        "spatial": lambda column, _: _point if is_point(column) else _geometry,
+        "string bytes address": lambda _, modes: _STRINGS[modes.binary],
+    },
+)
+
+
+def debezium_writer(column: ColumnShape, modes: ValueModes) -> ValueWriter:
+    """Return the function that writes a column's values."""
+    return _WRITERS[kind_of(column)](column, modes)
 
 
 class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

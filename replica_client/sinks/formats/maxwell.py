@@ -12,9 +12,8 @@ TIMESTAMP
 BINARY, VARBINARY, BLOB       string of base64
 JSON                          the document itself
 GEOMETRY                      well-known text
+vectors                       array of numbers
 ============================  =====================================================
-
-VECTOR is an array of numbers; MariaDB's UUID, INET4 and INET6 are text.
 
 Facts: Maxwell's documentation, "Data Format" (maxwells-daemon.io/dataformat), and the option names
 of "Configuration" there. Differences, and their reasons:
@@ -40,14 +39,14 @@ import msgspec
 
 from replica_client.protocol.binlog.values.binary_types import Geometry
 from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.history import SchemaChange
+from replica_client.schema.kinds import BYTES, CLOCKS, INTEGERS, STRINGS, rules
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import (
     RowWriter,
@@ -61,20 +60,6 @@ from replica_client.sinks.formats.row_text import (
 from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
-
-
-def maxwell_writer(column: ColumnShape) -> ValueWriter:
-    """Return the function that writes a column's values."""
-    code = column.type_code
-    if code == ColumnType.MYSQL_TYPE_NEWDECIMAL:
-        return lambda value: f"{value:f}"
-    if code == ColumnType.MYSQL_TYPE_SET:
-        return _set
-    if code == ColumnType.MYSQL_TYPE_ENUM:
-        return _enum
-    if code == ColumnType.MYSQL_TYPE_GEOMETRY:
-        return _geometry
-    return _value
 
 
 def _value(value: Any) -> str:
@@ -99,6 +84,24 @@ def _geometry(value: Geometry) -> str:
     return quote(well_known_text(value.wkb)) if value.wkb else "null"
 
 
+_WRITERS = rules(
+    "Maxwell's values",
+    {
+        "integer year bit real string bytes json vector address": _value,
+        "date time datetime timestamp": _value,
+        "decimal": lambda value: f"{value:f}",
+        "enum": _enum,
+        "set": _set,
+        "spatial": _geometry,
+    },
+)
+
+
+def maxwell_writer(column: ColumnShape) -> ValueWriter:
+    """Return the function that writes a column's values."""
+    return _WRITERS[kind_of(column)]
+
+
 _DDL_TYPES = {
     "create_table": "table-create",
     "alter_table": "table-alter",
@@ -110,14 +113,6 @@ _DDL_TYPES = {
     "drop_database": "database-drop",
     "not_understood": "table-alter",
 }
-_SIGNED = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
-_TEXTS = frozenset(
-    (
-        *("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
-        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
-    )
-)
-_TIMES = frozenset(("time", "datetime", "timestamp"))
 _MEMORY_BYTES = 4 << 20
 _SEPARATOR = "\t"  # JSON texts have none: it is escaped in strings
 
@@ -380,12 +375,12 @@ def _column(column: ColumnModel) -> str:
     if kind == "geometry" and column.type_name:
         kind = column.type_name.lower()
     text = f'{{"type":{quote(kind)},"name":{quote(column.name)}'
-    if kind in _TEXTS:
+    if kind in STRINGS or kind in BYTES:
         text += f',"charset":{quote(column.charset or "binary")}'
-    elif kind in _SIGNED:
+    elif kind in INTEGERS:
         text += f',"signed":{"false" if column.unsigned else "true"}'
     elif column.labels is not None:
         text += f',"enum-values":{array([quote(label) for label in column.labels])}'
-    elif kind in _TIMES:
+    elif kind in CLOCKS:
         text += f',"column-length":{column.fraction_digits}'
     return text + "}"

@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from replica_client.errors import ServerError, SinkError
+from replica_client.schema.kinds import LIMITS, kinds_of
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import (
     before_arguments,
@@ -28,7 +29,7 @@ from replica_client.schema.names import (
 )
 from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.mysql_rows import MysqlRows
-from replica_client.sinks.mirror.mysql_values import GEOMETRIES, TargetServer
+from replica_client.sinks.mirror.mysql_values import TargetServer
 from replica_client.sinks.mirror.stored_names import StoredNames, mysql_database, mysql_names
 from replica_client.stream.tables.added_values import StoredValue
 from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
@@ -49,7 +50,7 @@ _SESSION: Final = (
     "unique_checks = 1, autocommit = 1"
 )
 _ASKED: Final = ("sql_require_primary_key", "sql_generate_invisible_primary_key")
-_NO_DEFAULT: Final = frozenset(("json", *GEOMETRIES))
+_NO_DEFAULT: Final = frozenset((*LIMITS, *kinds_of("json", "spatial", "vector")))
 _TEXT: Final = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 
 
@@ -524,7 +525,7 @@ class MysqlDatabase(MysqlRows):
 def _default(column: ColumnModel, value: StoredValue) -> str:
     if value is None or (column.kind == "timestamp" and column.nullable is False):
         return ""
-    if column.kind in _NO_DEFAULT or column.kind.endswith(("text", "blob")):
+    if column.kind in _NO_DEFAULT:
         if value in ("", b""):
             return ""  # the server's implicit default
         raise CannotFollowError(f"{column.name} cannot have a default on the mirror's server")

@@ -9,30 +9,23 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from replica_client.errors import ServerError
+from replica_client.schema.kinds import LIMITS, REALS, kinds_of
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import before_arguments, mysql_name
 from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
 from replica_client.sinks.mirror.mysql_values import (
-    BYTES,
-    GEOMETRIES,
+    IN_HEX,
     TargetServer,
     key_value,
     placeholder,
 )
-from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.stream.tables.net_changes import Values
 
 _MOST_ROWS: Final = 500
 _JOINED: Final = 16
 """Number of different keyless rows from which one join is cheaper than one search per row."""
 _DUPLICATE: Final = 1062
-_LONG: Final = frozenset(
-    (
-        *(f"{size}{kind}" for size in ("", "tiny", "medium", "long") for kind in ("text", "blob")),
-        "json",
-        "vector",
-    )
-)
+_LONG: Final = frozenset((*LIMITS, *kinds_of("json", "spatial", "vector")))
 _DENIED: Final = frozenset((1044, 1142, 1227))
 
 
@@ -335,7 +328,7 @@ def _digest(model: TableModel, table: str = "") -> str:
 
 def _part(column: ColumnModel, table: str) -> str:
     text = _exact(column, table)
-    if column.kind in _LONG or column.kind in GEOMETRIES:
+    if column.kind in _LONG:
         # Concatenated long values could exceed max_allowed_packet, and the result would be NULL.
         return f"IFNULL(SHA2({text}, 256), '-')"
     return f"IFNULL(CONCAT(LENGTH({text}), ':', {text}), '-')"
@@ -347,7 +340,7 @@ def _exact(column: ColumnModel, table: str) -> str:
     if column.kind in REALS:
         # FLOAT is shown with six digits otherwise; an addition would remove the sign of -0.0.
         return f"CAST({name} * 1e0 AS CHAR)"
-    return name if column.kind in BYTES or column.kind in GEOMETRIES else f"CAST({name} AS CHAR)"
+    return name if column.kind in IN_HEX else f"CAST({name} AS CHAR)"
 
 
 def _compared(model: TableModel, key: Sequence[int], values: Values) -> Values:

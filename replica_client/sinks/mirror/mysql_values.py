@@ -2,7 +2,7 @@
 
 Text keeps its character set if the server has it (else utf8mb4). Its collation is binary, without
 padding if possible: keys that differ on the source must differ here. UUID, INET4, INET6 (MariaDB)
-and VECTOR are text or bytes on a server without these types.
+and vectors are text or bytes on a server without these types.
 """
 
 from __future__ import annotations
@@ -13,27 +13,17 @@ from functools import partial
 from typing import Any, Final
 
 from replica_client.errors import SinkError
-from replica_client.protocol.binlog.values.binary_types import encode_geometry
+from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
 from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.rows.raw_json import RawJson
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import NUMBERS, REALS, TEXT_KINDS, kinds_of, rules
+from replica_client.schema.model import ColumnModel
 from replica_client.schema.names import before_arguments, mysql_name
 from replica_client.sinks.column_models import sql_type
 from replica_client.sinks.mirror.collector import ValueEncoder
-from replica_client.sinks.mirror.stored_values import REALS
 
-_NUMBERS: Final = frozenset(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "decimal")
-)
-BYTES: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector")
-)
-GEOMETRIES: Final = frozenset(
-    (
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-        *("multipolygon", "geometrycollection", "geomcollection"),
-    )
-)
+IN_HEX: Final = frozenset(kinds_of("bytes", "spatial", "vector"))
+"""Kinds whose values are sent and compared as hexadecimal digits."""
 _ADDRESSES: Final = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(45)"}
 
 
@@ -88,13 +78,13 @@ class TargetServer:
         name, kind = before_arguments(mysql_name(column.name)), column.kind
         if kind == "bit":
             return f"{name} + 0 <=> %s", None
-        if kind in _NUMBERS:
+        if kind in NUMBERS - REALS:
             return f"{name} <=> %s", None
         if kind in REALS:
             # As text, -0.0 differs from 0.0. A FLOAT is compared as the DOUBLE with its value.
             text = f"CAST({name} * 1e0 AS CHAR)"
             return f"{text} <=> CAST(%s AS CHAR)", partial(key_value, column)
-        if kind in BYTES or kind in GEOMETRIES:
+        if kind in IN_HEX:
             return f"HEX({name}) <=> %s", str.upper
         if kind in TEXT_KINDS:
             return (
@@ -118,29 +108,9 @@ def key_value(column: ColumnModel, value: Any) -> Any:
 
 def placeholder(column: ColumnModel) -> str:
     """Return the SQL for a column's value in a statement. Bytes are sent as hexadecimal digits."""
-    if column.kind in BYTES or column.kind in GEOMETRIES:
+    if column.kind in IN_HEX:
         return "UNHEX(%s)"
     return "%s"
-
-
-def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
-    """Return the encoder of a column's values for statements; None if they need none."""
-    kind = column.kind
-    if kind in GEOMETRIES:
-        return lambda value: encode_geometry(value).hex()
-    if kind == "vector":
-        return lambda value: struct.pack(f"<{len(value)}f", *value).hex()
-    if kind in BYTES:
-        return bytes.hex
-    if kind == "json":
-        return _json
-    if kind == "enum":
-        return _enum
-    if kind in _NUMBERS or kind in REALS:
-        return None
-    if kind in TEXT_KINDS and kind != "set":
-        return None
-    return str
 
 
 def _enum(value: EnumValue) -> str:
@@ -156,3 +126,22 @@ def _json(value: Any) -> str:
             "binlog_row_value_options='' on the source"
         )
     return str(value) if isinstance(value, RawJson) else str(value.text)
+
+
+_ENCODERS: Final = rules(
+    "the MySQL mirror's values",
+    {
+        "integer year bit real decimal string": None,
+        "date time datetime timestamp set address": str,
+        "bytes": bytes.hex,
+        "enum": _enum,
+        "json": _json,
+        "spatial": lambda value: encode_geometry(value).hex(),
+        "vector": lambda value: encode_vector(value).hex(),
+    },
+)
+
+
+def mysql_encoder(column: ColumnModel) -> ValueEncoder | None:
+    """Return the encoder of a column's values for statements; None if they need none."""
+    return _ENCODERS[column.kind]

@@ -17,12 +17,11 @@ from typing import Any, Literal
 import msgspec
 
 from replica_client.errors import SinkError
-from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import sqlite_name
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
-from replica_client.sinks.mirror.stored_values import declared_type
 from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
 from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.sinks.registry import check_path, read_options
@@ -48,7 +47,7 @@ _SCHEMA = (
 def _tail(model: TableModel) -> str:
     """Return the end of CREATE TABLE: ``WITHOUT ROWID`` for a key that is no single INTEGER."""
     key = [name for name, _ in model.primary_key]
-    kinds = [declared_type(column) for column in model.columns if column.name in key]
+    kinds = [column_type("sqlite", column) for column in model.columns if column.name in key]
     # A key of one INTEGER column is the rowid.
     return "" if not key or kinds == ["INTEGER"] else " WITHOUT ROWID"
 
@@ -222,7 +221,7 @@ class SqliteDatabase(StatementDatabase):
     def definition(self, model: TableModel, table: str) -> str:
         """See the base."""
         columns = [
-            f"{sqlite_name(column.name)} {declared_type(column)}".strip()
+            f"{sqlite_name(column.name)} {column_type('sqlite', column)}".strip()
             for column in model.columns
         ]
         key = [name for name, _ in model.primary_key]

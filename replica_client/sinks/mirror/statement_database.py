@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from replica_client.schema.kinds import REALS
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.stored_values import REALS
 from replica_client.stream.tables.net_changes import Values
 
 

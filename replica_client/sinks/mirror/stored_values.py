@@ -1,21 +1,8 @@
 """Values and column types of mirrors, and values that a database cannot store.
 
-==============================  ====================================================
-column                          stored as
-==============================  ====================================================
-TINYINT … BIGINT, YEAR          INTEGER
-BIGINT UNSIGNED, BIT            INTEGER; from 9223372036854775808 on TEXT of the digits
-FLOAT, DOUBLE                   REAL; SQLite and DuckDB have one zero
-DECIMAL                         TEXT with all its digits
-DATE, TIME, DATETIME,           TEXT as MySQL writes it, with all fraction digits;
-TIMESTAMP                       TIMESTAMP in UTC
-CHAR, VARCHAR, TEXT, ENUM, SET  TEXT
-BINARY, VARBINARY, BLOB         BLOB
-JSON                            TEXT of the document
-GEOMETRY                        BLOB as MySQL stores it: srid, then well-known binary
-VECTOR                          TEXT of a JSON array
-UUID, INET4, INET6              TEXT
-==============================  ====================================================
+All types are in :data:`~replica_client.schema.kinds.TARGETS`. BIGINT UNSIGNED and BIT are text of the
+digits from 9223372036854775808 on; SQLite and DuckDB have one zero. DECIMAL, dates and times are text as
+MySQL writes it, TIMESTAMP in UTC; a geometry is the bytes that MySQL stores.
 """
 
 from __future__ import annotations
@@ -23,8 +10,6 @@ from __future__ import annotations
 import logging
 import re
 from calendar import monthrange
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from replica_client.errors import SinkError
@@ -33,54 +18,11 @@ from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.raw_json import RawJson
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import DATES, TEXT_KINDS, rules
+from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 
 INTEGER_LIMIT: Final = 1 << 63
-_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
-REALS: Final = frozenset(("float", "double"))
-_GEOMETRIES: Final = frozenset(
-    (
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-        *("multipolygon", "geometrycollection", "geomcollection"),
-    )
-)
-BLOBS: Final = _GEOMETRIES | frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-)
-
-
-def declared_type(column: ColumnModel) -> str:
-    """Return the type in CREATE TABLE; ``""`` if SQLite must not convert values."""
-    if column.kind == "bit" or (column.kind == "bigint" and column.unsigned):
-        return ""
-    if column.kind in _INTEGERS:
-        return "INTEGER"
-    if column.kind in REALS:
-        return "REAL"
-    return "BLOB" if column.kind in BLOBS else "TEXT"
-
-
-def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
-    """Return the encoder of a column's values; None if they are stored as they are."""
-    kind = column.kind
-    if kind == "bit" or (kind == "bigint" and column.unsigned):
-        return _large
-    if kind in _INTEGERS or kind in REALS:
-        return None
-    if kind == "decimal":
-        return _decimal
-    if kind == "enum":
-        return _enum
-    if kind == "json":
-        return _json
-    if kind in _GEOMETRIES:
-        return encode_geometry
-    if kind == "vector":
-        return value_to_json
-    if kind in ("char", "varchar") or kind in BLOBS or kind.endswith("text"):
-        return None
-    return str
 
 
 def one_zero(value: float) -> float:
@@ -111,46 +53,28 @@ def _json(value: Any) -> str:
     return value.text
 
 
-_DECIMAL_DIGITS = 10
-"""Digits of a DECIMAL without a given precision."""
+_ENCODERS: Final = rules(
+    "the mirrors' values",
+    {
+        "integer year real string bytes": None,
+        "bit": _large,
+        "decimal": _decimal,
+        "date time datetime timestamp set address": str,
+        "enum": _enum,
+        "json": _json,
+        "spatial": encode_geometry,
+        "vector": value_to_json,
+    },
+)
 
 
-@dataclass(frozen=True)
-class StoredTypes:
-    """The column types of a database.
-
-    Attributes:
-        whole: types of integer kinds: signed, unsigned.
-        others: types of further kinds; ``{length}``, ``{scale}`` and ``{digits}`` are those of the
-            column.
-        blob: type of kinds whose values are bytes.
-        text: type of all other kinds.
-    """
-
-    whole: Mapping[str, tuple[str, str]]
-    others: Mapping[str, str]
-    blob: str
-    text: str
-
-    def of(self, column: ColumnModel) -> str:
-        """Return the type of a column."""
-        kind = column.kind
-        if kind in self.whole:
-            return self.whole[kind][column.unsigned]
-        if kind in BLOBS:
-            return self.blob
-        return self.others.get(kind, self.text).format(
-            length=decimal_length(column), scale=column.scale, digits=column.fraction_digits
-        )
-
-
-def decimal_length(column: ColumnModel) -> int:
-    """Return the number of digits of a DECIMAL."""
-    return column.length or _DECIMAL_DIGITS
+def stored_encoder(column: ColumnModel) -> ValueEncoder | None:
+    """Return the encoder of a column's values; None if they are stored as they are."""
+    is_large = column.kind == "bigint" and column.unsigned
+    return _large if is_large else _ENCODERS[column.kind]
 
 
 _LOG = logging.getLogger("replica_client.sinks")
-_DATES: Final = frozenset(("date", "datetime", "timestamp"))
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
@@ -223,7 +147,7 @@ def _why_not(
     """Return why a value cannot be stored; ``""`` if it can."""
     if type(value) is not str:
         return ""
-    if column.kind in _DATES:
+    if column.kind in DATES:
         return "" if _has_day(value, *years) else f"{product} has no date {value}"
     if zero_character or "\0" not in value:
         return ""

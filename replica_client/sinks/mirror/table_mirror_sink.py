@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from replica_client.errors import SinkError
 from replica_client.rows.row import Row
+from replica_client.schema.kinds import REALS
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import (
     ApplyRows,
@@ -23,12 +24,7 @@ from replica_client.sinks.mirror.collector import (
     tables_of,
 )
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.stored_values import (
-    REALS,
-    ReplacedValues,
-    one_zero,
-    stored_encoder,
-)
+from replica_client.sinks.mirror.stored_values import ReplacedValues, one_zero, stored_encoder
 from replica_client.sinks.mirror.table_schema import apply_schema
 from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.sinks.output_directory import check_writable, os_errors

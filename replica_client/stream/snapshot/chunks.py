@@ -13,6 +13,7 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.rows.row import Row, row_class
 from replica_client.rows.text_columns import TextColumns
+from replica_client.schema.kinds import DATES
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import mysql_name, mysql_names, mysql_table, mysql_value
 from replica_client.stream.snapshot.column_selects import RANGED_KINDS, selected
@@ -122,7 +123,7 @@ def _compare(names: list[str], bound: Key, sign: str) -> str:
 
 def _bound(table: TableModel, name: str) -> str:
     column = next(column for column in table.columns if column.name == name)
-    if column.kind in ("date", "datetime", "timestamp"):
+    if column.kind in DATES:
         return f"CAST({mysql_name(name)} AS CHAR)"
     return f"{mysql_name(name)} + 0" if column.kind == "year" else mysql_name(name)
 

@@ -17,7 +17,6 @@ from functools import cache, partial
 from typing import Any, Final
 
 from replica_client.errors import ColumnDecodeError, MalformedPacketError
-from replica_client.protocol.binlog.values.binary_types import decode_geometry, decode_vector
 from replica_client.protocol.binlog.values.enum_set import (
     EnumValue,
     SetValue,
@@ -30,27 +29,17 @@ from replica_client.protocol.binlog.values.strings import TextPolicy, char_funct
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.codec.charsets import text_decoder
 from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.rows.column_ops import decoder_of
 from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.rows.raw_json import RawJson
 from replica_client.rows.where import And, Comparison, Condition, IsNull, Not, OneOf, Or, Value
 from replica_client.schema.character_sets import representative_id
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import BYTES, DATES, EXACT_NUMBERS, SIZED, STRINGS, Rules, rules
+from replica_client.schema.model import ColumnModel
 from replica_client.schema.names import mysql_name, mysql_value
 
-_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year"))
-_GEOMETRIES: Final = frozenset(
-    (
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
-        *("multipolygon", "geometrycollection", "geomcollection"),
-    )
-)
 _EPOCH_DAYS: Final = 719163
-RANGED_KINDS: Final = frozenset(
-    (
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal"),
-        *("char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"),
-    )
-)
+RANGED_KINDS: Final = EXACT_NUMBERS | DATES | SIZED & {*STRINGS, *BYTES}
 """Kinds of key columns whose values can be exact bounds of a range."""
 
 
@@ -74,7 +63,7 @@ def sent_as_bytes(column: ColumnModel) -> bool:
     does not have. The stream has a rule for them (``invalid_text``), which needs the bytes.
     """
     charset = column.charset
-    if column.kind not in TEXT_KINDS or column.kind in ("enum", "set") or charset is None:
+    if column.kind not in STRINGS or charset is None:
         return False
     return charset != "binary" and _lacks_characters(charset)
 
@@ -110,59 +99,6 @@ def _decoded(column: ColumnModel, table: str, policy: TextPolicy) -> Callable[[A
             ) from None
 
     return text
-
-
-def selected(
-    column: ColumnModel, invalid_text: TextPolicy = "strict", table: str = ""
-) -> SelectedColumn:
-    """Return the expression and the conversion of a column.
-
-    Args:
-        column: its definition.
-        invalid_text: see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
-        table: ``database.table``, for errors.
-    """
-    name, kind = mysql_name(column.name), column.kind
-    if sent_as_bytes(column):
-        return SelectedColumn(f"CAST({name} AS BINARY)", _decoded(column, table, invalid_text))
-    if kind in _INTEGERS:
-        return SelectedColumn(f"{name} + 0" if kind == "year" else name, int)
-    if kind == "bit":
-        return SelectedColumn(f"CAST({name} AS UNSIGNED)", int)
-    if kind == "double":
-        return SelectedColumn(f"{name} * 1e0", float)
-    if kind == "float":
-        return SelectedColumn(f"{name} * 1e0", _single)
-    if kind == "date":
-        return SelectedColumn(f"CAST({name} AS CHAR)", _date)
-    if kind in ("datetime", "timestamp", "time"):
-        convert = {"datetime": _datetime, "timestamp": _timestamp, "time": _time}[kind]
-        return SelectedColumn(f"CAST({name} AS CHAR)", partial(convert, column.fraction_digits))
-    if column.unknown_labels:
-        names, unknown = column.labels or (), frozenset(column.unknown_labels)
-        known: Callable[[int], EnumValue | SetValue]
-        if kind == "enum":
-            known = partial(known_enum, column.name, enum_values(names), unknown)
-        else:
-            known = partial(known_set, column.name, names, unknown)
-        return SelectedColumn(f"CAST({name} AS UNSIGNED)", lambda value: known(int(value)))
-    if kind == "enum":
-        values = enum_values(column.labels) if column.labels is not None else None
-        return SelectedColumn(
-            f"CAST({name} AS UNSIGNED)", lambda value: enum_value(int(value), values)
-        )
-    if kind == "set":
-        labels = column.labels
-        return SelectedColumn(
-            f"CAST({name} AS UNSIGNED)", lambda value: set_value(int(value), labels)
-        )
-    if kind == "json":
-        return SelectedColumn(name, _json)
-    if kind in _GEOMETRIES:
-        return SelectedColumn(name, decode_geometry)
-    if kind == "vector":
-        return SelectedColumn(name, decode_vector)
-    return SelectedColumn(name)
 
 
 def _single(value: Any) -> float:
@@ -220,8 +156,61 @@ def _time(digits: int, value: Any) -> Time:
         raise MalformedPacketError(f"the server gave {text!r:.40} for a time") from None
 
 
-NUMBERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal"))
-"""Kinds of columns whose comparison with a number is the same everywhere."""
+def _as_text(convert: Callable[[int, Any], Any], name: str, column: ColumnModel) -> SelectedColumn:
+    return SelectedColumn(f"CAST({name} AS CHAR)", partial(convert, column.fraction_digits))
+
+
+def _labels(name: str, column: ColumnModel) -> SelectedColumn:
+    names, unknown = column.labels or (), frozenset(column.unknown_labels)
+    value: Callable[[int], EnumValue | SetValue]
+    if column.kind == "enum" and unknown:
+        value = partial(known_enum, column.name, enum_values(names), unknown)
+    elif column.kind == "enum":
+        values = enum_values(column.labels) if column.labels is not None else None
+        value = lambda number: enum_value(number, values)  # noqa: E731
+    elif unknown:
+        value = partial(known_set, column.name, names, column.unknown_labels)
+    else:
+        value = lambda number: set_value(number, column.labels)  # noqa: E731
+    return SelectedColumn(f"CAST({name} AS UNSIGNED)", lambda found: value(int(found)))
+
+
+_SELECTED: Final[Rules[Callable[[str, ColumnModel], SelectedColumn]]] = rules(
+    "a copy's values",
+    {
+        "integer": lambda name, _: SelectedColumn(name, int),
+        "year": lambda name, _: SelectedColumn(f"{name} + 0", int),
+        "bit": lambda name, _: SelectedColumn(f"CAST({name} AS UNSIGNED)", int),
+        "double": lambda name, _: SelectedColumn(f"{name} * 1e0", float),
+        "float": lambda name, _: SelectedColumn(f"{name} * 1e0", _single),
+        "date": lambda name, _: SelectedColumn(f"CAST({name} AS CHAR)", _date),
+        "time": partial(_as_text, _time),
+        "datetime": partial(_as_text, _datetime),
+        "timestamp": partial(_as_text, _timestamp),
+        "decimal string bytes address": lambda name, _: SelectedColumn(name),
+        "enum set": _labels,
+        "json": lambda name, _: SelectedColumn(name, _json),
+        "spatial vector": lambda name, column: SelectedColumn(name, decoder_of(column.kind)),
+    },
+)
+
+
+def selected(
+    column: ColumnModel, invalid_text: TextPolicy = "strict", table: str = ""
+) -> SelectedColumn:
+    """Return the expression and the conversion of a column.
+
+    Args:
+        column: its definition.
+        invalid_text: see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
+        table: ``database.table``, for errors.
+    """
+    name, kind = mysql_name(column.name), column.kind
+    if sent_as_bytes(column):
+        return SelectedColumn(f"CAST({name} AS BINARY)", _decoded(column, table, invalid_text))
+    return _SELECTED[kind](name, column)
+
+
 _MAX_DIGITS: Final = 60
 """Maximum digits of a literal: servers have exact numbers of 65 digits."""
 

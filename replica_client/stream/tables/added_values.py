@@ -8,18 +8,13 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Final
 
 from replica_client.schema.ddl.lexer import NUMBER, STRING, WORD, Token
+from replica_client.schema.kinds import BYTES, REALS, STRINGS, WHOLE
 from replica_client.schema.model import ColumnModel
 from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
 from replica_client.stream.tables.conversions import EXACT
 
 StoredValue = int | float | str | bytes | None
 
-_WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"))
-_REALS: Final = frozenset(("float", "double"))
-_TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
-_BYTES: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
-)
 _DECIMAL: Final = re.compile(r"[0-9.]+(?:[eE][-+]?[0-9]+)?")
 """Numbers other than hexadecimal ones and bits."""
 _NOW: Final = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
@@ -59,11 +54,11 @@ def added_value(source: ColumnSource, timestamp: int) -> StoredValue:
 
 def _implicit(column: ColumnModel) -> StoredValue:
     kind = column.kind
-    if kind in _WHOLE or kind in _REALS:
+    if kind in WHOLE or kind in REALS:
         return 0
     if kind == "decimal":
         return _decimal(column, "0")
-    if kind in _TEXTS or kind == "set":
+    if kind in STRINGS or kind == "set":
         return ""
     if kind == "enum" and column.labels:
         return column.labels[0]
@@ -71,7 +66,7 @@ def _implicit(column: ColumnModel) -> StoredValue:
         return _digits(_ZEROS[kind], column.fraction_digits)
     if kind == "binary":
         return bytes(column.length or 1)
-    if kind in _BYTES:
+    if kind in BYTES:
         return b""
     raise CannotFollowError(f"the value that {column.name} gets in old rows is not known")
 
@@ -102,10 +97,10 @@ def _of_text(column: ColumnModel, text: str) -> StoredValue:
     try:
         if kind == "year" and not 1901 <= int(text) <= 2155:
             raise CannotFollowError(f"the default of {column.name} is completed by the source")
-        if kind in _WHOLE:
+        if kind in WHOLE:
             number = int(text)
             return number if number < 1 << 63 else str(number)
-        if kind in _REALS:
+        if kind in REALS:
             return float(text)
         if kind == "decimal":
             return _decimal(column, text)
@@ -113,7 +108,7 @@ def _of_text(column: ColumnModel, text: str) -> StoredValue:
         raise CannotFollowError(
             f"the default of {column.name} is converted by the source"
         ) from None
-    if kind in _TEXTS:
+    if kind in STRINGS:
         stripped = text.rstrip(" ") if kind == "char" else text
         return stripped
     if kind == "enum" and text in (column.labels or ()):

@@ -24,7 +24,8 @@ from replica_client.schema.ddl.steps import (
     SetVisible,
 )
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
+from replica_client.schema.kinds import BLOBS, INTEGERS, STRINGS
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.stream.tables.table_copy import CopyNeededError
 
 _TAKES_OUT: Final = frozenset(
@@ -172,9 +173,6 @@ def cannot_follow(change: SchemaChange, error: CannotFollowError) -> CopyNeededE
 
 
 _NOT_CERTAIN: Final = "it is not certain which column became which"
-_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_TEXTS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
-_BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,18 +288,18 @@ def keeps_values(old: ColumnModel, new: ColumnModel) -> bool:
         return True
     if old.charset != new.charset or old.unsigned != new.unsigned or old.hidden or new.hidden:
         return False
-    if old.kind in _INTEGERS and new.kind in _INTEGERS:
-        return _INTEGERS.index(old.kind) <= _INTEGERS.index(new.kind)
+    if old.kind in INTEGERS and new.kind in INTEGERS:
+        return INTEGERS.index(old.kind) <= INTEGERS.index(new.kind)
     if old.kind == new.kind == "decimal":
         return old.scale == new.scale and (old.length or 10) <= (new.length or 10)
     if old.kind == new.kind == "enum" and old.labels is not None and new.labels is not None:
         return new.labels[: len(old.labels)] == old.labels
-    if old.kind in TEXT_KINDS and old.kind in _TEXTS and new.kind in _TEXTS:
-        grows = _TEXTS.index(old.kind) <= _TEXTS.index(new.kind)
+    if old.kind in STRINGS and new.kind in STRINGS:
+        grows = STRINGS.index(old.kind) <= STRINGS.index(new.kind)
         longer = old.kind != new.kind or (old.length or 0) <= (new.length or 0)
         return grows and longer and (old.kind != "char" or new.kind == "char")
     if old.kind == new.kind == "varbinary":
         return (old.length or 0) <= (new.length or 0)
-    if old.kind in _BLOBS and new.kind in _BLOBS:
-        return _BLOBS.index(old.kind) <= _BLOBS.index(new.kind)
+    if old.kind in BLOBS and new.kind in BLOBS:
+        return BLOBS.index(old.kind) <= BLOBS.index(new.kind)
     return False

@@ -8,7 +8,17 @@ from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
-from replica_client.schema.model import TEXT_KINDS, ColumnModel
+from replica_client.schema.kinds import (
+    BLOBS,
+    CLOCKS,
+    INTEGERS,
+    KINDS,
+    LABELLED,
+    LIMITS,
+    STRINGS,
+    TEXT_KINDS,
+)
+from replica_client.schema.model import ColumnModel
 from replica_client.stream.tables.alterations import CannotFollowError
 
 Conversion = Callable[[Any], Any]
@@ -16,10 +26,8 @@ Conversion = Callable[[Any], Any]
 
 # Python's default context would round to 28 digits; MySQL has up to 65.
 EXACT: Final = Context(prec=100)
-_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_LENGTHS: Final = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
-_BLOBS: Final = frozenset(("tinyblob", "blob", "mediumblob", "longblob", "varbinary"))
-_TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
+_BITS: Final = {name: 8 * KINDS[name].size for name in INTEGERS}
+_BYTES: Final = frozenset((*BLOBS, "varbinary"))
 
 
 def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
@@ -34,7 +42,7 @@ def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
         return _whole(new)
     if old.kind in _BITS and new.kind == "decimal":
         return _checked_decimal(new)
-    if old.kind in _BITS and new.kind in _TEXTS:
+    if old.kind in _BITS and new.kind in STRINGS:
         if "ZEROFILL" in (old.type_name or ""):
             raise CannotFollowError(f"{new.name}: the source writes numbers with zeros")
         return _text(new, str)
@@ -42,13 +50,13 @@ def conversion(old: ColumnModel, new: ColumnModel) -> Conversion | None:
         return float
     if old.kind == "decimal" and new.kind == "decimal":
         return _checked_decimal(new)
-    if old.kind in _TEXTS and new.kind in _TEXTS:
+    if old.kind in STRINGS and new.kind in STRINGS:
         return _text(new, str)
-    if old.kind in _BLOBS and new.kind in _BLOBS:
+    if old.kind in _BYTES and new.kind in _BYTES:
         return _bytes(new)
-    if old.kind == new.kind and old.kind in ("enum", "set"):
+    if old.kind == new.kind and old.kind in LABELLED:
         return _labels(new)
-    if old.kind == new.kind and old.kind in ("time", "datetime", "timestamp"):
+    if old.kind == new.kind and old.kind in CLOCKS:
         return _fraction(new.fraction_digits)
     if old.kind == "float" and new.kind == "double":
         return lambda value: struct.unpack("<f", struct.pack("<f", value))[0]
@@ -111,8 +119,8 @@ def _checked_decimal(new: ColumnModel) -> Conversion:
 
 def _text(new: ColumnModel, to_text: Callable[[Any], str]) -> Conversion:
     limit = new.length
-    if new.kind.endswith("text"):
-        limit = _LENGTHS[new.kind.removesuffix("text")] // 4
+    if new.kind in LIMITS:
+        limit = LIMITS[new.kind] // 4
     plain = new.charset == "utf8mb4"
 
     def convert(value: Any) -> str:
@@ -129,9 +137,7 @@ def _text(new: ColumnModel, to_text: Callable[[Any], str]) -> Conversion:
 
 
 def _bytes(new: ColumnModel) -> Conversion:
-    limit = new.length
-    if new.kind.endswith("blob"):
-        limit = _LENGTHS[new.kind.removesuffix("blob")]
+    limit = LIMITS.get(new.kind, new.length)
 
     def convert(value: bytes) -> bytes:
         if limit is not None and len(value) > limit:

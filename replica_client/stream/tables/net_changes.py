@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from replica_client.errors import SinkError
 from replica_client.rows.absent import ABSENT, WHY_ABSENT
+from replica_client.schema.kinds import REALS
 from replica_client.schema.model import TableModel
 
 Values = tuple[Any, ...]
@@ -176,7 +177,7 @@ class NetChanges:
         self._key = tuple(names.index(name) for name, _ in model.primary_key)
         self.strict = strict
         self.by_key: NetByKey[Values, Values] = NetByKey(self.name, strict=strict)
-        reals = [at for at, one in enumerate(model.columns) if one.kind in ("float", "double")]
+        reals = [at for at, one in enumerate(model.columns) if one.kind in REALS]
         self.counts: NetCounts[Values] = SignedCounts(reals) if reals else NetCounts()
         self.patches: list[tuple[Values, tuple[int, ...], Values]] = []
         self._patched: set[Values] = set()

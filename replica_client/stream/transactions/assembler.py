@@ -107,7 +107,7 @@ class AssemblyOptions:
             schema history: ``error`` stops with ``UnknownTableError``, ``positional`` names its
             columns ``col_1``, ``col_2`` … and marks them unresolved; None: ``error`` for a live
             source, ``positional`` for files. A column whose type the binlog hides (MariaDB's UUID,
-            INET4, INET6 and VECTOR) is refused by name if no definition is known; ``positional``
+            INET4, INET6 and vectors) is refused by name if no definition is known; ``positional``
             delivers its bytes.
         on_schema_mismatch: handling of a table map that contradicts the schema history: ``error``
             stops with ``SchemaMismatchError``, ``positional`` as above.

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.values.strings import encode_string
-from replica_client.protocol.constants.column_types import ColumnType
+from replica_client.protocol.constants.column_types import BLOB_TYPES, CHARACTER_TYPES, ColumnType
 from replica_client.rows.json_values import value_to_json
 from replica_client.schema.character_sets import (
     BINARY,
@@ -24,6 +24,7 @@ from replica_client.schema.character_sets import (
     max_length,
     representative_id,
 )
+from replica_client.schema.kinds import STRINGS
 from replica_client.schema.model import ColumnModel, column_length
 from replica_client.schema.shape import ColumnShape
 
@@ -33,20 +34,6 @@ _HASH_CHARSET: Final = "ascii"
 _HASH_LENGTH: Final = 64
 _LONG: Final = 4
 """Bytes of a LONGTEXT's length."""
-_TEXT_MODELS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
-_VARIABLE: Final = frozenset(
-    (
-        *(ColumnType.MYSQL_TYPE_STRING, ColumnType.MYSQL_TYPE_VARCHAR),
-        *(ColumnType.MYSQL_TYPE_VAR_STRING, ColumnType.MYSQL_TYPE_VARCHAR_COMPRESSED),
-    )
-)
-_BLOBS: Final = frozenset(
-    (
-        *(ColumnType.MYSQL_TYPE_TINY_BLOB, ColumnType.MYSQL_TYPE_BLOB),
-        *(ColumnType.MYSQL_TYPE_MEDIUM_BLOB, ColumnType.MYSQL_TYPE_LONG_BLOB),
-        ColumnType.MYSQL_TYPE_BLOB_COMPRESSED,
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -157,8 +144,8 @@ def _other(char: str, number: int) -> str:
 def is_text(column: ColumnShape | ColumnModel) -> bool:
     """Return whether a column holds text, as far as known."""
     if isinstance(column, ColumnModel):
-        return column.kind in _TEXT_MODELS
-    texts = column.type_code in _VARIABLE or column.type_code in _BLOBS
+        return column.kind in STRINGS
+    texts = column.type_code in CHARACTER_TYPES
     charset = None if column.collation_id is None else charset_of_id(column.collation_id)
     return texts and column.logical_type is None and charset not in (None, BINARY)
 
@@ -188,7 +175,7 @@ def ruled_shape(column: ColumnShape, rule: ColumnRule | None, name: str) -> Colu
     if rule.kind == "hash":
         length, collation = _HASH_LENGTH, representative_id(_HASH_CHARSET)
         return replace(plain, metadata=length, length=length, collation_id=collation)
-    if column.type_code in _BLOBS or rule.grows:
+    if column.type_code in BLOB_TYPES or rule.grows:
         code = ColumnType.MYSQL_TYPE_BLOB
         return replace(plain, type_code=code, metadata=_LONG, length=column_length(code, _LONG))
     charset = charset_of_id(column.collation_id)

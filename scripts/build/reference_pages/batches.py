@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +9,7 @@ import pyarrow as pa
 import replica_client as rc
 from reference_pages.markdown import table
 from replica_client.lake.spark.source import envelope, typed
-from replica_client.rows.arrow_types import arrow_column
+from replica_client.schema.kinds import KINDS, LIMITS, TARGETS
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 
@@ -72,25 +70,32 @@ def _arrow(field: pa.Field) -> str:
     return text if field.nullable else f"{text} not null"
 
 
-def batch_types() -> str:
-    """The Arrow type of each type of column."""
-    return _types(inspect.getdoc(arrow_column) or "", "Arrow type")
+_SHOWN = [
+    kind
+    for kind in KINDS.values()
+    if (kind.name not in LIMITS or kind.size == 2)
+    and (kind.form != "spatial" or kind.name == "geometry")
+]
 
 
-def typed_types() -> str:
-    """The Spark type of each type of column."""
-    return _types(inspect.getdoc(typed) or "", "Spark type")
+def types_of(target: str, head: str) -> str:
+    """The types of a target, one row for kinds that have the same."""
+    names: dict[str, list[str]] = {}
+    for kind in _SHOWN:
+        names.setdefault(TARGETS[target][kind.name], []).append(kind.name.upper())
+    return table(
+        ("column", head), [(", ".join(kinds), _cell(text)) for text, kinds in names.items()]
+    )
 
 
-def _types(text: str, head: str) -> str:
-    lines = text.splitlines()
-    rules = [at for at, line in enumerate(lines) if line.startswith("===")]
-    rows = [
-        (match[1], match[2].replace("``", ""))
-        for line in lines[rules[1] + 1 : rules[2]]
-        if (match := re.match(r"(\S.*?)\s{2,}(\S.*)", line))
-    ]
-    return table(("column", head), rows)
+def _cell(text: str) -> str:
+    signed, pair, other = text.partition("|")
+    shown = "; unsigned ".join(
+        f"`{one or 'any'}`" for one in ([signed, other] if pair else [signed])
+    )
+    for name, letter in (("{length}", "p"), ("{scale}", "s"), ("{digits}", "n")):
+        shown = shown.replace(name, letter)
+    return shown
 
 
 def envelope_columns() -> str:

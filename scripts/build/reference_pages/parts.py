@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from reference_pages import batches, command_line, configuration, layers, metrics, recipes, sources
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "batch-columns": batches.batch_columns,
-    "batch-types": batches.batch_types,
     "command-line": command_line.commands,
     "envelope-columns": batches.envelope_columns,
     "error-tree": sources.error_tree,
@@ -30,8 +30,26 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "sink-options": configuration.sinks,
     "spark-options": sources.spark_options,
     "typed-columns": batches.typed_columns,
-    "typed-types": batches.typed_types,
     "url-parameters": sources.url_parameters,
+    **{
+        f"{target}-types": partial(batches.types_of, target, head)
+        for target, head in (
+            ("arrow", "Arrow"),
+            ("canal", "`java.sql.Types`"),
+            ("clickhouse", "ClickHouse"),
+            ("debezium", "Kafka Connect"),
+            ("dlt", "dlt"),
+            ("duckdb", "DuckDB"),
+            ("json", "JSON"),
+            ("lake", "Arrow, in Delta, Iceberg and Parquet"),
+            ("maxwell", "JSON"),
+            ("postgres", "PostgreSQL"),
+            ("python", "Python"),
+            ("singer", "JSON schema"),
+            ("spark", "Spark"),
+            ("sqlite", "SQLite"),
+        )
+    },
 }
 """Name of a part, and what makes its Markdown."""
 

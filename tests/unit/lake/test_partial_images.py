@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,15 @@ def test_what_is_filled_in(kinds: Any, absent: Any, gtid: str, left: Any) -> Non
     assert found["_absent"].to_pylist()[1] == left
     is_filled = kinds == UPDATE and "id" not in (left or ())
     assert found["id"].to_pylist() == [7, 7 if is_filled else None]
+
+
+@pytest.mark.parametrize(
+    "code", [T.MYSQL_TYPE_BLOB, T.MYSQL_TYPE_JSON, T.MYSQL_TYPE_GEOMETRY, T.MYSQL_TYPE_VECTOR]
+)
+def test_an_insert_without_a_column_that_has_no_default(code: T) -> None:
+    shape = replace(SHAPE, columns=(*COLUMNS[:3], replace(COLUMNS[3], type_code=code)))
+    found = completed(batch(["insert", "insert"], [1, 2], [None, ["b"]]), shape)
+    assert found["_absent"].to_pylist() == [None, None]
 
 
 @pytest.mark.parametrize(

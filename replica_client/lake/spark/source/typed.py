@@ -1,26 +1,7 @@
 """One table in its own typed columns.
 
-=========================  =======================================================
-column                     Spark
-=========================  =======================================================
-TINYINT … BIGINT           byte, short, int, long
-unsigned                   the next larger one; BIGINT UNSIGNED decimal(20,0)
-YEAR                       int
-BIT                        long; BIT(64) decimal(20,0)
-FLOAT, DOUBLE              float, double
-DECIMAL                    decimal; string from 39 digits on
-DATE                       date
-TIME                       interval day to second
-DATETIME                   timestamp_ntz
-TIMESTAMP                  timestamp
-CHAR, VARCHAR, TEXT        string
-JSON                       string, or variant with ``json=variant``
-ENUM, SET                  string
-BINARY, VARBINARY, BLOB    binary
-GEOMETRY                   struct<wkb: binary, srid: bigint>
-VECTOR                     array<float>
-UUID, INET4, INET6         string
-=========================  =======================================================
+The types are in :data:`~replica_client.schema.kinds.TARGETS`. BIT(64) is decimal(20,0), a DECIMAL of
+more than 38 digits a string, and JSON with ``json=variant`` a variant.
 
 A value that its type cannot hold (zero and partial dates; the parts of a JSON document that changed,
 where the whole is not in the binlog) is null, and its text stands in ``_lossless``.
@@ -57,14 +38,14 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from replica_client.errors import ConfigError, SchemaMismatchError
+from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.envelope import POSITION_FIELDS
 from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import arrow_column
-from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.schema.kinds import KINDS, target_type
+from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 
 _BIGINT_UNSIGNED = DecimalType(20, 0)
 _HEAD = (
@@ -73,28 +54,25 @@ _HEAD = (
     StructField("_absent", ArrayType(StringType(), False), True),
     StructField("_lossless", MapType(StringType(), StringType(), False), True),
 )
-_SIMPLE: tuple[tuple[pa.DataType, DataType], ...] = (
-    (pa.int8(), ByteType()),
-    (pa.int16(), ShortType()),
-    (pa.int32(), IntegerType()),
-    (pa.int64(), LongType()),
-    (pa.uint8(), ShortType()),
-    (pa.uint16(), IntegerType()),
-    (pa.uint32(), LongType()),
-    (pa.uint64(), _BIGINT_UNSIGNED),
-    (pa.float32(), FloatType()),
-    (pa.float64(), DoubleType()),
-    (pa.string(), StringType()),
-    (pa.binary(), BinaryType()),
-    (pa.date32(), DateType()),
-    (pa.duration("us"), DayTimeIntervalType()),
-    (pa.timestamp("us"), TimestampNTZType()),
-    (pa.timestamp("us", "UTC"), TimestampType()),
-    (pa.list_(pa.float32()), ArrayType(FloatType(), True)),
-)
-_GEOMETRY = StructType(
-    [StructField("wkb", BinaryType(), True), StructField("srid", LongType(), True)]
-)
+_TYPES: dict[str, DataType] = {
+    "byte": ByteType(),
+    "short": ShortType(),
+    "integer": IntegerType(),
+    "long": LongType(),
+    "decimal(20,0)": _BIGINT_UNSIGNED,
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "interval day to second": DayTimeIntervalType(),
+    "timestamp_ntz": TimestampNTZType(),
+    "timestamp": TimestampType(),
+    "array<float>": ArrayType(FloatType(), True),
+    "struct<wkb: binary, srid: bigint>": StructType(
+        [StructField("wkb", BinaryType(), True), StructField("srid", LongType(), True)]
+    ),
+}
 
 
 def spark_type(column: ColumnShape, options: DecodeOptions, json: DataType) -> DataType:
@@ -104,27 +82,19 @@ def spark_type(column: ColumnShape, options: DecodeOptions, json: DataType) -> D
         column: the column.
         options: how values are decoded.
         json: type of JSON columns.
-
-    Raises:
-        SchemaMismatchError: no type holds it.
     """
     arrow = arrow_column(column, options).type
-    if column.type_code == ColumnType.MYSQL_TYPE_BIT and column.length < 64:
-        return LongType()
-    if column.type_code == ColumnType.MYSQL_TYPE_JSON:
+    form = KINDS[kind_of(column)].form
+    if form == "json":
         return json
-    if arrow == pa.uint64():
+    if form == "bit" and column.length >= 64:
         return _BIGINT_UNSIGNED
-    if pa.types.is_dictionary(arrow) or pa.types.is_decimal256(arrow):
-        return StringType()
-    if pa.types.is_decimal128(arrow):
-        return DecimalType(arrow.precision, arrow.scale)
-    if pa.types.is_struct(arrow):
-        return _GEOMETRY
-    for kind, spark in _SIMPLE:
-        if arrow == kind:
-            return spark
-    raise SchemaMismatchError(f"column {column.name}: no Spark type for {arrow}")
+    if form == "decimal":
+        is_exact = pa.types.is_decimal128(arrow)
+        return DecimalType(arrow.precision, arrow.scale) if is_exact else StringType()
+    if form == "string" and pa.types.is_binary(arrow):
+        return BinaryType()
+    return _TYPES[target_type("spark", kind_of(column), unsigned=column.unsigned)]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,6 @@ rest   WKB (the OGC format; longitude or x first, as stored)
 
 Spec: MySQL "Internal Geometry Storage Format".
 
-MySQL 9 has its own type code for VECTOR. MariaDB 11.7 and later write a VECTOR as a binary string,
-so that only the table's definition shows the type.
-
 In a table map they look like BINARY columns of 16, 4 and 16 bytes; only the table's definition
 shows the type. As for any BINARY column, row images omit trailing zero bytes.
 

@@ -125,7 +125,7 @@ class JsonDiff:
 class JsonDiffs(tuple[JsonDiff, ...]):
     """The diffs of a document that is not in the binlog, in the order of application.
 
-    They have their own type because a tuple is also the value of a VECTOR column.
+    They have their own type because a tuple is also the value of a vector column.
     """
 
     __slots__ = ()

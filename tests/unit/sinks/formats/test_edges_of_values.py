@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -15,6 +16,7 @@ from replica_client.sinks.formats import debezium_values
 from replica_client.sinks.formats import debezium_values as debezium_times
 from replica_client.sinks.formats import maxwell as maxwell_values
 from replica_client.sinks.formats.canal import _object, canal_column
+from replica_client.sinks.formats.debezium_connect import column_schema
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,27 @@ def test_canal_tells_the_type_that_a_large_unsigned_value_needs(
     codes = {'"n"': column.null_code}
     assert _object((column,), (value,), codes) == f'{{"n":"{value}"}}'
     assert codes == {'"n"': type_code}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ColumnShape("v", ColumnType.MYSQL_TYPE_VECTOR),
+        ColumnShape("v", ColumnType.MYSQL_TYPE_VARCHAR, collation_id=63, logical_type="vector"),
+    ],
+)
+def test_canal_writes_the_bytes_of_a_vector(column: ColumnShape) -> None:
+    assert canal_column(column).write((1.0, -2.0)) == ("\x00\x00\x80?\x00\x00\x00\xc0", 2004)
+
+
+def test_a_decimal_of_an_old_table_is_a_number() -> None:
+    column, value = ColumnShape("d", ColumnType.MYSQL_TYPE_DECIMAL, length=6), Decimal("1.50")
+    assert canal_column(column).write(value) == ("1.50", 3)
+    assert maxwell_values.maxwell_writer(column)(value) == "1.50"
+    # Its scale is not known, which Connect's decimals need.
+    modes = debezium_values.ValueModes()
+    assert debezium_values.debezium_writer(column, modes)(value) == '"1.50"'
+    assert column_schema(column, modes)["type"] == "string"
 
 
 @pytest.mark.parametrize(("length", "size"), [(2, 1), (8, 1), (9, 2), (16, 2), (57, 8), (64, 8)])
@@ -60,7 +83,7 @@ def test_debezium_one_bit_is_a_boolean() -> None:
 )
 def test_debezium_times_are_microseconds(value: object, expected: str) -> None:
     column = ColumnShape("t", ColumnType.MYSQL_TYPE_TIME2)
-    write = debezium_times.time_writer(column, "adaptive_time_microseconds")
+    write = debezium_times.clock_writer(column, "adaptive_time_microseconds")
     assert write is not None
     assert write(value) == expected
 
