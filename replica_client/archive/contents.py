@@ -13,6 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from replica_client.errors import BinlogDecodeError, ReplicaClientError, ServerError
+from replica_client.options import remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
@@ -42,7 +43,6 @@ from replica_client.stream.live.stream_options import asked
 from replica_client.stream.transactions.arguments import Start, micros_of
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.loss_watch import batches_of
-from replica_client.stream.transactions.surface import remedies
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url

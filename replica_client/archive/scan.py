@@ -8,8 +8,8 @@ from typing import Literal
 
 from replica_client._compiled import tell_plain
 from replica_client.archive.arrow_tables import BinlogTables, TableSource
-from replica_client.argument_types import checked_arguments
 from replica_client.errors import ConfigError
+from replica_client.options import checked_arguments
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
@@ -93,24 +93,12 @@ def scan_binlog(
     Raises:
         ConfigError: no such file, an option is wrong, or pyarrow is not installed.
     """
-    decode = decode_of(options, keys=keys, invalid_text=invalid_text, temporals=temporals)
-    if max_rows < 2:
-        raise ConfigError("max_rows must be at least 2: an update has two rows")
-    if lower_case_table_names not in (None, 0, 1, 2):
-        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
+    given = locals()
     begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
     end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("a scan goes from a position or a time to a position or a time")
-    assembly = assembly_of(
-        None,
-        tables=tables,
-        exclude=exclude,
-        full_rows=full_rows,
-        record_losses=record_losses,
-        on_statement=on_statement,
-        on_unknown_table=on_unknown_table,
-    )
+    assembly, decode = assembly_of({**given, "columns": None}), decode_of(given)
     import replica_client.rows.batching  # noqa: F401 - tells when pyarrow is not installed
 
     found: TableSource

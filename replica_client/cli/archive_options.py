@@ -6,16 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.question import Key
-from replica_client.cli.sources import binlog_paths
+from replica_client.cli.flags import decode_options
+from replica_client.cli.sources import binlog_paths, schema_of
 from replica_client.errors import ConfigError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.schema.history import SchemaHistory
 
 Sources = Annotated[
     list[str],
@@ -26,12 +25,13 @@ Sources = Annotated[
 @contextmanager
 def opened(
     sources: Sequence[str],
-    decode: DecodeOptions,
-    schema: SchemaHistory | None,
-    letter_case: int | None,
-    index_directory: Path | None,
+    *,
+    schema: Path | None = None,
+    key_file: Path | None = None,
+    invalid_text: Literal["strict", "replace", "bytes"] = "strict",
+    **archive_options: Any,
 ) -> Iterator[Archive]:
-    """An archive, with a bar on a terminal while its indexes are read or made.
+    """Open an archive, with a bar on a terminal while its indexes are read or made.
 
     Raises:
         ConfigError: nothing is there.
@@ -40,11 +40,10 @@ def opened(
     with _bar() as advance:
         archive = open_archive(
             [str(path) for path in paths],
-            options=decode,
-            schema=schema,
-            lower_case_table_names=letter_case,
-            index_directory=index_directory,
+            options=decode_options(key_file, invalid_text=invalid_text),
+            schema=schema_of(schema, None),
             progress=advance,
+            **archive_options,
         )
         archive.index()
     yield archive

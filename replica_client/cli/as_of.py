@@ -14,19 +14,9 @@ from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.known_names import check_table
 from replica_client.cli.archive_options import Sources, opened
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.flags import (
-    IndexDirectory,
-    InvalidText,
-    Json,
-    KeyFile,
-    LetterCase,
-    SchemaFile,
-    Threads,
-    decode_options,
-)
+from replica_client.cli.flags import Json, Threads, with_archive_texts
 from replica_client.cli.output import Lines, message
 from replica_client.cli.program import extra_module
-from replica_client.cli.sources import schema_of
 from replica_client.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,6 +28,7 @@ _TRIES: Final = 3
 EXAMPLE = "replica-client as-of /backup/db1 --table shop.orders --at 0-1-9 --live mysql://db1/"
 
 
+@with_archive_texts
 def as_of(
     sources: Sources,
     table: Annotated[
@@ -102,11 +93,7 @@ def as_of(
         str | None, typer.Option(metavar="FILE", help="The rows in a new DuckDB database.")
     ] = None,
     threads: Threads = 2,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
-    invalid_text: InvalidText = "strict",
+    **archived: Any,
 ) -> None:
     """Print a table as it was at a moment.
 
@@ -124,9 +111,7 @@ def as_of(
     if prove and live is None:
         raise ConfigError("--prove needs --live, to go backward from")
     extra_module("replica_client.rows.batching", "arrow")
-    decode = decode_options(key_file, invalid_text=invalid_text)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         if live is None and copy is None:
             # Rows of a live table, or of a copy, may never have changed in the archive.
             check_table(archive, named_table(table), hint="")

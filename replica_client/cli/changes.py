@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
 from replica_client.cli.flags import (
-    AllowEmpty,
     Begin,
     Exclude,
-    FullRows,
-    InvalidText,
     Json,
     KeyFile,
     Last,
     LetterCase,
     Limit,
-    OnStatement,
-    OnUnknownTable,
-    RecordLosses,
     SchemaFile,
     StopAtEnd,
     Tables,
@@ -28,6 +22,8 @@ from replica_client.cli.flags import (
     Where,
     check_one_end,
     decode_options,
+    of_files,
+    with_declared,
 )
 from replica_client.cli.row_output import RowOutput
 from replica_client.cli.sources import binlog_paths, live_source, no_letter_case, schema_of
@@ -43,6 +39,7 @@ if TYPE_CHECKING:
 EXAMPLE = "replica-client changes mysql://repl@db1/ --table 'shop.*' --json"
 
 
+@with_declared
 def changes(
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Binlog paths in order, or one URL.")
@@ -60,17 +57,11 @@ def changes(
         ),
     ] = None,
     schema: SchemaFile = None,
-    full_rows: FullRows = False,
-    record_losses: RecordLosses = None,
-    on_statement: OnStatement = "error",
-    on_unknown_table: OnUnknownTable = None,
     lower_case_table_names: LetterCase = None,
     key_file: KeyFile = None,
-    invalid_text: InvalidText = "strict",
     where: Where = None,
     limit: Limit = None,
     last: Last = None,
-    allow_empty: AllowEmpty = False,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="The rows of one table as CSV.")] = False,
     parquet: Annotated[
@@ -82,6 +73,7 @@ def changes(
             metavar="FILE", help="The rows of one table as an Arrow stream; - for standard output."
         ),
     ] = None,
+    **reading: Any,
 ) -> None:
     """Print row changes: file, position, GTID, time, kind, table, the row before and after.
 
@@ -108,14 +100,14 @@ def changes(
     url = live_source(sources)
     wanted = _condition(where)
     _check_last(last, limit, position_file, endless=url is not None and not (stop_at_end or until))
-    statements = on_statement == "deliver"
+    statements = reading["on_statement"] == "deliver"
     if statements and (where or limit or last or csv or parquet or arrow):
         raise ConfigError(
             "--on-statement deliver prints statements between the rows: leave --where, --limit, --last, --csv,"
             " --parquet and --arrow out"
         )
     output = _output(json=json, csv=csv, parquet=parquet, arrow=arrow, statements=statements)
-    chosen = ChosenChanges(output, wanted, limit, last, allow_empty=allow_empty)
+    chosen = ChosenChanges(output, wanted, limit, last, allow_empty=reading["allow_empty"])
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
@@ -137,12 +129,7 @@ def changes(
             save_interval=0,  # commits are an interval apart already
             reconnect=ReconnectPolicy(first_attempts=1),  # somebody looks at the screen
             schema=known,
-            full_rows=full_rows,
-            record_losses=record_losses or (),
-            on_statement=on_statement,
-            on_unknown_table=on_unknown_table,
-            allow_empty=allow_empty,
-            options=decode_options(None, invalid_text=invalid_text),
+            **reading,
         )
         write_source_changes(stream, chosen, url, end)
         return
@@ -161,15 +148,12 @@ def changes(
         exclude=exclude,
         start=start if saved is None else saved.position,
         stop=until,
-        options=decode_options(key_file, invalid_text=invalid_text),
+        options=decode_options(key_file),
         schema=known or schema_of(schema, None),
-        full_rows=full_rows,
-        record_losses=record_losses or (),
-        on_statement=on_statement,
-        on_unknown_table=on_unknown_table,
         losses=losses,
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
+        **of_files(reading, open_binlog),
     )
     # After a saved position there may be no row of a table that the run before had.
     chosen.allow_empty |= saved is not None

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,25 +17,20 @@ from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.flags import (
     AllowEmpty,
     Html,
-    IndexDirectory,
-    InvalidText,
     Json,
-    KeyFile,
     Last,
-    LetterCase,
     Limit,
     RowKey,
-    SchemaFile,
     Since,
     Tables,
     Until,
     Where,
     check_one_end,
-    decode_options,
+    with_archive_texts,
 )
 from replica_client.cli.output import Column, Lines, commit_clock
 from replica_client.cli.row_output import row_text
-from replica_client.cli.sources import schema_of, tell_losses
+from replica_client.cli.sources import tell_losses
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 
@@ -52,6 +47,7 @@ _COLUMNS = (
 )
 
 
+@with_archive_texts
 def find(
     sources: Sources,
     table: Tables = None,
@@ -86,11 +82,7 @@ def find(
         bool, typer.Option("--statement/--no-statement", help="Print statements, where logged.")
     ] = True,
     allow_empty: AllowEmpty = False,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
-    invalid_text: InvalidText = "strict",
+    **archived: Any,
 ) -> None:
     """Find changes in binlog files: position, GTID, time, thread, statement, the row before and after.
 
@@ -100,9 +92,7 @@ def find(
     """
     check_one_output(count=count, json=json, html=html)
     check_one_end(limit, last)
-    decode = decode_options(key_file, invalid_text=invalid_text)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         asked = make_question(
             table,
             key_of(key),

@@ -5,6 +5,10 @@ A command takes its options from here where one is listed; a test compares all c
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -12,33 +16,86 @@ import typer
 from typer.core import TyperCommand
 
 from replica_client.errors import ConfigError
+from replica_client.options import OPTIONS, options_on
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.encryption import read_keys
 
-Tables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--table",
-        metavar="PATTERN",
-        help="Only these tables: database.table with * and ?; repeatable.",
-    ),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        metavar="PATTERN",
-        help="Not these tables; repeatable. mysql and sys are left out unless --table names them.",
-    ),
-]
-Begin = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="START",
-        help="earliest, latest, FILE:OFFSET, a GTID set, or a time.",
-    ),
-]
+
+def flag(name: str) -> Any:
+    """Return the flag of a declared option, for the annotation of a command's parameter."""
+    option = OPTIONS[name]
+    repeated = " Repeatable." if option.kind.type == list[str] else ""
+
+    def checked(value: Any) -> Any:
+        return None if value is None else option.read(value, "flag")
+
+    return typer.Option(
+        option.surfaces["flag"],
+        metavar=option.kind.metavar,
+        help=option.said(option.help, "flag") + repeated,
+        callback=checked,
+    )
+
+
+def with_declared(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with a flag for each declared option that its own parameters lack.
+
+    The command gets their values by the options' names in Python, as further keywords.
+    """
+    own = set(inspect.signature(command).parameters)
+    more: dict[str, Any] = {}
+    for word, option in options_on("flag").items():
+        if option.target and not own & {option.name, word[2:].replace("-", "_")}:
+            kind: Any = option.kind.type if option.default is not None else option.kind.type | None
+            more[option.name] = Annotated[kind, flag(option.name)]
+    return with_flags(**more)(command)
+
+
+def with_flags(**annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command further parameters in place of its ``**keywords``.
+
+    Args:
+        annotations: of the parameters by name; a declared option has its default, another None.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        for name, annotation in annotations.items():
+            default = OPTIONS[name].default if name in OPTIONS else None
+            own.append(
+                Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            )
+
+        @wraps(command)
+        def extended(**given: Any) -> None:
+            command(**given)
+
+        extended.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        extended.__annotations__ = {one.name: one.annotation for one in own}
+        return extended
+
+    return decorate
+
+
+def of_files(given: Mapping[str, Any], reader: Callable[..., Any]) -> dict[str, Any]:
+    """Return the declared options of a command that a reader of files takes.
+
+    Raises:
+        ConfigError: one is given that is for a live source alone.
+    """
+    taken = inspect.signature(reader).parameters
+    for name, value in given.items():
+        if name not in taken and name != "allow_empty" and value != OPTIONS[name].default:
+            raise ConfigError(
+                f"{OPTIONS[name].surfaces['flag']} is for a live source: leave it out with files"
+            )
+    return {name: value for name, value in given.items() if name in taken}
+
+
+Tables = Annotated[list[str] | None, flag("tables")]
+Exclude = Annotated[list[str] | None, flag("exclude")]
+Begin = Annotated[str | None, flag("start")]
 Since = Annotated[
     str | None, typer.Option("--since", metavar="START", help="FILE:OFFSET, a GTID set, or a time.")
 ]
@@ -51,27 +108,15 @@ Until = Annotated[
         "The same time for --since and --until selects what was committed at it.",
     ),
 ]
-StopAtEnd = Annotated[
-    bool, typer.Option("--stop-at-end", help="End where a live source's binlog ends now.")
-]
+StopAtEnd = Annotated[bool, flag("stop_at_end")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
 Last = Annotated[
     int | None,
     typer.Option("--last", metavar="N", min=1, help="Only the last N, the newest first."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-Threads = Annotated[
-    int, typer.Option("--threads", metavar="N", min=1, help="Threads that decode files.")
-]
-Where = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help="Only changes with a row that meets this condition: "
-        "\"status = 'new' AND total >= 10.5 OR note IS NULL\".",
-    ),
-]
+Threads = Annotated[int, flag("threads")]
+Where = Annotated[str | None, flag("where")]
 RowKey = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,75 +126,13 @@ RowKey = Annotated[
         "Bytes that are no text are x'00ff'.",
     ),
 ]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--key-file",
-        metavar="FILE",
-        help="Keys of encrypted binlogs: a MySQL keyring file or MariaDB's key file.",
-    ),
-]
-AllowEmpty = Annotated[
-    bool,
-    typer.Option(
-        "--allow-empty",
-        help="A table, GTID, thread or range that matches nothing gives an empty answer; else it is an error.",
-    ),
-]
-InvalidText = Annotated[
-    Literal["strict", "replace", "bytes"],
-    typer.Option(
-        "--invalid-text",
-        metavar="HOW",
-        help="Bytes that are invalid in their character set (the server shows ?): strict stops, replace puts "
-        "U+FFFD, bytes gives the value as bytes.",
-    ),
-]
-OnStatement = Annotated[
-    Literal["error", "deliver"],
-    typer.Option(
-        "--on-statement",
-        metavar="HOW",
-        help="A row change that was logged as text: error stops, deliver prints the statement.",
-    ),
-]
-OnUnknownTable = Annotated[
-    Literal["error", "positional"] | None,
-    typer.Option(
-        "--on-unknown-table",
-        metavar="HOW",
-        help="A table whose column names are not proven: error stops, positional names them col_1, col_2 …. "
-        "Default: error for a live source, positional for files.",
-    ),
-]
-FullRows = Annotated[bool, typer.Option("--full-rows", help="Refuse row images that lack columns.")]
-RecordLosses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--record-losses",
-        metavar="KIND",
-        help="Count such losses with the position instead of stopping: statement, undecodable, "
-        "incomplete_row, gtid_gap, unknown_table, xa_prepare, or all; repeatable.",
-    ),
-]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        metavar="FILE",
-        help="What tables looked like: the output of `replica-client schema export`.",
-    ),
-]
-LetterCase = Annotated[
-    int | None,
-    typer.Option(
-        "--lower-case-table-names",
-        metavar="0|1|2",
-        min=0,
-        max=2,
-        help="For files: this setting of the server that wrote them, which files do not record.",
-    ),
-]
+KeyFile = Annotated[Path | None, flag("key_file")]
+AllowEmpty = Annotated[bool, flag("allow_empty")]
+InvalidText = Annotated[Literal["strict", "replace", "bytes"], flag("invalid_text")]
+OnUnknownTable = Annotated[Literal["error", "positional"] | None, flag("on_unknown_table")]
+RecordLosses = Annotated[list[str] | None, flag("record_losses")]
+SchemaFile = Annotated[Path | None, flag("schema")]
+LetterCase = Annotated[int | None, flag("lower_case_table_names")]
 IndexDirectory = Annotated[
     Path | None,
     typer.Option(
@@ -192,6 +175,18 @@ class Command(TyperCommand):
                     nargs=option.nargs,
                 )
         return parser
+
+
+_ARCHIVE: Final = {
+    "index_directory": IndexDirectory,
+    "schema": SchemaFile,
+    "lower_case_table_names": LetterCase,
+    "key_file": KeyFile,
+}
+with_archive = with_flags(**_ARCHIVE)
+"""A decorator of commands that open an archive."""
+with_archive_texts = with_flags(**_ARCHIVE, invalid_text=InvalidText)
+"""A decorator of commands that print the values of an archive."""
 
 
 def check_one_end(limit: int | None, last: int | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,22 +13,17 @@ from replica_client.cli.find import check_one_output, chosen_ones, write_found
 from replica_client.cli.flags import (
     AllowEmpty,
     Html,
-    IndexDirectory,
-    InvalidText,
     Json,
-    KeyFile,
     Last,
-    LetterCase,
     Limit,
-    SchemaFile,
     check_one_end,
-    decode_options,
+    with_archive_texts,
 )
-from replica_client.cli.sources import schema_of
 
 EXAMPLE = "replica-client history /backup/db1 --table shop.orders --key 42"
 
 
+@with_archive_texts
 def history(
     sources: Sources,
     table: Annotated[
@@ -47,18 +42,12 @@ def history(
     limit: Limit = None,
     last: Last = None,
     allow_empty: AllowEmpty = False,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
-    invalid_text: InvalidText = "strict",
+    **archived: Any,
 ) -> None:
     """Show all changes of one row, in order, through changes of its key and RENAME TABLE."""
     check_one_output(count=count, json=json, html=html)
     check_one_end(limit, last)
-    decode = decode_options(key_file, invalid_text=invalid_text)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         asked = key_of(key)
         assert asked is not None
         if not allow_empty:

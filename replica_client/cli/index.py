@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json as json_lines
+from typing import Any
 
 from replica_client.cli.archive_options import Sources, opened
-from replica_client.cli.flags import (
-    IndexDirectory,
-    Json,
-    KeyFile,
-    LetterCase,
-    SchemaFile,
-    decode_options,
-)
+from replica_client.cli.flags import Json, with_archive
 from replica_client.cli.output import Column, Lines
-from replica_client.cli.sources import schema_of
 from replica_client.storage.files import file_status
 
 EXAMPLE = "replica-client index /backup/db1"
 
 
+@with_archive
 def index(
     sources: Sources,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
     json: Json = False,
+    **archived: Any,
 ) -> None:
     """Make the indexes that find, history and stats use; those that are there and fit are kept.
 
@@ -43,9 +34,7 @@ def index(
             Column("made"),
         )
     )
-    decode = decode_options(key_file)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         if not json:
             lines.heading()
         for file in archive.index():

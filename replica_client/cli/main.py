@@ -32,8 +32,8 @@ from replica_client.cli.output import (
 from replica_client.cli.program import PROGRAM, extra_module, hide_passwords
 from replica_client.cli.start import collect_from_here
 from replica_client.errors import ReplicaClientError
+from replica_client.options import Surface, options_of
 from replica_client.service.process import LineFormatter
-from replica_client.stream.transactions.surface import options_of
 
 
 class _TerminalFormatter(LineFormatter):
@@ -84,21 +84,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+_SURFACES: dict[str, Surface] = {
+    "run": "service",
+    "relay": "relay",
+    "pipeline": "pipeline",
+}
+"""The commands whose options are in a configuration file."""
+
+
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
         from replica_client.cli.interruption import serve
 
         collect_from_here()
-        with options_of("toml"):
+        with options_of("service"):
             serve(Path(words[1]))
         return DONE
     from replica_client.cli.plain_words import run_plain
 
-    with options_of("command line"):
+    with options_of("flag"):
         if run_plain(words):
             return DONE
     app = extra_module("replica_client.cli.app", "cli")
     collect_from_here()
-    with options_of("toml" if words[:1] == ["run"] else "command line"):
+    with options_of(_SURFACES.get(words[0], "flag") if words else "flag"):
         return int(app.run_words(words))

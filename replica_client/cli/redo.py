@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from replica_client.cli.archive_options import Sources, key_of, opened
-from replica_client.cli.flags import (
-    AllowEmpty,
-    IndexDirectory,
-    KeyFile,
-    LetterCase,
-    RowKey,
-    SchemaFile,
-    Since,
-    Tables,
-    Until,
-    Where,
-    decode_options,
-)
-from replica_client.cli.sources import schema_of
+from replica_client.cli.flags import AllowEmpty, RowKey, Since, Tables, Until, Where, with_archive
 from replica_client.cli.undo import Check, Gtids, Thread, print_statements
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
 
 
+@with_archive
 def redo(
     sources: Sources,
     table: Tables = None,
@@ -33,10 +23,7 @@ def redo(
     thread: Thread = None,
     check: Check = None,
     allow_empty: AllowEmpty = False,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
+    **archived: Any,
 ) -> None:
     """Print SQL that makes changes again, in order, each transaction between its BEGIN and COMMIT.
 
@@ -49,9 +36,7 @@ def redo(
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
     )
-    decode = decode_options(key_file)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         if not allow_empty:
             check_question(archive, asked)
         print_statements(archive, asked, "redo", check, allow_empty=allow_empty)

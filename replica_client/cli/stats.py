@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json as json_lines
+from typing import Any
 
 from replica_client.archive.statistics import ArchiveStatistics
 from replica_client.cli.archive_options import Sources, opened
-from replica_client.cli.flags import (
-    Html,
-    IndexDirectory,
-    Json,
-    KeyFile,
-    LetterCase,
-    SchemaFile,
-    decode_options,
-)
+from replica_client.cli.flags import Html, Json, with_archive
 from replica_client.cli.output import Column, Lines, commit_clock
-from replica_client.cli.sources import schema_of
 from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client stats /backup/db1 --html stats.html"
@@ -30,14 +22,12 @@ _TABLES = (
 )
 
 
+@with_archive
 def stats(
     sources: Sources,
     json: Json = False,
     html: Html = None,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
+    **archived: Any,
 ) -> None:
     """Show rows and bytes by table and hour, large and long transactions, DDL and gaps.
 
@@ -45,9 +35,7 @@ def stats(
     """
     if json and html is not None:
         raise ConfigError("give one of --json and --html")
-    decode = decode_options(key_file)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         found = archive.stats()
     if html is not None:
         from replica_client.cli.archive_pages import write_statistics

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.flags import (
-    AllowEmpty,
-    IndexDirectory,
-    KeyFile,
-    LetterCase,
-    RowKey,
-    SchemaFile,
-    Since,
-    Tables,
-    Until,
-    Where,
-    decode_options,
-)
+from replica_client.cli.flags import AllowEmpty, RowKey, Since, Tables, Until, Where, with_archive
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.sources import schema_of
 
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
@@ -50,6 +37,7 @@ Check = Annotated[
 ]
 
 
+@with_archive
 def undo(
     sources: Sources,
     table: Tables = None,
@@ -68,10 +56,7 @@ def undo(
         ),
     ] = False,
     allow_empty: AllowEmpty = False,
-    index_directory: IndexDirectory = None,
-    schema: SchemaFile = None,
-    lower_case_table_names: LetterCase = None,
-    key_file: KeyFile = None,
+    **archived: Any,
 ) -> None:
     """Print SQL that takes changes back, the last one first, each transaction between its BEGIN and COMMIT.
 
@@ -89,9 +74,7 @@ def undo(
     asked = make_question(
         table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
     )
-    decode = decode_options(key_file)
-    known = schema_of(schema, None)
-    with opened(sources, decode, known, lower_case_table_names, index_directory) as archive:
+    with opened(sources, **archived) as archive:
         if not allow_empty:
             check_question(archive, asked)
         print_statements(

@@ -47,91 +47,92 @@ Relative paths are relative to the file's directory.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from replica_client.errors import ConfigError
 from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.source_options import SourceOptions, nearest
+from replica_client.options import (
+    COUNT,
+    FILE,
+    FLAG,
+    OPTIONS,
+    PATHS,
+    PATTERNS,
+    SIZE,
+    SURFACES,
+    TEXT,
+    Kind,
+    Option,
+    choice,
+    declare,
+    options_on,
+)
 from replica_client.rows.selection import Selection
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
-from replica_client.storage.toml_file import TomlFile, size_of
+from replica_client.storage.toml_file import TomlFile
 from replica_client.stream.pages.page import listen_address
 from replica_client.stream.snapshot import Locking
 
 CHANGE_LOG = "change_log"
 """Directory of the change log in the output."""
 
-DEFAULT_INTERVAL = "1 second"
-_CHUNK_ROWS = 200_000
-
-# Key in [source] -> the source's option, and whether it is a path, a list or a plain value.
-_SOURCE_KEYS = {
-    "url": ("url", "text"),
-    "path": ("path", "paths"),
-    "password_env": ("passwordEnv", "text"),
-    "password_file": ("passwordFile", "file"),
-    "tls_fingerprint": ("tlsFingerprint", "text"),
-    "tables": ("tables", "list"),
-    "exclude": ("exclude", "list"),
-    "columns": ("columns", "names"),
-    "start": ("startingPosition", "text"),
-    "key_file": ("keyFile", "file"),
-    "server_id_base": ("serverIdBase", "number"),
-    "heartbeat_period": ("heartbeatPeriod", "number"),
-    "poll_interval": ("pollInterval", "number"),
-    "partition_size": ("partitionSize", "size"),
-    "on_unknown_table": ("onUnknownTable", "text"),
-    "record_losses": ("recordLosses", "list"),
-    "full_rows": ("fullRows", "truth"),
-}
-_PIPELINE_KEYS = {
-    "output": "place",
-    "checkpoint": "file",
-    "trigger": "text",
-    "interval": "text",
-    "max_bytes_per_trigger": "size",
-    "max_rows_per_trigger": "number",
-    "master": "text",
-    "listen": "text",
-}
-_LAKE_KEYS = {
-    "current": "truth",
-    "chunk_rows": "number",
-    "locking": "text",
-    "distribute_above": "size",
-    "report": "where",
-    "retain": "text",
-    "history": "tables",
-    "soft_deletes": "tables",
-    "merge": "text",
-}
-_LOCKING = ("never", "brief")
 DEFAULT_TRIGGER_SIZE = "128m"
 DEFAULT_DISTRIBUTE_ABOVE = 4 << 20
+_CHUNK_ROWS = 200_000
 _SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
-_TRIGGERS = ("available-now", "continuous")
 _INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
 _RETAIN = re.compile(r"\s*(\d+)\s*(hour|day|week)s?\s*")
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
-_WANTED = {
-    "text": "text in quotes",
-    "file": "a path in quotes",
-    "place": "a directory or a URL in quotes",
-    "where": "a file name or a URL in quotes",
-    "paths": "a path in quotes, or a list of them",
-    "list": "a list of texts, or one text with commas",
-    "names": "a list of texts, or one text with commas",
-    "number": "a number",
-    "size": 'bytes as a number, or a text such as "64m"',
-    "truth": "true or false",
-    "tables": 'true, false, or a list of tables such as "shop.orders"',
-}
+_PLACE = FILE._replace(words="a directory or a URL in quotes")
+_WHERE = TEXT._replace(words="a file name or a URL in quotes")
+_TABLES = PATTERNS._replace(
+    words='true, false, or a list of tables such as "shop.orders"',
+    fits=lambda value: (
+        isinstance(value, bool) or (isinstance(value, list) and PATTERNS.fits(value))
+    ),
+)
+
+
+def _section(**kinds: Kind) -> Mapping[str, Option]:
+    """Return the keys of a section."""
+    family = dict.fromkeys(SURFACES, "")
+    return {name: declare(name, kind, "", family=family) for name, kind in kinds.items()}
+
+
+PIPELINE_KEYS: Final = _section(
+    output=_PLACE,
+    checkpoint=FILE,
+    trigger=choice("available-now", "continuous"),
+    interval=Kind(
+        'a time such as "5 seconds"',
+        lambda value: bool(_INTERVAL.fullmatch(str(value))),
+    ),
+    max_bytes_per_trigger=SIZE,
+    max_rows_per_trigger=COUNT,
+    master=TEXT,
+    listen=TEXT,
+)
+LAKE_KEYS: Final = _section(
+    current=FLAG,
+    chunk_rows=COUNT,
+    locking=choice("never", "brief"),
+    distribute_above=SIZE,
+    report=_WHERE,
+    retain=Kind(
+        'a time such as "12 hours" or "7 days"',
+        lambda value: bool(_RETAIN.fullmatch(str(value))),
+    ),
+    history=_TABLES,
+    soft_deletes=_TABLES,
+    merge=TEXT,
+)
+SOURCE_KEYS: Final[Mapping[str, Option]] = options_on("pipeline")
 
 
 @dataclass(frozen=True)
@@ -229,21 +230,12 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     reader = _Reader(toml)
     source = reader.source(document.get("source", {}))
     stored = reader.storage(document.get("storage", {}))
-    pipeline = reader.checked("pipeline", document.get("pipeline", {}), _PIPELINE_KEYS)
-    trigger = pipeline.get("trigger", "available-now")
-    if trigger not in _TRIGGERS:
-        raise reader.wrong("pipeline", "trigger", f"{trigger!r}; {nearest(trigger, _TRIGGERS)}")
-    interval = pipeline.get("interval", DEFAULT_INTERVAL)
-    if not _INTERVAL.fullmatch(interval):
-        raise reader.wrong("pipeline", "interval", f'{interval!r}; write it like "5 seconds"')
+    pipeline = reader.checked("pipeline", document.get("pipeline", {}), PIPELINE_KEYS)
     if "output" not in pipeline:
         raise reader.wrong("pipeline", "output", "missing; give the directory to write to")
-    for key, option in (
-        ("max_bytes_per_trigger", "maxBytesPerTrigger"),
-        ("max_rows_per_trigger", "maxRowsPerTrigger"),
-    ):
+    for key in ("max_bytes_per_trigger", "max_rows_per_trigger"):
         if key in pipeline:
-            source[option] = pipeline[key]
+            source[OPTIONS[key].surfaces["spark"]] = str(pipeline[key])
     output = location(pipeline["output"], stored)
     # Without a URL among the source's paths, the options are for the output only.
     paths = source.get("path", "").split(",")
@@ -262,8 +254,8 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         source,
         output,
         checkpoint,
-        "continuous" if trigger == "continuous" else "available-now",
-        interval,
+        pipeline.get("trigger", "available-now"),
+        pipeline.get("interval", "1 second"),
         pipeline.get("master"),
         reader.spark(document.get("spark", {})),
         lake,
@@ -285,37 +277,48 @@ class _Reader:
         return ConfigError(f"{self._toml.where((section, key))}: [{section}] {key}: {what}")
 
     def checked(
-        self, section: str, values: Mapping[str, Any], kinds: Mapping[str, str]
-    ) -> dict[str, str]:
-        known = tuple(kinds)
-        out = {}
+        self, section: str, values: Mapping[str, Any], known: Mapping[str, Option]
+    ) -> dict[str, Any]:
+        """Return the values of a section's keys; paths and URLs are absolute."""
+        given = {}
         for key, value in values.items():
-            if key not in kinds:
+            if key not in known:
                 raise ConfigError(
-                    f"{self._toml.where((section, key))}: [{section}] has no key {key!r}; "
-                    f"{nearest(key, known)}"
+                    f"{self._toml.where((section, key))}: [{section}] has no key {key!r}; {nearest(key, tuple(known))}"
                 )
             try:
-                text = self._text(value, kinds[key])
+                given[key] = self._value(value, known[key])
             except ConfigError as error:
                 raise self.wrong(section, key, str(error).removeprefix("a path: ")) from None
-            if text is None:
-                raise self.wrong(section, key, f"give {_WANTED[kinds[key]]}")
-            out[key] = text
-        return out
+        return given
+
+    def _value(self, value: Any, option: Option) -> Any:
+        kind = option.kind
+        if value in ("", []):
+            raise ConfigError(f"{value!r}: give {option.said(kind.words, 'pipeline')}")
+        value = option.read(value, "pipeline")
+        if kind is _WHERE:
+            location(value)
+        if kind is PATHS:
+            parts = value.split(",") if isinstance(value, str) else value
+            return [self._source_path(part.strip()) for part in parts]
+        if kind is _PLACE:
+            return self._source_path(value)
+        return self._path(value) if kind.is_path else value
 
     def source(self, values: Mapping[str, Any]) -> dict[str, str]:
-        kinds = {key: kind for key, (_, kind) in _SOURCE_KEYS.items()}
-        given = self.checked("source", values, kinds)
+        given = self.checked("source", values, SOURCE_KEYS)
         if ("url" in given) == ("path" in given):
             raise ConfigError(
                 f"{self._toml.where(('source',))}: [source] needs one of the keys url (a live source) and path (files)"
             )
         # Without a configured start, a pipeline reads everything that is available.
-        return {
-            "startingPosition": "earliest",
-            **{_SOURCE_KEYS[key][0]: text for key, text in given.items()},
+        texts = {
+            option.surfaces["spark"]: option.kind.write(given[key])
+            for key, option in SOURCE_KEYS.items()
+            if key in given
         }
+        return {"startingPosition": "earliest", **texts}
 
     def listen(self, given: str) -> str:
         """Check and return the address of the pages."""
@@ -330,11 +333,11 @@ class _Reader:
         """Read the section [lake]; replace the start "snapshot" in the source's options."""
         of_tables = values.get("tables", {})
         values = {key: value for key, value in values.items() if key != "tables"}
-        given = self.checked("lake", values, _LAKE_KEYS)
+        given = self.checked("lake", values, LAKE_KEYS)
         copies = source.get("startingPosition") == "snapshot"
         if copies:
             source["startingPosition"] = "latest"
-        current = given.get("current", "false" if "columns" in source else "true") == "true"
+        current = given.pop("current", "columns" not in source)
         if current and "columns" in source:
             raise self.wrong(
                 "lake", "current", "current tables need all columns; leave out columns"
@@ -343,33 +346,14 @@ class _Reader:
             raise self.wrong(
                 "source", "start", '"snapshot" needs a live source (url) and current tables'
             )
-        locking = given.get("locking", "never")
-        if locking not in _LOCKING:
-            raise self.wrong("lake", "locking", f"{locking!r}; {nearest(locking, _LOCKING)}")
-        rows = given.get("chunk_rows", str(_CHUNK_ROWS))
-        if not rows.isdecimal() or not int(rows):
-            raise self.wrong("lake", "chunk_rows", "give a whole number above 0")
-        size = size_of(given.get("distribute_above", str(DEFAULT_DISTRIBUTE_ABOVE)))
-        if size is None:
-            raise self.wrong("lake", "distribute_above", f"give {_WANTED['size']}")
-        retain = None
+        for key in ("history", "soft_deletes"):
+            given[key] = self._patterns(key, given.get(key, False), current)
         if "retain" in given:
-            found = _RETAIN.fullmatch(given["retain"])
-            if found is None:
-                raise self.wrong("lake", "retain", 'give a time such as "12 hours" or "7 days"')
-            retain = float(found[1]) * _SECONDS[found[2]]
+            count, unit = _RETAIN.fullmatch(given["retain"]).groups()  # type: ignore[union-attr]
+            given["retain"] = float(count) * _SECONDS[unit]
+        given["merge"] = self._merge("lake", given.get("merge", "always"))
         return LakeConfig(
-            current,
-            copies,
-            int(rows),
-            "brief" if locking == "brief" else "never",
-            size,
-            given.get("report", "report.html"),
-            retain,
-            self._patterns("history", given.get("history", "[]"), current),
-            self._merge("lake", given.get("merge", "always")),
-            self._of_tables(of_tables),
-            self._patterns("soft_deletes", given.get("soft_deletes", "[]"), current),
+            current=current, copies=copies, merge_of=self._of_tables(of_tables), **given
         )
 
     def _merge(self, section: str, given: str) -> MergePolicy:
@@ -387,12 +371,12 @@ class _Reader:
             section = f'lake.tables."{table}"'
             if "." not in table:
                 raise self.wrong(section, "merge", "the name has no dot; write database.table")
-            if "merge" in (keys := self.checked(section, values, {"merge": "text"})):
+            if "merge" in (keys := self.checked(section, values, _section(merge=TEXT))):
                 found[table] = self._merge(section, keys["merge"])
         return found
 
-    def _patterns(self, key: str, given: str, current: bool) -> tuple[str, ...]:
-        patterns = tuple(json.loads(given))
+    def _patterns(self, key: str, given: bool | list[str], current: bool) -> tuple[str, ...]:
+        patterns = (("*.*",) if given else ()) if isinstance(given, bool) else tuple(given)
         try:
             Selection(list(patterns))
         except ConfigError as error:
@@ -423,29 +407,6 @@ class _Reader:
         if not isinstance(value, str | int | float):
             raise self.wrong("spark", key, "give a text, a number, true or false")
         return str(value)
-
-    def _text(self, value: Any, kind: str) -> str | None:
-        if kind == "tables" and isinstance(value, bool):
-            return '["*.*"]' if value else "[]"
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if kind == "truth":
-            return str(value).lower() if isinstance(value, bool) else None
-        if kind in ("number", "size") and number:
-            return str(value)
-        if isinstance(value, list) and kind in ("list", "names", "paths", "tables"):
-            if not value or not all(isinstance(item, str) and item for item in value):
-                return None
-            parts = [self._source_path(item) for item in value] if kind == "paths" else value
-            return json.dumps(parts) if kind in ("names", "tables") else ",".join(parts)
-        if not isinstance(value, str) or not value or kind in ("number", "tables"):
-            return None
-        if kind == "paths":
-            return ",".join(self._source_path(part.strip()) for part in value.split(","))
-        if kind == "where":
-            location(value)
-        if kind == "place":
-            return self._source_path(value)
-        return self._path(value) if kind == "file" else value
 
     def _path(self, text: str) -> str:
         """Return the absolute path of a file or directory on this machine.

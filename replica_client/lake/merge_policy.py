@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from replica_client.errors import ConfigError
+from replica_client.options import size_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.storage.toml_file import size_of
 
 if TYPE_CHECKING:
     from replica_client.lake.change_files import ChangeFile

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from replica_client.argument_types import check_argument
 from replica_client.errors import ConfigError
+from replica_client.options import check_argument
 from replica_client.protocol.codec.turns import Turn
 
 try:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
-from replica_client.argument_types import check_argument
 from replica_client.errors import ConfigError
+from replica_client.options import check_argument
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.names import casefold_name

@@ -225,7 +225,7 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
     for source in config.sources:
         for host in hosts_of(source, config.directory):
             try:
-                findings = await diagnose(host, server_id=source.server_id)
+                findings = await diagnose(host, server_id=source.options["server_id"])
             except ReplicaClientError as error:
                 faults.append(Fault(f"source {source.name}", str(error)))
                 continue

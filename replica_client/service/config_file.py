@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
+from replica_client.errors import ConfigError
 from replica_client.service.configuration import (
     COMMON_SINK_KEYS,
     DaemonConfig,
@@ -20,6 +23,7 @@ from replica_client.service.mirrors import patterns
 from replica_client.service.source_access import patterns_of
 from replica_client.service.table_checker import TableChecker
 from replica_client.storage.toml_file import KeyPath
+from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.position.stores.ownership import selections_meet
 
 _TABLES = ("daemon", "store", "source")
@@ -70,7 +74,7 @@ class _Checker(TableChecker):
                 if key in _REMOVED:
                     raise self.wrong(("source", at, key), _REMOVED[key])
         sources = tuple(
-            self.table(("source", at), one, SourceTable) for at, one in enumerate(found)
+            self.table(("source", at), one, SourceTable, "service") for at, one in enumerate(found)
         )
         if not sources:
             raise self.wrong((), "there is no [[source]]: nothing to follow")
@@ -104,9 +108,9 @@ class _Checker(TableChecker):
                     )
             seen[target].append(route)
 
-    def _check_patterns(self, path: KeyPath, table: SourceTable | SinkTable) -> None:
+    def _check_patterns(self, path: KeyPath, table: Mapping[str, Any]) -> None:
         """Refuse regular expressions, and patterns that match nothing."""
-        for key, names in (("tables", table.tables), ("exclude", table.exclude)):
+        for key, names in ((key, table[key]) for key in ("tables", "exclude")):
             where = (*path, key)
             if names is not None and not patterns(names) and key == "tables":
                 raise self.wrong(
@@ -122,8 +126,8 @@ class _Checker(TableChecker):
                     raise self.wrong(
                         where, f"{pattern!r} names no table; write DATABASE.TABLE, such as shop.*"
                     )
-        for pattern in patterns(table.tables):
-            for one in patterns(table.exclude):
+        for pattern in patterns(table["tables"]):
+            for one in patterns(table["exclude"]):
                 if not selections_meet((pattern,), (one,), (pattern,), ()):
                     raise self.wrong(
                         (*path, "tables"),
@@ -139,8 +143,13 @@ class _Checker(TableChecker):
                 raise self.wrong(("store", key), f"a store of type {store.type} has none")
 
     def _routes(self, path: KeyPath, source: SourceTable) -> list[RouteConfig]:
-        self.size((*path, "part_size"), source.part_size)
-        self._check_patterns(path, source)
+        self._check_patterns(path, source.options)
+        if not isinstance(source.options["start"], str):
+            raise self.wrong((*path, "start"), "give text in quotes")
+        try:
+            loss_kinds(source.options["record_losses"] or ())
+        except ConfigError as error:
+            raise self.wrong((*path, "record_losses"), str(error).partition(": ")[2]) from None
         if not source.sinks:
             raise self.wrong(path, f"source {source.name!r} has no [[source.sink]]")
         routes = []
@@ -150,7 +159,7 @@ class _Checker(TableChecker):
             common.setdefault("name", common.get("type"))
             sink = self.table(where, common, SinkTable)
             self.size((*where, "batch_bytes"), sink.batch_bytes)
-            self._check_patterns(where, sink)
+            self._check_patterns(where, structs.asdict(sink))
             options = {key: value for key, value in table.items() if key not in COMMON_SINK_KEYS}
             routes.append(RouteConfig(source, sink, options, index))
         self.distinct(

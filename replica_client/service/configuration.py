@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from replica_client.errors import ConfigError
+from replica_client.options import size_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import local_path
-from replica_client.storage.toml_file import size_of
-from replica_client.stream.position.losses import LossKind
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -99,30 +98,6 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: any name; positions are kept under it.
         url: URL of the source, or of several hosts of which one is the source.
-        password: password of the account, instead of one in the URL; read again at each login.
-        tables: patterns of wanted tables, all by default.
-        exclude: patterns of unwanted tables.
-        columns: wanted columns, for all tables or by table pattern.
-        start: where the first run begins: earliest, latest, FILE:OFFSET, a GTID set, a time.
-        server_id: server id of the first sink's connection; each further sink takes the next number.
-            Random by default.
-        heartbeat: seconds of silence after which the source sends a heartbeat.
-        read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
-        tls: disabled, preferred, required, verify-ca or verify-identity.
-        tls_fingerprint: fingerprint of the server's certificate, which must match; requires TLS.
-        compression: compression of the protocol, zlib or zstd; none by default.
-        semi_sync: the source waits for our acknowledgement, sent after the sink's commit.
-        part_size: bytes above which a transaction is written to the sink in parts.
-        on_statement: the treatment of a change logged as a statement.
-        on_unknown_table: the treatment of a table with unknown columns; an error by default.
-        full_rows: refuse row images that lack columns.
-        invalid_text: the treatment of bytes that are invalid in their character set, in stream and
-            copies: ``strict`` is an error, ``replace`` inserts U+FFFD, ``bytes`` delivers bytes.
-        record_losses: kinds of losses that are counted with the position instead of stopping the
-            source: statement, undecodable, incomplete_row, gtid_gap, unknown_table, xa_prepare,
-            or all.
-        transforms: changes to rows, definitions and statements before any sink gets them;
-            ``[[source.transform]]``, see :mod:`replica_client.stream.transforms.declaration`.
         poll: seconds between two checks of where the source's binlog ends.
         signals: a table ``DATABASE.TABLE`` of the source whose rows request snapshots, see
             :mod:`replica_client.service.signals`. Anyone who may insert there can have tables copied
@@ -130,34 +105,17 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         signal_raw_filters: filters of signals are SQL. Anyone who may insert into the table of
             signals can then read everything that the replication account may read, and occupy the
             source for 20 seconds with each signal.
+        options: the declared options of ``[[source]]``, by their names in Python.
         sinks: the sinks of its changes; ``[[source.sink]]``.
     """
 
     name: Name
     url: str
-    password: str = ""
-    tables: Names | None = None
-    exclude: Names | None = None
-    columns: list[str] | dict[str, list[str]] | None = None
-    start: str = "latest"
-    server_id: Annotated[int, Meta(ge=1, lt=1 << 32)] | None = None
-    heartbeat: Annotated[float, Meta(gt=0, le=4_294_967)] = 10.0
-    read_timeout: Seconds = 0.0
-    tls: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity", ""] = ""
-    tls_fingerprint: str = ""
-    compression: Literal["", "zlib", "zstd"] = ""
-    semi_sync: bool = False
-    part_size: int | str = "16m"
-    on_statement: Literal["error", "deliver"] = "error"
-    on_unknown_table: Literal["error", "positional"] | None = None
-    full_rows: bool = False
-    invalid_text: Literal["strict", "replace", "bytes"] = "strict"
-    record_losses: list[Literal[LossKind, "all"]] = field(default_factory=list)
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""
     signal_raw_filters: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
-    transforms: list[dict[str, Any]] = field(default_factory=list, name="transform")
 
     def __repr__(self) -> str:
         return f"<source {self.name}>"  # nothing that may hold a password
@@ -248,7 +206,7 @@ class RouteConfig:
             for key in SourceTable.__struct_fields__
             if key not in ("sinks", "poll")
         ]
-        same_id = self.source.server_id is None or self.index == other.index
+        same_id = self.source.options["server_id"] is None or self.index == other.index
         return same_id and all(sink) and all(source) and self.options == other.options
 
 

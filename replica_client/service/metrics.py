@@ -214,7 +214,7 @@ def service_metrics(service: Service) -> list[Metric]:
 
 def _lost(route: Route) -> dict[str, int]:
     """Return a route's losses by kind; 0 for kinds that it may record and that never occurred."""
-    found = dict.fromkeys(sorted(loss_kinds(route.config.source.record_losses)), 0)
+    found = dict.fromkeys(sorted(loss_kinds(route.config.source.options["record_losses"] or ())), 0)
     for one in route.observation.losses:
         count = one.count if one.kind == "gtid_gap" else one.events
         found[one.kind] = found.get(one.kind, 0) + count

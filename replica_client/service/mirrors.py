@@ -42,7 +42,7 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
         if route.sink.snapshot and not isinstance(sink, SnapshotSink):
             raise ConfigError(f"snapshot: a sink of type {kind} cannot hold a copy of tables")
         return
-    lost = sorted(loss_kinds(route.source.record_losses) & _UNEQUAL)
+    lost = sorted(loss_kinds(route.source.options["record_losses"] or ()) & _UNEQUAL)
     if lost and not route.sink.snapshot:
         raise ConfigError(
             f"record_losses: after a loss ({', '.join(lost)}) a mirror lacks rows for good: set "

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_client.errors import ConfigError
+from replica_client.options import fields_of
 from replica_client.protocol.wire.auth.server import (
     NativeVerifier,
     Sha2Verifier,
@@ -76,7 +77,7 @@ def read_relay_config(
         raise checker.wrong((), "there is no [source]: nothing to follow")
     if isinstance(document["source"], list):
         raise checker.wrong(("source",), "a relay has one source: write [source]")
-    source = checker.table(("source",), document["source"], RelaySourceTable)
+    source = checker.table(("source",), document["source"], RelaySourceTable, "relay")
     tls = None
     if "tls" in document:
         tls = checker.table(("tls",), document["tls"], TlsTable)
@@ -122,12 +123,7 @@ def make_relay(config: RelayConfig) -> Relay:
         tls=_tls(config),
         tls_required=config.tls is not None and config.tls.required,
         limits=limits,
-        upstream=UpstreamOptions(
-            server_id=source.server_id,
-            heartbeat_period=source.heartbeat,
-            read_timeout=source.read_timeout or None,
-            semi_sync=source.semi_sync,
-        ),
+        upstream=UpstreamOptions(**fields_of(source.options, "stream")),
         semi_sync=relay.semi_sync,
         archive=ObjectUrl.parse(relay.archive) if relay.archive else None,
         retention=Retention(

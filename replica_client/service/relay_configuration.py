@@ -6,9 +6,9 @@ Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.service.e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.service.configuration import Positive, Seconds
@@ -70,25 +70,11 @@ class RelaySourceTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         url: URL of the source, or of several hosts of which one is the source.
-        password: password of the account, instead of one in the URL; read again at each login.
-        server_id: the relay's server id; random by default.
-        heartbeat: seconds of silence after which the source sends a heartbeat.
-        read_timeout: seconds without a byte after which a connection is dead; 0: three heartbeats.
-        tls: disabled, preferred, required, verify-ca or verify-identity.
-        tls_fingerprint: fingerprint of the server's certificate, which must match; requires TLS.
-        compression: compression of the protocol, zlib or zstd; none by default.
-        semi_sync: the source waits for our acknowledgement, sent when events are on disk.
+        options: the declared options of a relay's ``[source]``, by their names in Python.
     """
 
     url: str
-    password: str = ""
-    server_id: Annotated[int, Meta(ge=1, lt=1 << 32)] | None = None
-    heartbeat: Annotated[float, Meta(gt=0, le=4_294_967)] = 10.0
-    read_timeout: Seconds = 0.0
-    tls: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity", ""] = ""
-    tls_fingerprint: str = ""
-    compression: Literal["", "zlib", "zstd"] = ""
-    semi_sync: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "<source of a relay>"  # nothing that may hold a password

@@ -387,7 +387,7 @@ class Route:
             locking=sink_config.snapshot_locking,
             tell=tell,
             transform=self._transform,
-            invalid_text=self.config.source.invalid_text,
+            invalid_text=self.config.source.options["invalid_text"],
         )
         observation.enter(RouteState.COPYING)
         try:
@@ -426,7 +426,9 @@ class Route:
         return checkpoint
 
     def _digests(self) -> TransformDigests:
-        declared = [resolved(one, self._directory) for one in self.config.source.transforms]
+        declared = [
+            resolved(one, self._directory) for one in self.config.source.options["transform"] or ()
+        ]
         return TransformDigests(declared, self._transform)
 
     def _note_digests(self, sink: Sink, state: MutableMapping[str, object]) -> None:
@@ -500,7 +502,7 @@ class Route:
             config.snapshot_locking,
             self._transform,
             raw_filters=self.config.source.signal_raw_filters,
-            invalid_text=self.config.source.invalid_text,
+            invalid_text=self.config.source.options["invalid_text"],
             scope=EventScope.of(self.config, selection, self._digests()),
         )
         requests = SnapshotRequests(self._state, self.name)

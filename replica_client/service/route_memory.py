@@ -238,7 +238,10 @@ class RouteMemory:
             self._takes_over = str(saved.get("takes_over", ""))
             if saved.get("destination") != self._destination:
                 return  # another destination: a first run
-            if saved.get("first") is not None and saved.get("start") == self._route.source.start:
+            if (
+                saved.get("first") is not None
+                and saved.get("start") == self._route.source.options["start"]
+            ):
                 self.first = checkpoint_of_json(saved["first"])
             if saved.get("committed") is not None:
                 self.committed = Position.from_json(saved["committed"])
@@ -258,7 +261,7 @@ class RouteMemory:
             "owner": self._owner.to_json(),
             "takes_over": self._takes_over,
             "destination": self._destination,
-            "start": self._route.source.start,
+            "start": self._route.source.options["start"],
             "first": None if first is None else checkpoint_json(first.position, first.state),
             "committed": None if self.committed is None else self.committed.to_json(),
             "committed_at": self.committed_at,

@@ -71,7 +71,7 @@ class EventScope:
     def of(cls, config: RouteConfig, selection: Selection, digests: TransformDigests) -> Self:
         """Return the scope of a configured sink."""
         source, sink = config.source, config.sink
-        columns = source.columns if sink.columns is None else sink.columns
+        columns = source.options["columns"] if sink.columns is None else sink.columns
         return cls(config.name, *patterns_of(config), columns, selection, digests)
 
     def digest(self, name: TableName) -> str:

@@ -23,12 +23,13 @@ from replica_client.errors import (
     TlsError,
     TransportError,
 )
+from replica_client.options import fields_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
 from replica_client.rows.selection import Selection
-from replica_client.service.configuration import RouteConfig, SourceTable, bytes_of
+from replica_client.service.configuration import RouteConfig, SourceTable
 from replica_client.service.external_values import resolve, resolved
 from replica_client.service.mirrors import patterns, without_servers_own
 from replica_client.service.relay_configuration import RelaySourceTable
@@ -38,7 +39,7 @@ from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transactions.arguments import parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsMode
+from replica_client.stream.transport.connect_options import ConnectOptions, with_options
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_hosts
 
@@ -66,19 +67,10 @@ def hosts_of(source: SourceTable | RelaySourceTable, directory: Path) -> list[Co
 
 def _hosts(source: SourceTable | RelaySourceTable, directory: Path) -> list[ConnectOptions]:
     hosts = parse_hosts(resolve("url", source.url, directory, os.environ))
-    if source.password:
-        password = resolve("password", source.password, directory, os.environ)
-        hosts = [replace(host, password=password) for host in hosts]
-    if source.tls:
-        hosts = [replace(host, tls=replace(host.tls, mode=TlsMode(source.tls))) for host in hosts]
-    if source.tls_fingerprint:
-        hosts = [
-            replace(host, tls=replace(host.tls, fingerprint=source.tls_fingerprint))
-            for host in hosts
-        ]
-    if source.compression:
-        hosts = [replace(host, compression=source.compression) for host in hosts]
-    return hosts
+    given = source.options
+    if given["password"]:
+        given = {**given, "password": resolve("password", given["password"], directory, os.environ)}
+    return [with_options(host, given) for host in hosts]
 
 
 def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
@@ -92,12 +84,12 @@ def selection_of(route: RouteConfig, *, mirror: bool) -> Selection:
         ConfigError: a pattern is wrong.
     """
     source, sink = route.source, route.sink
-    tables = source.tables if sink.tables is None else sink.tables
-    exclude = source.exclude if sink.exclude is None else sink.exclude
+    tables = source.options["tables"] if sink.tables is None else sink.tables
+    exclude = source.options["exclude"] if sink.exclude is None else sink.exclude
     return Selection(
         tables,
         without_servers_own(tables, exclude) if mirror else exclude,
-        source.columns if sink.columns is None else sink.columns,
+        source.options["columns"] if sink.columns is None else sink.columns,
     )
 
 
@@ -107,14 +99,14 @@ def transformer_of(source: SourceTable, directory: Path) -> Transformer | None:
     Raises:
         ConfigError: a transform is wrong, or a reference leads nowhere.
     """
-    return Transformer.of([resolved(one, directory) for one in source.transforms])
+    return Transformer.of([resolved(one, directory) for one in source.options["transform"] or ()])
 
 
 def patterns_of(route: RouteConfig) -> tuple[list[str] | None, list[str]]:
     """Return the patterns of wanted tables, None for all, and of unwanted ones."""
     source, sink = route.source, route.sink
-    tables = source.tables if sink.tables is None else sink.tables
-    exclude = source.exclude if sink.exclude is None else sink.exclude
+    tables = source.options["tables"] if sink.tables is None else sink.tables
+    exclude = source.options["exclude"] if sink.exclude is None else sink.exclude
     return (None if tables is None else patterns(tables)), patterns(exclude)
 
 
@@ -152,28 +144,19 @@ def stream_options(
         ConfigError: a pattern or the start is wrong.
     """
     source = route.source
-    if source.server_id is not None and source.server_id + route.index >= 1 << 32:
-        raise ConfigError(f"server_id: {source.server_id} is too large for the sink {route.name}")
+    stream, server_id = fields_of(source.options, "stream"), source.options["server_id"]
+    if server_id is not None and server_id + route.index >= 1 << 32:
+        raise ConfigError(f"server_id: {server_id} is too large for the sink {route.name}")
     selection, table = selection_of(route, mirror=mirror), signal_table(source)
     if signals and table is not None:
         selection = selection.including(*table)
     return StreamOptions(
-        start=parse_start(source.start, "latest"),
-        server_id=None if source.server_id is None else source.server_id + route.index,
-        heartbeat_period=source.heartbeat,
-        read_timeout=source.read_timeout or None,
-        semi_sync=source.semi_sync,
+        start=parse_start(source.options["start"], "latest"),
         reconnect=_RECONNECT,
-        assembly=AssemblyOptions(
-            selection,
-            part_size=bytes_of("part_size", source.part_size),
-            on_statement=source.on_statement,
-            on_unknown_table=source.on_unknown_table,
-            full_rows=source.full_rows,
-            record_losses=source.record_losses,
-        ),
+        assembly=AssemblyOptions(selection, **fields_of(source.options, "assembly")),
         transform=transform,
-        decode=DecodeOptions(invalid_text=source.invalid_text),
+        decode=DecodeOptions(**fields_of(source.options, "decode")),
+        **stream | {"server_id": None if server_id is None else server_id + route.index},
     )
 
 

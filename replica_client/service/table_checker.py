@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from replica_client.errors import BinlogDecodeError, ConfigError
+from replica_client.options import Option, Surface, options_on
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.rows.absent import ABSENT
@@ -77,18 +78,44 @@ class TableChecker:
                     (*paths[at], "name"), f"{name!r} is there twice; give each its own"
                 )
 
-    def table(self, path: KeyPath, values: Any, kind: type[_Table]) -> _Table:
-        """Convert a table to a struct; refuse unknown keys and wrong types."""
+    def table(
+        self, path: KeyPath, values: Any, kind: type[_Table], surface: Surface | None = None
+    ) -> _Table:
+        """Convert a table to a struct; refuse unknown keys and wrong types.
+
+        Args:
+            path: of the table.
+            values: its keys and values.
+            kind: the struct.
+            surface: the surface whose declared options are keys, too; the struct's ``options`` gets them.
+        """
         if not isinstance(values, dict):
             raise self.wrong(path, "this is a table: write it in brackets")
+        declared = options_on(surface) if surface else {}
         names = [field.encode_name for field in msgspec.structs.fields(kind)]
-        self.known(path, values, names)
+        self.known(
+            path,
+            values,
+            [*(name for name in names if not (surface and name == "options")), *declared],
+        )
+        own = {key: value for key, value in values.items() if key not in declared}
+        if surface:
+            own["options"] = {
+                option.name: self._value(path, option, surface, values.get(key, option.default))
+                for key, option in declared.items()
+            }
         try:
-            return msgspec.convert(values, kind)
+            return msgspec.convert(own, kind)
         except msgspec.ValidationError as error:
             text, _, where = str(error).partition(" - at `$.")
             inside = tuple(part for part in where.rstrip("`").split("[")[0].split(".") if part)
             raise self.wrong((*path, *inside), _plain(text)) from None
+
+    def _value(self, path: KeyPath, option: Option, surface: Surface, value: Any) -> Any:
+        try:
+            return None if value is None else option.read(value, surface)
+        except ConfigError as error:
+            raise self.wrong((*path, option.surfaces[surface]), str(error)) from None
 
     def known(self, path: KeyPath, values: Mapping[str, Any], names: Iterable[str]) -> None:
         """Refuse unknown keys."""

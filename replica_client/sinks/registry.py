@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from replica_client.errors import ConfigError
 from replica_client.sinks.protocol import Sink
@@ -104,6 +105,11 @@ def _entry_points() -> EntryPoints:
     return entry_points(group=ENTRY_POINT_GROUP)
 
 
+Count = Annotated[int, Meta(ge=1)]
+Whole = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+Period = Annotated[float, Meta(gt=0)]
+PathText = Annotated[str, Meta(min_length=1)]
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 
@@ -123,41 +129,5 @@ def read_options(kind: type[Options], table: Mapping[str, object], what: str) ->
     except msgspec.ValidationError as error:
         # The text is `Expected `int`, got `str` - at `$.rotate_bytes``, without values.
         text = str(error).replace("`$.", "`").replace(" - at `", ": at `")
+        text = text.replace("`str` of length >= 1", "text that is not empty")
         raise ConfigError(f"{what}: {text}") from None
-
-
-def check_least(options: msgspec.Struct, what: str, **least: float) -> None:
-    """Check that numbers are not too small.
-
-    Args:
-        options: options of the sink.
-        what: see :func:`read_options`.
-        least: minimum of each option, by name.
-
-    Raises:
-        ConfigError: an option is smaller; the message names it.
-    """
-    for name, number in least.items():
-        if getattr(options, name) < number:
-            raise ConfigError(f"{what}: {name}: at least {number} is wanted")
-
-
-def check_positive(options: msgspec.Struct, what: str, *names: str) -> None:
-    """Check that numbers are above 0.
-
-    Raises:
-        ConfigError: an option is 0 or less; the message names it.
-    """
-    for name in names:
-        if getattr(options, name) <= 0:
-            raise ConfigError(f"{what}: {name}: more than 0 is wanted")
-
-
-def check_path(path: str, what: str, kind: str) -> None:
-    """Check that a path is not empty.
-
-    Raises:
-        ConfigError: the path is empty; the message asks for ``kind`` (``a file``, ``a directory``).
-    """
-    if not path:
-        raise ConfigError(f"{what}: path: {kind} is wanted")

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from replica_client.errors import ConfigError
 
@@ -131,13 +131,3 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-
-
-_SIZE: Final = re.compile(r"([0-9]+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_FACTORS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def size_of(text: str) -> int | None:
-    """Parse a number with an optional k, m or g (steps of 1024) into bytes; return None if it is no size."""
-    match = _SIZE.fullmatch(text.strip())
-    return int(match[1]) * _FACTORS[match[2].lower()] if match else None

@@ -15,8 +15,8 @@ from replica_client.errors import ConfigError, DataLossError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.file_plan import FilePlanner
 from replica_client.lake.spark.source.read_ranges import BinlogRange, batches
+from replica_client.options import options_of
 from replica_client.protocol.position import Position
-from replica_client.stream.transactions.surface import options_of
 from tests.spark.binlogs import DATA, ENVELOPE, FILES, ROW_OPERATIONS, envelope_of, write_half
 
 GOLDEN = sorted(

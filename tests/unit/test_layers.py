@@ -24,7 +24,7 @@ LAYERS = [
     ["rows"],
     ["schema", "storage"],
     ["protocol"],
-    ["argument_types"],
+    ["options"],
     ["errors"],
 ]
 INNER = [

@@ -27,6 +27,7 @@ LONG = {
     "compat/pymysqlreplication/event.py",
     "compat/row_dicts.py",
     "service/route.py",
+    "options.py",
     "stream/transactions/assembler.py",
     "stream/fast/column_fast_path.py",
     "stream/fast/fast_path.py",

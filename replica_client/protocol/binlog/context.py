@@ -15,7 +15,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Final, Literal
 
-from replica_client.argument_types import check_argument
+from replica_client.options import check_argument
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ServerFlavor

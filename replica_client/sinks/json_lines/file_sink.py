@@ -30,7 +30,7 @@ from replica_client.sinks.output_directory import (
     owners_of_file,
 )
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.registry import check_least, check_path, read_options
+from replica_client.sinks.registry import Count, PathText, Seconds, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
@@ -54,12 +54,12 @@ class FileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         rotate_seconds: age in seconds after which a file is closed at the next commit; 0: never.
     """
 
-    path: str
+    path: PathText
     name: str = "changes"
     format: str = "native"
     format_options: dict[str, Any] = {}
-    rotate_bytes: int = 256 << 20
-    rotate_seconds: float = 0.0
+    rotate_bytes: Count = 256 << 20
+    rotate_seconds: Seconds = 0.0
 
 
 def make(table: Mapping[str, object]) -> FileSink:
@@ -69,8 +69,6 @@ def make(table: Mapping[str, object]) -> FileSink:
         ConfigError: an option is wrong; the message names it.
     """
     options = read_options(FileOptions, table, "sink file")
-    check_path(options.path, "sink file", "a directory")
-    check_least(options, "sink file", rotate_bytes=1, rotate_seconds=0)
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", options.name):
         raise ConfigError("sink file: name: letters, digits and _.- are wanted")
     return FileSink(options, chosen_format(options))

@@ -18,7 +18,7 @@ from replica_client.sinks.formats.native import NativeFormat
 from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.registry import check_least, read_options
+from replica_client.sinks.registry import Count, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import write_all
@@ -98,7 +98,7 @@ class StdoutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     format: str = "native"
     format_options: dict[str, Any] = {}
-    memory_bytes: int = 16 << 20
+    memory_bytes: Count = 16 << 20
 
 
 def make(table: Mapping[str, object]) -> StdoutSink:
@@ -108,7 +108,6 @@ def make(table: Mapping[str, object]) -> StdoutSink:
         ConfigError: an option is wrong; the message names it.
     """
     options = read_options(StdoutOptions, table, "sink stdout")
-    check_least(options, "sink stdout", memory_bytes=1)
     return StdoutSink(options, chosen_format(options))
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.sinks.formats.line_format import make_message_format
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.registry import read_options
+from replica_client.sinks.registry import Count, Period, Whole, read_options
 
 if TYPE_CHECKING:
     from replica_client.sinks.formats.message import MessageKind
@@ -38,7 +37,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     password: str = ""
     ca: str = ""
     register: bool = True
-    timeout: Annotated[float, Meta(gt=0)] = 30.0
+    timeout: Period = 30.0
 
     def __repr__(self) -> str:
         return f"<schema registry at {self.where()}>"  # nothing that may hold a password
@@ -176,8 +175,6 @@ _OURS = frozenset(
         *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
     )
 )  # fmt: skip
-Positive = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
 
 
 class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -253,10 +250,10 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     replication_factor: int = -1
     topic_config: dict[str, str | int | float | bool] = {}
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
-    max_message_bytes: Positive = 1_000_000
-    transaction_messages: Annotated[int, Meta(ge=0)] = 0
-    transaction_timeout: Seconds = 60.0
-    timeout: Seconds = 30.0
+    max_message_bytes: Count = 1_000_000
+    transaction_messages: Whole = 0
+    transaction_timeout: Period = 60.0
+    timeout: Period = 30.0
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: str = ""
     username: str = ""

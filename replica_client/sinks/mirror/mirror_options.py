@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.registry import check_least, check_path, check_positive, read_options
+from replica_client.sinks.registry import Count, PathText, Period, Seconds, read_options
 
 
 class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,7 +39,7 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
-    timeout: float = 300.0
+    timeout: Period = 300.0
     ca: str = ""
 
     def __repr__(self) -> str:
@@ -64,7 +64,6 @@ def read_clickhouse_options(table: Mapping[str, object]) -> ClickhouseOptions:
         text = getattr(options, name)
         if not text.isascii() or not (text.isprintable() or not text):
             raise ConfigError(f"sink clickhouse: {name}: printable ASCII is wanted")
-    check_positive(options, "sink clickhouse", "timeout")
     return options
 
 
@@ -92,10 +91,10 @@ class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             February 31st: ``error`` stops; ``null`` stores NULL.
     """
 
-    path: str
+    path: PathText
     release: bool = True
-    wait: float = 10.0
-    threads: int = 1
+    wait: Seconds = 10.0
+    threads: Count = 1
     memory_limit: str = "1GB"
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
@@ -109,8 +108,6 @@ def read_duckdb_options(table: Mapping[str, object]) -> DuckdbOptions:
         ConfigError: an option is wrong; the message names it.
     """
     options = read_options(DuckdbOptions, table, "sink duckdb")
-    check_path(options.path, "sink duckdb", "a file")
-    check_least(options, "sink duckdb", threads=1, wait=0)
     if not _MEMORY.fullmatch(options.memory_limit):
         raise ConfigError("sink duckdb: memory_limit: a size is wanted, such as 1GB, or 50%")
     return options

@@ -17,7 +17,7 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mysql_database import MysqlDatabase
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.sinks.registry import check_positive, read_options
+from replica_client.sinks.registry import Period, read_options
 from replica_client.stream.transport.url import parse_url
 
 _NO_SUCH_TABLE = 1146
@@ -47,7 +47,7 @@ class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     state_database: str = "replica_client"
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
-    statement_timeout: float = 3600.0
+    statement_timeout: Period = 3600.0
 
 
 def make(table: Mapping[str, object]) -> MysqlSink:
@@ -61,7 +61,6 @@ def make(table: Mapping[str, object]) -> MysqlSink:
         parse_url(options.url)
     except ConfigError as error:
         raise ConfigError(f"sink mysql: url: {error}") from error
-    check_positive(options, "sink mysql", "statement_timeout")
     return MysqlSink(options)
 
 

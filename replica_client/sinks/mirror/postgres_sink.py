@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
+from msgspec import Meta
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.schema.model import ColumnModel
@@ -17,7 +18,7 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_store import PostgresDatabase
 from replica_client.sinks.mirror.stored_values import storable_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.sinks.registry import check_least, read_options
+from replica_client.sinks.registry import read_options
 
 # Classes of SQLSTATE: connections, resources, operator intervention, deadlocks, locks, the system.
 _MAY_PASS = ("08", "53", "57", "40", "55", "58")
@@ -49,8 +50,8 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
-    lock_timeout: float = 10.0
-    timeout: float = 30.0
+    lock_timeout: Annotated[float, Meta(ge=0.001)] = 10.0
+    timeout: Annotated[float, Meta(ge=1)] = 30.0
 
     def __repr__(self) -> str:
         return "<PostgreSQL>"  # nothing that may hold a password
@@ -65,7 +66,6 @@ def make(table: Mapping[str, object]) -> PostgresSink:
     options = read_options(PostgresOptions, table, "sink postgres")
     if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
         raise ConfigError("sink postgres: url: postgresql://user@host/database is wanted")
-    check_least(options, "sink postgres", timeout=1, lock_timeout=0.001)
     return PostgresSink(options)
 
 

@@ -24,7 +24,7 @@ from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
 from replica_client.sinks.mirror.table_store import TableStore
-from replica_client.sinks.registry import check_path, read_options
+from replica_client.sinks.registry import PathText, read_options
 from replica_client.storage.durable import DATA_MODE
 from replica_client.stream.tables.net_changes import Values
 from replica_client.stream.tables.table_copy import TableName
@@ -352,7 +352,7 @@ class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             ``error`` stops; ``create`` creates the table and assumes that it was empty.
     """
 
-    path: str
+    path: PathText
     missing_rows: Literal["error", "ignore"] = "error"
     unknown_tables: Literal["error", "create"] = "error"
 
@@ -370,7 +370,6 @@ def make(table: Mapping[str, object]) -> SqliteSink:
         ConfigError: an option is wrong; the message names it.
     """
     options = read_options(SqliteOptions, table, "sink sqlite")
-    check_path(options.path, "sink sqlite", "a file")
     return SqliteSink(options)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.registry import check_least, check_positive, read_options
+from replica_client.sinks.registry import Count, Period, read_options
 
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _SUBJECT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -43,12 +43,12 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ca: str = ""
     stream: str = "replica_client"
     subject: str = "replica_client"
-    duplicate_window: float = 600.0
-    replicas: int = 1
+    duplicate_window: Period = 600.0
+    replicas: Count = 1
     format: str = "native"
     format_options: dict[str, Any] = {}
-    messages: int = 1000
-    timeout: float = 30.0
+    messages: Count = 1000
+    timeout: Period = 30.0
 
     def __repr__(self) -> str:
         return "<NATS>"  # nothing that may hold a password
@@ -73,6 +73,4 @@ def read_nats_options(table: Mapping[str, object]) -> NatsOptions:
         raise ConfigError("sink nats: stream: letters, digits, - and _ are wanted")
     if not _SUBJECT.fullmatch(options.subject):
         raise ConfigError("sink nats: subject: letters, digits, - and _ with points are wanted")
-    check_least(options, "sink nats", messages=1, replicas=1)
-    check_positive(options, "sink nats", "duplicate_window", "timeout")
     return options

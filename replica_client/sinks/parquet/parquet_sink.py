@@ -34,7 +34,7 @@ from replica_client.sinks.output_directory import (
 )
 from replica_client.sinks.parquet.segments import Journal, SegmentWriter, read_journal
 from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.registry import check_least, check_path, check_positive, read_options
+from replica_client.sinks.registry import Count, PathText, Period, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.file_names import ignores_case
@@ -59,12 +59,12 @@ class ParquetOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         file_rows: maximum rows of a file; a single larger batch is not divided.
     """
 
-    path: str
+    path: PathText
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
-    roll_rows: int = 5_000_000
-    roll_bytes: int = 256 << 20
-    roll_seconds: float = 300.0
-    file_rows: int = 5_000_000
+    roll_rows: Count = 5_000_000
+    roll_bytes: Count = 256 << 20
+    roll_seconds: Period = 300.0
+    file_rows: Count = 5_000_000
 
 
 def make(table: Mapping[str, object]) -> ParquetSink:
@@ -74,9 +74,6 @@ def make(table: Mapping[str, object]) -> ParquetSink:
         ConfigError: an option is wrong; the message names it.
     """
     options = read_options(ParquetOptions, table, "sink parquet")
-    check_path(options.path, "sink parquet", "a directory")
-    check_least(options, "sink parquet", roll_rows=1, roll_bytes=1, file_rows=1)
-    check_positive(options, "sink parquet", "roll_seconds")
     return ParquetSink(options)
 
 

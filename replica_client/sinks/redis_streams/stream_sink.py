@@ -40,7 +40,7 @@ from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.redis_streams.spool import LineSpool
-from replica_client.sinks.registry import check_least, check_positive, read_options
+from replica_client.sinks.registry import Count, Period, Whole, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.stream.position.stores.base import Checkpoint
@@ -122,10 +122,10 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     position_key: str = ""
     format: str = "native"
     format_options: dict[str, Any] = {}
-    maxlen: int = 0
-    chunk_entries: int = 2000
-    memory_bytes: int = 16 << 20
-    timeout: float = 30.0
+    maxlen: Whole = 0
+    chunk_entries: Count = 2000
+    memory_bytes: Count = 16 << 20
+    timeout: Period = 30.0
 
 
 def make(table: Mapping[str, object]) -> RedisSink:
@@ -137,8 +137,6 @@ def make(table: Mapping[str, object]) -> RedisSink:
     options = read_options(RedisOptions, table, "sink redis")
     if urlsplit(options.url).scheme not in ("redis", "rediss", "unix"):
         raise ConfigError("sink redis: url: redis://, rediss:// or unix:// is wanted")
-    check_least(options, "sink redis", chunk_entries=1, memory_bytes=1, maxlen=0)
-    check_positive(options, "sink redis", "timeout")
     return RedisSink(options, chosen_format(options))
 
 

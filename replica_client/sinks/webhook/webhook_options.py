@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.sinks.registry import check_least, check_positive, read_options
+from replica_client.sinks.registry import Count, Period, Seconds, Whole, read_options
 
 _OWN: Final = frozenset(
     (
@@ -45,11 +45,11 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     headers: dict[str, str] = {}
     format: str = "native"
     format_options: dict[str, Any] = {}
-    events: int = 1000
+    events: Count = 1000
     join: bool = False
-    timeout: float = 30.0
-    retries: int = 5
-    longest_wait: float = 60.0
+    timeout: Period = 30.0
+    retries: Whole = 5
+    longest_wait: Seconds = 60.0
     ca: str = ""
 
     def __repr__(self) -> str:
@@ -68,8 +68,6 @@ def read_webhook_options(table: Mapping[str, object]) -> WebhookOptions:
         raise ConfigError("sink http: url: https:// or http:// with a host is wanted")
     if parts.username or parts.password:
         raise ConfigError("sink http: url: it has a password; give it in headers")
-    check_least(options, "sink http", events=1, retries=0, longest_wait=0)
-    check_positive(options, "sink http", "timeout")
     for name, value in options.headers.items():
         if name.lower() in _OWN:
             raise ConfigError(f"sink http: headers: {name} is set by the sink")

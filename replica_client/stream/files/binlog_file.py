@@ -14,8 +14,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
-from replica_client.argument_types import checked_arguments
 from replica_client.errors import ConfigError
+from replica_client.options import checked_arguments
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
 from replica_client.protocol.position import Position
@@ -602,23 +602,12 @@ def open_binlog(
     Raises:
         ConfigError: no such file, or an option is wrong.
     """
-    decode = decode_of(options, keys=keys, invalid_text=invalid_text, temporals=temporals)
-    assembly = assembly_of(
-        assembly,
-        tables=tables,
-        exclude=exclude,
-        columns=columns,
-        full_rows=full_rows,
-        record_losses=record_losses,
-        on_statement=on_statement,
-        on_unknown_table=on_unknown_table,
-    )
+    given = locals()
+    decode, assembly = decode_of(given), assembly_of(given)
     begin, end = parse_start(start, "earliest"), parse_start(stop, "latest", "stop")
     end = stop_of(begin, end)
     if begin == "latest" or end == "earliest":
         raise ConfigError("files are read from a position or a time to a position or a time")
-    if lower_case_table_names not in (None, 0, 1, 2):
-        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     files = binlog_files(source, memory_map)
     check_files(files, decode, gaps="gtid_gap" in assembly.record_losses)
     for option, one in (("start", begin), ("stop", end)):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from replica_client.argument_types import checked_arguments
 from replica_client.errors import ConfigError
+from replica_client.options import checked_arguments, fields_of, only_tables
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
@@ -21,9 +21,8 @@ from replica_client.stream.position.stores.object import position_file
 from replica_client.stream.position.stores.saving import SAVE_INTERVAL
 from replica_client.stream.transactions.arguments import assembly_of, decode_of, parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
-from replica_client.stream.transactions.surface import only_tables
 from replica_client.stream.transforms.transformer import Transformer
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, TlsOptions, with_options
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.stream.transport.url import parse_hosts
 
@@ -119,45 +118,31 @@ def connect(
     Raises:
         ConfigError: an option is wrong.
     """
-    if isinstance(tls, str) and tls not in list(TlsMode):
-        raise ConfigError(f"tls {tls!r} is none of {', '.join(TlsMode)}")
+    return _source_stream(locals())
+
+
+def _source_stream(given: Mapping[str, Any]) -> SourceStream:
+    """Return the stream of the arguments of :func:`connect`."""
     hosts = []
-    for host in parse_hosts(url):
-        if host.database and tables is None and assembly is None:
+    for host in parse_hosts(given["url"]):
+        if host.database and given["tables"] is None and given["assembly"] is None:
             raise ConfigError(
                 f"the URL names the database {host.database!r}, and a stream has all of them: "
                 + only_tables(f"{host.database}.*")
             )
-        if tls is not None:
-            given = replace(host.tls, mode=TlsMode(tls)) if isinstance(tls, str) else tls
-            host = replace(host, tls=given)
-        hosts.append(host if compression is None else replace(host, compression=compression))
-    if isinstance(position_store, (str, Path)):
-        position_store = position_file(position_store)
-    stream_options = StreamOptions(
-        parse_start(start, "latest"),
-        stop_at_end,
-        server_id,
-        heartbeat_period,
-        read_timeout,
-        semi_sync,
-        _policy(reconnect, attempts),
-        assembly_of(
-            assembly,
-            tables=tables,
-            exclude=exclude,
-            columns=columns,
-            full_rows=full_rows,
-            record_losses=record_losses,
-            on_statement=on_statement,
-            on_unknown_table=on_unknown_table,
-        ),
-        decode_of(options, invalid_text=invalid_text, temporals=temporals),
-        schema,
-        _transformer(transform),
-        allow_empty,
+        hosts.append(with_options(host, given))
+    store = given["position_store"]
+    if isinstance(store, (str, Path)):
+        store = position_file(store)
+    options = StreamOptions(
+        parse_start(given["start"], "latest"),
+        reconnect=_policy(given["reconnect"], given["attempts"]),
+        assembly=assembly_of(given),
+        decode=decode_of(given),
+        transform=_transformer(given["transform"]),
+        **fields_of(given, "stream"),
     )
-    return SourceStream(hosts, stream_options, position_store, save_interval)
+    return SourceStream(hosts, options, store, given["save_interval"])
 
 
 def _policy(reconnect: ReconnectPolicy | None, attempts: int | None) -> ReconnectPolicy:

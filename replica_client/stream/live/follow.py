@@ -16,8 +16,8 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
-from replica_client.argument_types import check_names
 from replica_client.errors import ConfigError, PositionStoreError, StreamStateError
+from replica_client.options import check_names
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.position import Position
 from replica_client.rows.row_change import Change

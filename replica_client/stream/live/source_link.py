@@ -7,7 +7,6 @@ import logging
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import field
 
 from replica_client.errors import (
     AccessDeniedError,
@@ -27,7 +26,6 @@ from replica_client.errors import (
 from replica_client.protocol.binlog.event import EventHeader
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.byte_fields import ByteReader
-from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ErrorCode
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet
@@ -42,10 +40,10 @@ from replica_client.stream.live.source_identity import (
     refuse_file_elsewhere,
 )
 from replica_client.stream.live.source_start import dump_request
-from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.live.stream_options import StreamOptions
 from replica_client.stream.transport import server_statements
 from replica_client.stream.transport.connect_options import ConnectOptions
-from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
+from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
 from replica_client.stream.transport.dump import DumpStream
 from replica_client.stream.transport.request import DumpRequest, random_server_id
@@ -57,18 +55,6 @@ _UUID_SPACE = uuid.UUID("8a9c6e0f-54a7-5a39-9b6a-1f7a2d1c7c11")
 _POLL_SECONDS = 0.5
 _UNREGISTER_SECONDS = 2.0
 _MAX_HOST_NAME = 60
-
-
-@dataclass(frozen=True, slots=True)
-class LinkOptions:
-    """Options for a stream's connections; see ``StreamOptions`` for their meaning."""
-
-    server_id: int | None = None
-    heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
-    read_timeout: float | None = None
-    semi_sync: bool = False
-    non_block: bool = False
-    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
 
 
 class SourceLink:
@@ -91,7 +77,7 @@ class SourceLink:
         identity: identity of the source that positions belong to.
     """
 
-    def __init__(self, hosts: Sequence[ConnectOptions], options: LinkOptions) -> None:
+    def __init__(self, hosts: Sequence[ConnectOptions], options: StreamOptions) -> None:
         self._hosts = list(hosts)
         self._options = options
         self._tries: Iterator[float] | None = None
@@ -147,7 +133,7 @@ class SourceLink:
         """
         if self.check is not None:
             await self.check(connection)
-        request = await dump_request(connection, position, non_block=self._options.non_block)
+        request = await dump_request(connection, position, non_block=self._options.stop_at_end)
         await self._check_source(connection, position, request)
         await self._check_server_id(connection)
         self.dump = await connection.start_dump(

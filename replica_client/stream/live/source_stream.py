@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.options import remedies
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
@@ -30,7 +31,7 @@ from replica_client.stream.live.grouped import (
     check_timeout,
 )
 from replica_client.stream.live.skipped_events import TimeGate
-from replica_client.stream.live.source_link import LinkOptions, SourceLink
+from replica_client.stream.live.source_link import SourceLink
 from replica_client.stream.live.stream_events import StreamEvents
 from replica_client.stream.live.stream_knowledge import StreamKnowledge
 from replica_client.stream.live.stream_options import StreamOptions
@@ -46,7 +47,6 @@ from replica_client.stream.transactions.inside import Acknowledged
 from replica_client.stream.transactions.loss_watch import Notice, batches_of, changes_of
 from replica_client.stream.transactions.pending_rows import PreparedRows
 from replica_client.stream.transactions.reader_errors import AsynchronousOnly, withheld_error
-from replica_client.stream.transactions.surface import remedies
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.dump import DumpStream
@@ -94,17 +94,7 @@ class SourceStream(AsynchronousOnly):
         self._iterators: list[GroupedItems[Any, Any]] = []
         self._getting: AsyncGenerator[Change, None] | None = None
         self._checks_tables = False
-        self._link = SourceLink(
-            hosts,
-            LinkOptions(
-                options.server_id,
-                options.heartbeat_period,
-                options.read_timeout,
-                options.semi_sync,
-                options.stop_at_end,
-                options.reconnect,
-            ),
-        )
+        self._link = SourceLink(hosts, options)
         tell_plain()
         self._knowledge = StreamKnowledge(self._link, options, lambda: self._events.is_open)
         self._progress = StreamProgress(

@@ -10,7 +10,6 @@ from dataclasses import field, replace
 from itertools import count
 from typing import Final, TypeVar
 
-from replica_client.argument_types import check_argument
 from replica_client.errors import (
     AccessDeniedError,
     BinlogDisabledError,
@@ -21,6 +20,7 @@ from replica_client.errors import (
     TlsError,
     TransportError,
 )
+from replica_client.options import check_argument
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS, UNKNOWABLE_ERRORS

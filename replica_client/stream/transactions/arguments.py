@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError
+from replica_client.options import fields_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.protocol.position import Position
@@ -16,43 +17,26 @@ from replica_client.rows.selection import Selection
 from replica_client.stream.transactions.assembler import AssemblyOptions
 
 
-def assembly_of(
-    assembly: AssemblyOptions | None,
-    *,
-    tables: Sequence[str] | str | None = None,
-    exclude: Sequence[str] | str | None = None,
-    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    full_rows: bool = False,
-    record_losses: Collection[str] | str = (),
-    on_statement: Literal["error", "deliver"] | None = None,
-    on_unknown_table: Literal["error", "positional"] | None = None,
-) -> AssemblyOptions:
+def assembly_of(given: Mapping[str, Any]) -> AssemblyOptions:
     """Return the assembly options: the given object, or one made from the single keywords.
+
+    Args:
+        given: the keywords of a public function.
 
     Raises:
         ConfigError: both are given, or a keyword is wrong.
     """
-    if tables is not None and not tables:
-        raise ConfigError(f"tables={tables!r} selects no table: give patterns, or None for all")
-    if assembly is None:
-        return AssemblyOptions(
-            Selection(tables, exclude, columns),
-            on_statement=on_statement or "error",
-            on_unknown_table=on_unknown_table,
-            full_rows=full_rows,
-            record_losses=record_losses,
+    selected, fields = fields_of(given, "selection"), fields_of(given, "assembly")
+    if "tables" in selected and not selected["tables"]:
+        raise ConfigError(
+            f"tables={selected['tables']!r} selects no table: give patterns, or None for all"
         )
-    single = {
-        "tables": tables,
-        "exclude": exclude,
-        "columns": columns,
-        "full_rows": full_rows,
-        "record_losses": record_losses,
-        "on_statement": on_statement,
-        "on_unknown_table": on_unknown_table,
-    }
-    both = [f"{name}=" for name, value in single.items() if value]
-    if both:
+    assembly: AssemblyOptions | None = given.get("assembly")
+    if assembly is None:
+        return AssemblyOptions(Selection(**selected), **fields)
+    if both := [
+        f"{name}=" for name, value in given.items() if value and {name} & {*selected, *fields}
+    ]:
         raise ConfigError(
             f"assembly= is given, and {', '.join(both)} too: give one of both, or"
             " rc.AssemblyOptions(rc.Selection(tables), …) with all of them"
@@ -60,22 +44,10 @@ def assembly_of(
     return assembly
 
 
-def decode_of(
-    options: DecodeOptions | None,
-    *,
-    keys: Mapping[str, bytes] | None = None,
-    invalid_text: Literal["strict", "replace", "bytes"] | None = None,
-    temporals: Literal["lossless", "python"] | None = None,
-) -> DecodeOptions:
-    """Return the decoding options, with the given keywords replaced."""
-    decode = options or DecodeOptions()
-    if keys:
-        decode = replace(decode, keys=dict(keys))
-    if invalid_text is not None:
-        decode = replace(decode, invalid_text=invalid_text)
-    if temporals is not None:
-        decode = replace(decode, temporals=temporals)
-    return decode
+def decode_of(given: Mapping[str, Any]) -> DecodeOptions:
+    """Return the decoding options: the object of ``options``, with the single keywords replaced."""
+    decode: DecodeOptions = given.get("options") or DecodeOptions()
+    return replace(decode, **fields_of(given, "decode"))
 
 
 Start = Position | Literal["earliest", "latest"] | datetime.datetime

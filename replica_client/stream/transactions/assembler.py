@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from typing import Literal
 
-from replica_client.argument_types import check_argument
 from replica_client.errors import (
     BinlogDecodeError,
     ConfigError,
@@ -22,6 +21,7 @@ from replica_client.errors import (
     UnknownTableError,
     UnsupportedEventError,
 )
+from replica_client.options import check_argument, remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
@@ -64,7 +64,6 @@ from replica_client.stream.transactions.query_text import (
 )
 from replica_client.stream.transactions.row_spool import RowSpool, SpoolItem
 from replica_client.stream.transactions.schema_tracking import SchemaTracker, UnknownTablePolicy
-from replica_client.stream.transactions.surface import remedies
 from replica_client.stream.transactions.transaction import Statement, Transaction
 
 DEFAULT_PART_SIZE = 16 << 20

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from replica_client.errors import BinlogDecodeError, DataLossError, ReplicaClientError
+from replica_client.options import remedies
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
@@ -18,7 +19,6 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 from replica_client.stream.position.losses import Loss, LossKind
 from replica_client.stream.transactions.reader_errors import withheld_error
-from replica_client.stream.transactions.surface import remedies
 from replica_client.stream.transactions.transaction import Transaction, located_changes
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from replica_client.errors import UnknownTableError
+from replica_client.options import remedies
 from replica_client.protocol.binlog.context import BinlogFormat, parse_server_version
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
@@ -44,7 +45,6 @@ from replica_client.stream.transactions.query_text import (
     may_change_rows,
     read_query,
 )
-from replica_client.stream.transactions.surface import remedies
 
 _LOG = logging.getLogger("replica_client")
 # MariaDB's two-phase ALTER takes effect when it is committed.

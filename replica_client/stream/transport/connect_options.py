@@ -5,11 +5,13 @@ from __future__ import annotations
 import getpass
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field, replace
 from enum import StrEnum
+from typing import Any
 
 from replica_client.errors import ConfigError
+from replica_client.options import check_argument, fields_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.wire.auth.plugin import UnverifiedPassword
 
@@ -54,6 +56,7 @@ class TlsOptions:
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", TlsMode(self.mode))
         if self.fingerprint is None:
             return
         texts = [text.strip().lower() for text in self.fingerprint.split(",")]
@@ -142,14 +145,13 @@ class ConnectOptions:
     def __post_init__(self) -> None:
         if not 0 < self.port < 65536:
             raise ConfigError(f"port {self.port} is not between 1 and 65535")
-        if self.connect_timeout <= 0 or self.read_timeout <= 0:
-            raise ConfigError("connect_timeout and read_timeout must be greater than 0 seconds")
-        if self.max_packet_size < MIB:
-            raise ConfigError("max_packet_size must be at least 1 MiB")
-        if self.max_answer_size < MIB:
-            raise ConfigError("max_answer_size must be at least 1 MiB")
-        if self.compression not in ("", "zlib", "zstd"):
-            raise ConfigError(f"compression is {self.compression!r}: give zlib, zstd or nothing")
+        for name in ("connect_timeout", "max_packet_size", "max_answer_size"):
+            check_argument(name, getattr(self, name))
+        check_argument("answer_timeout", self.read_timeout)
+        check_argument("compression", self.compression)
+        object.__setattr__(
+            self, "unverified_password", UnverifiedPassword(self.unverified_password)
+        )
         if not self.user:
             object.__setattr__(self, "user", _system_user())
 
@@ -170,6 +172,22 @@ class ConnectOptions:
             return self.unix_socket
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def with_options(options: ConnectOptions, values: Mapping[str, Any]) -> ConnectOptions:
+    """Return the options of a connection with others in place of some.
+
+    Args:
+        options: of the connection.
+        values: by the names of :data:`~replica_client.options.OPTIONS`; None is "not given".
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    tls, fields = fields_of(values, "tls"), fields_of(values, "connect")
+    if isinstance(whole := tls.get("mode"), TlsOptions):
+        return replace(options, tls=whole, **fields)
+    return replace(options, tls=replace(options.tls, **tls), **fields)
 
 
 def _system_user() -> str:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.wire.auth.plugin import UnverifiedPassword
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
+from replica_client.options import URL_ALIASES, options_on
+from replica_client.stream.transport.connect_options import ConnectOptions, with_options
 
 DEFAULT_GROUPS = ("client", "replica_client")
 """Groups that are read; later groups override earlier ones."""
 
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\", "'": "'", '"': '"'}
 
-# Options that MySQL's [client] group and a source's URL have in common.
-_KNOWN = frozenset(
-    ("user", "password", "host", "port", "socket", "database")
-    + ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "tls", "tls_ca", "tls_cert", "tls_key")
-    + ("tls_fingerprint", "unverified_password")
-    + ("tls_key_password", "compression")
-    + ("connect_timeout", "read_timeout", "server_public_key", "allow_public_key_retrieval")
-)
+PARTS = ("user", "host", "port", "database")
+"""Options of a file that are parts of a URL; all parameters of a URL may be there, too."""
+
+_KNOWN = frozenset((*PARTS, *options_on("url"), *URL_ALIASES))
 
 
 def _value(text: str) -> str:
@@ -102,58 +98,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 SCHEMES = ("mysql", "mariadb")
 
-_ALIASES = {
-    "ssl_mode": "tls",
-    "tls_mode": "tls",
-    "ssl_ca": "tls_ca",
-    "ssl_cert": "tls_cert",
-    "ssl_key": "tls_key",
-    "unix_socket": "socket",
-}
-_UNDERSCORED_MODES = {"verify_ca": "verify-ca", "verify_identity": "verify-identity"}
-_MODES_OF_WORDS = {"true": "required", "false": "disabled"}
-
-
-def _tls_mode(text: str) -> TlsMode:
-    lowered = text.lower()
-    lowered = _MODES_OF_WORDS.get(lowered, _UNDERSCORED_MODES.get(lowered, lowered))
-    return TlsMode(lowered)
-
-
-def _truth(text: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    return known[text.lower()]
-
-
-def _password(text: str) -> str:
-    return text
-
-
-# Option in a URL -> (field, how to read it, what it expects). Fields that begin with "tls." belong
-# to TlsOptions.
-_OPTIONS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
-    "tls": ("tls.mode", _tls_mode, " | ".join(TlsMode)),
-    "tls_ca": ("tls.ca", str, "a file"),
-    "tls_cert": ("tls.cert", str, "a file"),
-    "tls_key": ("tls.key", str, "a file"),
-    "tls_key_password": ("tls.key_password", str, "text"),
-    "tls_fingerprint": ("tls.fingerprint", str, "sha256: and 64 digits"),
-    "socket": ("unix_socket", str, "a path"),
-    "password": ("password", _password, "text"),
-    "connect_timeout": ("connect_timeout", float, "seconds"),
-    "read_timeout": ("read_timeout", float, "seconds"),
-    "max_packet_size": ("max_packet_size", int, "bytes"),
-    "max_answer_size": ("max_answer_size", int, "bytes"),
-    "allow_public_key_retrieval": ("allow_public_key_retrieval", _truth, "true | false"),
-    "unverified_password": (
-        "unverified_password",
-        lambda text: UnverifiedPassword(text.lower()),
-        " | ".join(UnverifiedPassword),
-    ),
-    "server_public_key": ("server_public_key", str, "a file"),
-    "compression": ("compression", str.lower, "zlib | zstd"),
-    "program_name": ("program_name", str, "text"),
-}
+_OPTIONS = options_on("url")
 
 
 def is_source_url(text: str) -> bool:
@@ -164,11 +109,8 @@ def is_source_url(text: str) -> bool:
 def parse_url(url: str, environment: Mapping[str, str] | None = None) -> ConnectOptions:
     """Parse a source's URL; its parts are percent-decoded.
 
-    Options: ``tls`` (disabled, preferred, required, verify-ca, verify-identity), ``tls_ca``,
-    ``tls_cert``, ``tls_key``, ``tls_key_password``, ``tls_fingerprint``, ``socket``, ``password``,
-    ``connect_timeout``, ``read_timeout``, ``max_packet_size``, ``max_answer_size``,
-    ``allow_public_key_retrieval``, ``server_public_key``, ``unverified_password``, ``compression``,
-    ``program_name``. MySQL's names (``ssl-mode``, ``ssl-ca`` …) and hyphens for underscores are understood.
+    The options after the ``?`` are those of :data:`~replica_client.options.OPTIONS`. MySQL's names (``ssl-mode``,
+    ``ssl-ca`` …) and hyphens for underscores are understood.
 
     What the URL leaves out comes from the option file that it names (``option_file=~/.my.cnf``,
     groups client and replica_client), then from the variables REPLICA_CLIENT_USER and
@@ -201,64 +143,50 @@ def parse_url(url: str, environment: Mapping[str, str] | None = None) -> Connect
     if "/" in parts.path.removeprefix("/"):
         raise ConfigError("a source's URL has one path part at most, the default database")
     given = parse_qsl(parts.query, keep_blank_values=True)
-    fields: dict[str, Any] = {}
-    tls: dict[str, Any] = {}
-    defaults = from_environment(os.environ if environment is None else environment)
+    values = from_environment(os.environ if environment is None else environment)
     for name, value in given:
         if _key(name) == "option_file":
-            defaults |= read_option_file(value)
-    _take_defaults(defaults, fields, tls)
-    for name, value in given:
-        if _key(name) != "option_file":
-            _take_option(name, value, fields, tls, "the URL")
+            values |= read_option_file(value)
+    taken: dict[str, Any] = {key: values.pop(key) for key in PARTS if key in values}
+    if not str(taken.get("port", 0)).isdigit():
+        raise ConfigError("port in the option file is not a number")
+    if "port" in taken:
+        taken["port"] = int(taken["port"])
+    options = {
+        key: value
+        for name, value in values.items()
+        for key, value in _option(name, value, "the option file")
+    }
+    options |= {
+        key: value
+        for name, text in given
+        if _key(name) != "option_file"
+        for key, value in _option(name, text, "the URL")
+    }
+    stated = {
+        "host": unquote(host or ""),
+        "port": port,
+        "user": unquote(parts.username or ""),
+        "database": database,
+    }
     if parts.password is not None:
-        fields["password"] = unquote(parts.password)
-    if host:
-        fields["host"] = unquote(host)
-    if port is not None:
-        fields["port"] = port
-    if parts.username:
-        fields["user"] = unquote(parts.username)
-    if database:
-        fields["database"] = database
-    return ConnectOptions(**fields, tls=TlsOptions(**tls))
+        options["password"] = unquote(parts.password)
+    taken |= {key: value for key, value in stated.items() if value not in ("", None)}
+    return with_options(ConnectOptions(**taken), options)
 
 
 def _key(name: str) -> str:
     key = name.lower().replace("-", "_")
-    return _ALIASES.get(key, key)
+    return URL_ALIASES.get(key, key)
 
 
-def _take_defaults(
-    defaults: Mapping[str, str], fields: dict[str, Any], tls: dict[str, Any]
-) -> None:
-    for name, value in defaults.items():
-        if name in ("host", "user", "database"):
-            fields[name] = value
-        elif name == "port":
-            if not value.isdigit():
-                raise ConfigError("port in the option file is not a number")
-            fields[name] = int(value)
-        else:
-            _take_option(name, value, fields, tls, "the option file")
-
-
-def _take_option(
-    name: str, value: str, fields: dict[str, Any], tls: dict[str, Any], where: str
-) -> None:
-    key = _key(name)
-    if key not in _OPTIONS:
+def _option(name: str, text: str, where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the name of an option in Python and its value."""
+    option = _OPTIONS.get(_key(name))
+    if option is None:
         known = ", ".join(sorted([*_OPTIONS, "option_file"]))
         raise ConfigError(f"option {name!r} in {where} is not known; known are {known}")
-    target, read, wanted = _OPTIONS[key]
-    try:
-        parsed = read(value)
-    except (ValueError, KeyError):
-        raise ConfigError(f"option {name} in {where} wants {wanted}") from None
-    if target.startswith("tls."):
-        tls[target.removeprefix("tls.")] = parsed
-    else:
-        fields[target] = parsed
+    yield option.name, option.read(text, "url")
 
 
 def split_hosts(url: str) -> list[str]:

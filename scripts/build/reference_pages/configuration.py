@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from reference_pages.markdown import attributes, plain, table
+from reference_pages.markdown import attributes, table
 from replica_client.lake import config
+from replica_client.options import OPTIONS, SURFACES, Surface, options_on
 from replica_client.service import configuration, relay_configuration
 from replica_client.service.examples import EXAMPLE
 from replica_client.sinks.json_lines.file_sink import FileOptions
@@ -50,7 +51,10 @@ def service() -> str:
         "[[source]]": configuration.SourceTable,
         "[[source.sink]]": configuration.SinkTable,
     }
-    return "\n".join(f"## `{name}`\n\n{_keys(kind)}" for name, kind in tables.items())
+    return "\n".join(
+        f"## `{name}`\n\n{_keys(kind, 'service' if name == '[[source]]' else None)}"
+        for name, kind in tables.items()
+    )
 
 
 def relay() -> str:
@@ -61,7 +65,10 @@ def relay() -> str:
         "[[account]]": relay_configuration.AccountTable,
         "[tls]": relay_configuration.TlsTable,
     }
-    return "\n".join(f"### `{name}`\n\n{_keys(kind)}" for name, kind in tables.items())
+    return "\n".join(
+        f"### `{name}`\n\n{_keys(kind, 'relay' if name == '[source]' else None)}"
+        for name, kind in tables.items()
+    )
 
 
 def sinks() -> str:
@@ -72,10 +79,16 @@ def sinks() -> str:
     return "\n".join(f'### `type = "{name}"`\n\n{_keys(kind)}' for name, kind in _SINKS.items())
 
 
-def _keys(kind: type[msgspec.Struct]) -> str:
+def _keys(kind: type[msgspec.Struct], surface: Surface | None = None) -> str:
     meanings = attributes(kind)
     rows = []
     for field in msgspec.structs.fields(kind):
+        if surface and field.name == "options":
+            rows += [
+                (f"`{name}`", _code(option.default), option.said(option.help, surface))
+                for name, option in options_on(surface).items()
+            ]
+            continue
         if field.name not in meanings:
             raise ValueError(f"{kind.__name__}: the docstring does not tell of {field.name}")
         rows.append((f"`{field.encode_name}`", _default(field), meanings[field.name]))
@@ -91,7 +104,38 @@ def _default(field: Any) -> str:
         if factory is msgspec.NODEFAULT:
             return "required"
         value = factory()
+    return _code(value)
+
+
+def _code(value: Any) -> str:
     return "" if value is None else f"`{json.dumps(value)}`"
+
+
+def options() -> str:
+    """The declared options: their meaning, and their names on each surface."""
+    heads = ("keyword", "URL", "flag", "service", "relay", "pipeline", "Spark")
+    shared = [
+        option
+        for option in OPTIONS.values()
+        if len(option.surfaces) > 1 or "url" in option.surfaces
+    ]
+    names = [
+        (
+            f"`{option.name}`",
+            *(f"`{option.surfaces[one]}`" if one in option.surfaces else "no" for one in SURFACES),
+        )
+        for option in shared
+    ]
+    meanings = [
+        (
+            f"`{option.name}`",
+            option.said(option.kind.words, "service"),
+            _code(option.default),
+            option.said(option.help, "service"),
+        )
+        for option in shared
+    ]
+    return f"{table(('option', *heads), names)}\n{table(('option', 'value', 'default', 'meaning'), meanings)}"
 
 
 def example() -> str:
@@ -102,16 +146,23 @@ def example() -> str:
 def pipeline() -> str:
     """The example in the pipeline's own documentation, and every key that it takes."""
     text = inspect.cleandoc(config.__doc__ or "").split("::\n\n")[1].split("\nRelative paths")[0]
+    meanings = {name: option.help for name, option in OPTIONS.items()}
+    meanings |= attributes(config.PipelineConfig) | attributes(config.LakeConfig)
     sections = {
-        "source": {key: kind for key, (_, kind) in config._SOURCE_KEYS.items()},
-        "pipeline": config._PIPELINE_KEYS,
-        "lake": config._LAKE_KEYS,
+        "source": config.SOURCE_KEYS,
+        "pipeline": config.PIPELINE_KEYS,
+        "lake": config.LAKE_KEYS,
     }
     rows = [
-        (f"`[{section}]`", f"`{key}`", plain(config._WANTED[kind]))
+        (
+            f"`[{section}]`",
+            f"`{key}`",
+            option.said(option.kind.words, "pipeline"),
+            meanings.get(key, "") if section != "source" else option.said(option.help, "pipeline"),
+        )
         for section, keys in sections.items()
-        for key, kind in keys.items()
+        for key, option in keys.items()
     ]
     lines = [line.removeprefix("    ") for line in text.strip("\n").splitlines()]
     head = "```toml\n" + "\n".join(lines).rstrip() + "\n```\n"
-    return f"{head}\n{table(('section', 'key', 'value'), rows)}"
+    return f"{head}\n{table(('section', 'key', 'value', 'meaning'), rows)}"

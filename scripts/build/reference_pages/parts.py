@@ -22,6 +22,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "layers": layers.layers,
     "loss-kinds": sources.loss_kinds,
     "metrics": metrics.metrics,
+    "options": configuration.options,
     "pipeline-metrics": metrics.pipeline_metrics,
     "pipeline-configuration": configuration.pipeline,
     "recipes": recipes.recipes,

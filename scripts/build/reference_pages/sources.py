@@ -6,22 +6,18 @@ import inspect
 import re
 from dataclasses import fields
 
-from reference_pages.markdown import attributes, bullets, plain, summary, table, text_after
+from reference_pages.markdown import bullets, summary, table, text_after
 from replica_client import errors
-from replica_client.lake import source_options as spark
+from replica_client.options import options_on
 from replica_client.stream.position import losses
-from replica_client.stream.transport import url
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsOptions
 from replica_client.testing import faults as fault_kinds
 
 
 def url_parameters() -> str:
     """The parameters behind the ``?`` of a source's URL."""
-    meanings = attributes(ConnectOptions)
-    meanings |= {f"tls.{name}": text for name, text in attributes(TlsOptions).items()}
     rows = [
-        (f"`{name}`", plain(wanted).replace(" | ", ", "), meanings[field])
-        for name, (field, _, wanted) in url._OPTIONS.items()
+        (f"`{name}`", option.said(option.kind.words, "url"), option.said(option.help, "url"))
+        for name, option in options_on("url").items()
     ]
     rows.append(
         (
@@ -36,26 +32,11 @@ def url_parameters() -> str:
 
 def spark_options() -> str:
     """The options of the data source."""
-    text = inspect.cleandoc(spark.__doc__ or "")
-    rows: list[tuple[str, str]] = []
-    inside = False
-    for line in text.splitlines():
-        if line.startswith("==="):
-            inside = True
-        elif inside and line.startswith(" "):
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
-        elif inside and (match := re.match(r"(\S+(?:, \S+)*)\s{2,}(.*)", line)):
-            rows.append((match[1], match[2]))
-    rows = rows[1:]  # the head
-    stated = {name for names, _ in rows for name in names.split(", ")}
-    if stated != set(spark.KNOWN_OPTIONS):
-        raise ValueError(
-            f"options and their documentation differ: {stated ^ set(spark.KNOWN_OPTIONS)}"
-        )
-    return table(
-        ("option", "meaning"),
-        [(f"`{name}`".replace(", ", "`, `"), plain(meaning)) for name, meaning in rows],
-    )
+    rows = [
+        (f"`{name}`", option.said(option.kind.words, "spark"), option.said(option.help, "spark"))
+        for name, option in options_on("spark").items()
+    ]
+    return table(("option", "value", "meaning"), rows)
 
 
 def loss_kinds() -> str:

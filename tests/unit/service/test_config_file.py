@@ -134,7 +134,7 @@ def test_the_environment_overrides_keys(write):
     }
     config = read_config(write(GOOD), environment)
     assert config.daemon.listen == "0.0.0.0:80"
-    assert config.sources[0].tables == ["a.*"]
+    assert config.sources[0].options["tables"] == ["a.*"]
     assert config.routes[0].sink.batch_rows == 7
     assert config.routes[2].options == {"format": "native"}
 
@@ -178,7 +178,7 @@ def test_the_example_is_read_and_its_comments_are_keys(write):
         }
     )
     assert uncommented.daemon == config.daemon
-    assert uncommented.sources[0].heartbeat == config.sources[0].heartbeat
+    assert uncommented.sources[0].options["heartbeat_period"] == 10
 
 
 def test_lines_of_keys():

@@ -29,13 +29,13 @@ from replica_client.lake.spark.source.lost_range import loss_row, lost_batch
 from replica_client.lake.spark.source.read_ranges import BinlogRange, range_batches
 from replica_client.lake.spark.source.readers import BinlogStreamReader, settle
 from replica_client.lake.spark.source.typed import TypedTable
+from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaChange
 from replica_client.storage.location import Location, location
 from replica_client.stream.position.losses import Loss
 from replica_client.stream.transactions.loss_watch import batches_of
-from replica_client.stream.transactions.surface import options_of
 from replica_client.stream.transactions.transaction import Transaction
 
 FORMAT: Final = "replica-client-change-files"

@@ -76,9 +76,9 @@ class BinlogDataSource(DataSource):
         if self._source.ending is not None:
             raise ConfigError("endingPosition is for batches (spark.read); a stream has no end")
         source = self._source
-        if source.on_unknown_table is None and not source.live:
+        if "on_unknown_table" not in source.reading and not source.live:
             # Names must be the same in all micro-batches, also when old files are gone.
-            source = replace(source, on_unknown_table="error")
+            source = replace(source, reading={**source.reading, "on_unknown_table": "error"})
         return self._stream_reader(source, self._typed())
 
     def _stream_reader(self, source: SourceOptions, table: TypedTable | None) -> BinlogStreamReader:

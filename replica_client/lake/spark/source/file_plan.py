@@ -19,6 +19,7 @@ from replica_client.lake.spark.source.file_catalog import FileCatalog, table_map
 from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.lake.spark.source.schema_timeline import SchemaTimeline
 from replica_client.lake.spark.source.typed import TypedTable, plan_table
+from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
@@ -30,7 +31,6 @@ from replica_client.stream.files.file_order import FileMark, check_pair
 from replica_client.stream.transactions.arguments import micros_of, stop_of
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
-from replica_client.stream.transactions.surface import remedies
 
 _FIRST_WAIT = 0.002
 _PACKED_PART = 4
@@ -418,7 +418,9 @@ class FilePlanner:
                 position = Position(event.file, event.position)
                 self._timeline.follow(files, position, file)
                 tracker = SchemaTracker(
-                    self._timeline.history_at(position), Selection(), options.on_unknown_table
+                    self._timeline.history_at(position),
+                    Selection(),
+                    options.reading.get("on_unknown_table"),
                 )
                 shape: TableShape = tracker.shape(event.body, decoder.format)
                 return plan_table(shape, options, position)

@@ -187,12 +187,12 @@ async def _open(
     options = StreamOptions(
         start=Position(start.file, max(start.offset, FIRST_EVENT)),
         server_id=server_id(source, number),
-        heartbeat_period=source.heartbeat_period,
         reconnect=_RECONNECT,
         assembly=source.assembly(),
         decode=source.decode,
         schema=history,
         transform=source.transformer,
+        **source.following,
     )
     return await RangeStream(source.connect, options).__aenter__()
 

@@ -20,6 +20,7 @@ from replica_client.lake.spark.source.live_source import LiveSource
 from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.lake.spark.source.schema_timeline import LiveSchemaTimeline
 from replica_client.lake.spark.source.typed import TypedTable, plan_table
+from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.position import Position
@@ -30,7 +31,6 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import TableShape
 from replica_client.stream.transactions.arguments import micros_of, stop_of
-from replica_client.stream.transactions.surface import remedies
 
 
 class Queryable(Protocol):
@@ -328,7 +328,7 @@ class LivePlanner:
         start = self._source.start("earliest")
         shape = self._source.first_shape(start, database, table)
         if shape is not None and not shape.names_resolved:
-            if options.on_unknown_table != "positional":
+            if options.reading.get("on_unknown_table") != "positional":
                 shape = None
         if shape is None:
             raise UnknownTableError(

@@ -11,6 +11,7 @@ from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.position import Position
+from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 from replica_client.stream.transport.driver_dump import open_dump
 from replica_client.stream.transport.dump import DumpStream
 from replica_client.stream.transport.request import DumpRequest
@@ -70,7 +71,9 @@ class LiveWatch:
             self._options.connect,
             DumpRequest(end.file, max(end.offset, FIRST_EVENT)),
             server_id=server_id(self._options, 0),
-            heartbeat_period=self._options.heartbeat_period,
+            heartbeat_period=self._options.following.get(
+                "heartbeat_period", DEFAULT_HEARTBEAT_PERIOD
+            ),
         )
 
     async def _passes(self, dump: DumpStream, end: Position, seconds: float) -> bool:

@@ -25,6 +25,7 @@ from replica_client.lake.spark.source.live_partition import live_batches
 from replica_client.lake.spark.source.lost_range import lost_batch
 from replica_client.lake.spark.source.typed import TypedTable
 from replica_client.lake.spark.source.typed_batches import TypedChanges
+from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
@@ -34,7 +35,6 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.stream.fast.statement_scan import NO_LIMIT, StatementScan
 from replica_client.stream.position.tracker import PositionTracker
 from replica_client.stream.transactions.reader_errors import withheld_error
-from replica_client.stream.transactions.surface import options_of
 from replica_client.stream.transport.dump import DumpStream
 
 GtidSets = GtidSet | MariadbGtidSet

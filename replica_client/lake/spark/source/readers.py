@@ -48,9 +48,9 @@ from replica_client.lake.spark.source.live_plan import LivePlanner
 from replica_client.lake.spark.source.read_ranges import BinlogRange, batches
 from replica_client.lake.spark.source.typed import TypedTable, plan_table
 from replica_client.lake.spark.source.typed_batches import converted
+from replica_client.options import options_of
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import exact_pattern, quoted_name
-from replica_client.stream.transactions.surface import options_of
 
 
 @cache

@@ -68,15 +68,15 @@ def test_mysqls_own_option_names(text) -> None:
         ("mysql://u:hunter2@h/?tsl=required", "'tsl'.*tls_ca"),
         ("mysql://u:hunter2@h/?tls=maybe", "verify-identity"),
         ("mysql://u:hunter2@h/?connect_timeout=soon", "connect_timeout .*seconds"),
-        ("mysql://u:hunter2@h/?connect_timeout=0", "greater than 0"),
+        ("mysql://u:hunter2@h/?connect_timeout=0", "more than 0"),
         ("mysql://u:hunter2@h/?compression=lz4", "zlib"),
         ("mysql://u:hunter2@h/?tls_fingerprint=12:34", "tls_fingerprint wants sha256:"),
         ("mysql://u:hunter2@h/?tls_fingerprint=", "tls_fingerprint wants sha256:"),
         (f"mysql://u:hunter2@h/?tls_fingerprint=sha1:{'00' * 32}", "tls_fingerprint wants"),
         (f"mysql://u:hunter2@h/?tls=disabled&tls_fingerprint=sha256:{'00' * 32}", "disabled"),
-        ("mysql://u:hunter2@h/?unverified_password=yes", "never | caching_sha2 | any"),
+        ("mysql://u:hunter2@h/?unverified_password=yes", "never.*caching_sha2.*any"),
         ("mysql://u:hunter2@h/?max_packet_size=1", "1 MiB"),
-        ("mysql://u:hunter2@h/?allow_public_key_retrieval=2", "true | false"),
+        ("mysql://u:hunter2@h/?allow_public_key_retrieval=2", "true or false"),
     ],
 )
 def test_mistakes_give_one_line_without_the_password(url, text) -> None:
