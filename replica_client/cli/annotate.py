@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from replica_client.cli.annotation.annotator import AnnotatedBytes
-from replica_client.cli.annotation.row_texts import row_text_of
+from replica_client.cli.annotation.rows_body import row_text_of
 from replica_client.cli.annotation.whole_event import annotate_event
 from replica_client.cli.file_check import files_of, raw_events
 from replica_client.cli.flags import Json, KeyFile, Limit, decode_options
@@ -16,8 +16,8 @@ from replica_client.cli.output import Column, Lines
 from replica_client.errors import BinlogDecodeError, BinlogFormatError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.control import UnknownEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.binlog.events.unknown import UnknownEvent
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.constants.event_types import event_type_name
 from replica_client.storage.location import Location

@@ -26,19 +26,13 @@ if cython.compiled:
         GTID_CLOCK_OFFSET,
         GTID_TICKET_SIZE,
         GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
         HEADER_SIZE,
-        LENGTH_2_BYTES,
-        LENGTH_3_BYTES,
-        LENGTH_NULL,
         LOGICAL_CLOCK,
         QUERY_DATABASE_SIZE_OFFSET,
         ROWS_EXTRA,
         ROWS_EXTRA_SIZE,
         ROWS_KIND,
         ROWS_POST_HEADER_SIZE,
-        SIGN_BIT,
         TABLE_ID_SIZE,
         TYPE_OFFSET,
         UPDATE,
@@ -55,24 +49,19 @@ if cython.compiled:
         FastPathTable,
         FastPathTables,
     )
+    from cython.cimports.replica_client.stream.fast.tagged_gtid import GtidTail
 else:
     from replica_client.protocol.binlog.layout import (
         GTID_CLOCK_OFFSET,
         GTID_TICKET_SIZE,
         GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
         HEADER_SIZE,
-        LENGTH_2_BYTES,
-        LENGTH_3_BYTES,
-        LENGTH_NULL,
         LOGICAL_CLOCK,
         QUERY_DATABASE_SIZE_OFFSET,
         ROWS_EXTRA,
         ROWS_EXTRA_SIZE,
         ROWS_KIND,
         ROWS_POST_HEADER_SIZE,
-        SIGN_BIT,
         TABLE_ID_SIZE,
         TYPE_OFFSET,
         UPDATE,
@@ -86,6 +75,7 @@ else:
     from replica_client.rows.json_lines import JsonLines
     from replica_client.stream.fast.event_fast_path import EventFastPath
     from replica_client.stream.fast.fast_path_tables import FastPathTable, FastPathTables
+    from replica_client.stream.fast.tagged_gtid import GtidTail
 
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.decoder import BinlogDecoder
@@ -108,54 +98,6 @@ class GeneralCheck(Protocol):
         ...
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _gtid_is_plain(
-    raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether a GTID event has known fields only, each written in the one way."""
-    size: cython.int
-    if end < at + GTID_TIMESTAMP_OFFSET or raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
-        return False
-    at += GTID_TIMESTAMP_OFFSET
-    if end == at:
-        return True
-    if end < at + GTID_TIMESTAMP_SIZE + 1:
-        return False
-    second: cython.Py_ssize_t = at + GTID_TIMESTAMP_SIZE
-    if raw[second - 1] & SIGN_BIT:
-        # A second timestamp is another one.
-        at = second + GTID_TIMESTAMP_SIZE
-        if end < at + 1 or raw[at - 1] & SIGN_BIT:
-            return False
-        first_time: cython.longlong = load_le(
-            raw, second - GTID_TIMESTAMP_SIZE, GTID_TIMESTAMP_SIZE
-        )
-        if first_time & ~(1 << 55) == load_le(raw, second, GTID_TIMESTAMP_SIZE):
-            return False
-    else:
-        at = second
-    size = 1
-    if raw[at] >= LENGTH_NULL:
-        size = raw[at] - LENGTH_NULL + 2
-        if raw[at] == LENGTH_2_BYTES:
-            if end < at + size or load_le(raw, at + 1, 2) < LENGTH_NULL:
-                return False
-        elif raw[at] == LENGTH_3_BYTES:
-            if end < at + size or not raw[at + size - 1]:
-                return False
-        else:
-            return False
-    at += size
-    if end == at:
-        return True
-    if end < at + GTID_VERSION_SIZE or raw[at + GTID_VERSION_SIZE - 1] & SIGN_BIT:
-        return False
-    at += GTID_VERSION_SIZE
-    # The ticket of group replication.
-    return end == at or end == at + GTID_TICKET_SIZE
-
-
 @cython.final
 @cython.cclass
 class CheckFastPath(EventFastPath):  # type: ignore[misc]
@@ -176,6 +118,7 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         # each time that it opens the table, of statements without thread and time.
         self._maps: SizedCache[bytes, bool] = SizedCache(_MAX_TABLES, _MAX_TABLE_BYTES, small=0)
         self._queries: set[bytes] = set()
+        self._gtid_tail: GtidTail = GtidTail()
 
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
@@ -309,7 +252,7 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         if event_class == EventClass.COMMIT:
             return 0 if end == at + XID_SIZE else -1
         if event_class == EventClass.GTID:
-            return 0 if code != _TAGGED and _gtid_is_plain(raw, at, end) else -1
+            return 0 if code != _TAGGED and self._gtid_is_plain(raw, at, end) else -1
         if event_class == EventClass.MARIADB_GTID:
             # The fast path takes only such as are written in the one way.
             return 0
@@ -317,6 +260,18 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
             # That of MySQL begins with a length.
             return 0 if code == _ANNOTATE or end > at else -1
         return -1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _gtid_is_plain(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Return whether a GTID event has known fields only, each in the form that encodes it."""
+        tail: GtidTail = self._gtid_tail
+        if end < at + GTID_TIMESTAMP_OFFSET or raw[at + GTID_CLOCK_OFFSET] != LOGICAL_CLOCK:
+            return False
+        at = tail.read(raw, at + GTID_TIMESTAMP_OFFSET, end)
+        return end == at or (end == at + GTID_TICKET_SIZE and tail.version >= 0)
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)

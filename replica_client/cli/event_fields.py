@@ -1,4 +1,4 @@
-"""An event's own fields as JSON values: what ``events`` shows besides the header."""
+"""An event's own fields as JSON values: the output of ``events`` after the header."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 
 from replica_client.errors import ReplicaClientError
 from replica_client.protocol.binlog.event import BinlogEvent
-from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.protocol.binlog.events.gtid import GtidEvent
+from replica_client.protocol.binlog.events.control import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.fields import text_names
 from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent
-from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidEvent
-from replica_client.protocol.binlog.events.previous_gtids import PreviousGtidsEvent
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.gtids import (
+    GtidEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+)
+from replica_client.protocol.binlog.events.queries import QueryEvent
+from replica_client.protocol.binlog.events.query_status import STATUS_TEXTS
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
@@ -23,37 +27,15 @@ from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.protocol.gtid import format_uuid
 
-_TEXT = frozenset(
-    (
-        "query",
-        "schema",
-        "table",
-        "catalog",
-        "time_zone",
-        "invoker_user",
-        "invoker_host",
-        "updated_databases",
-        "column_names",
-        "enum_labels",
-        "set_labels",
-        "message",
-        "name",
-        "file_name",
-        "columns",
-        "master_host",
-        "master_log",
-        "server_uuid",
-    )
-)
-
+_METADATA_TEXTS = frozenset(("column_names", "enum_labels", "set_labels"))
 # The fields of each class, and whether they are text.
 _NAMES: dict[type, tuple[tuple[str, bool], ...]] = {}
-# What is shown of a table's columns, by what its table map says of them: many tables look alike.
+# The columns of a table, by the definition in its table map: many tables look alike.
 _COLUMNS: SizedCache[tuple[object, ...], dict[str, Any]] = SizedCache(1000)
 
 
 def json_value(value: Any, is_text: bool = False) -> Any:
-    """A field's value in JSON's terms; bytes as ``{"$binary": base64}``, or text where they are.
+    """Return a field's value in JSON's terms; bytes as ``{"$binary": base64}``, or text where they are.
 
     Args:
         value: the value.
@@ -81,7 +63,8 @@ def _dataclass(value: Any, without: frozenset[str] = frozenset()) -> dict[str, A
     kind = type(value)
     names = _NAMES.get(kind)
     if names is None:
-        names = _NAMES[kind] = tuple((one.name, one.name in _TEXT) for one in fields(value))
+        texts = text_names(kind.FIELDS) if hasattr(kind, "FIELDS") else _METADATA_TEXTS
+        names = _NAMES[kind] = tuple((one.name, one.name in texts) for one in fields(value))
     shown = {}
     for name, is_text in names:
         found = getattr(value, name)
@@ -91,7 +74,7 @@ def _dataclass(value: Any, without: frozenset[str] = frozenset()) -> dict[str, A
 
 
 def _is_empty(name: str, value: Any) -> bool:
-    """Fields that only keep bytes which are seldom there are shown when they are."""
+    """Return whether a field has only bytes that are seldom there, and none now."""
     return value == b"" and name.startswith(("extra", "unknown", "unparsed"))
 
 
@@ -99,7 +82,8 @@ def _query(body: QueryEvent) -> dict[str, Any]:
     shown = _dataclass(body, frozenset(("status_vars", "query", "compressed_query")))
     try:
         status: Any = {
-            name: json_value(value, name in _TEXT) for name, value in body.status.present().items()
+            name: json_value(value, name in STATUS_TEXTS)
+            for name, value in body.status.present().items()
         }
         text: Any = body.query_text()
     except (ReplicaClientError, UnicodeError, LookupError):
@@ -184,7 +168,7 @@ _SHOWN: Mapping[type, Callable[[Any], dict[str, Any]]] = {
 
 
 def event_fields(event: BinlogEvent) -> dict[str, Any]:
-    """The fields of an event's body, by name."""
+    """Return the fields of an event's body, by name."""
     body = event.body
     if isinstance(body, MariadbGtidEvent):
         gtid = f"{body.domain_id}-{event.header.server_id}-{body.sequence}"
@@ -196,7 +180,7 @@ def event_fields(event: BinlogEvent) -> dict[str, Any]:
 
 
 def summary(event: BinlogEvent) -> str:
-    """An event's fields on one line for people, the longest parts cut."""
+    """Return an event's fields on one line for people, the longest parts cut."""
     body = event.body
     if isinstance(body, QueryEvent):
         text = event_fields(event)["query"]

@@ -1,4 +1,5 @@
 from replica_client.stream.fast.event_fast_path cimport EventFastPath
+from replica_client.stream.fast.tagged_gtid cimport GtidTail
 from replica_client.rows.value_text cimport ValueText
 
 cdef class EventText(EventFastPath):
@@ -18,6 +19,7 @@ cdef class EventText(EventFastPath):
     cdef dict _xids
     cdef dict _heads
     cdef dict _tails
+    cdef GtidTail _gtid_tail
     cdef bytes _sid
     cdef bytes _uuid
     cdef int _json_head(

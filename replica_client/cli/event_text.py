@@ -40,11 +40,7 @@ if cython.compiled:
         GTID_SID_OFFSET,
         GTID_SID_SIZE,
         GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
         HEADER_SIZE,
-        LENGTH_3_BYTES,
-        LENGTH_NULL,
         LOGICAL_CLOCK,
         MARIADB_COMMIT_ID,
         MARIADB_COMMIT_ID_SIZE,
@@ -82,6 +78,7 @@ if cython.compiled:
     )
     from cython.cimports.replica_client.rows.value_text import ValueText
     from cython.cimports.replica_client.stream.fast.event_fast_path import EventFastPath
+    from cython.cimports.replica_client.stream.fast.tagged_gtid import GtidTail
 else:
     from replica_client.protocol.binlog.layout import (
         CHECKSUM_SIZE,
@@ -94,11 +91,7 @@ else:
         GTID_SID_OFFSET,
         GTID_SID_SIZE,
         GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
         HEADER_SIZE,
-        LENGTH_3_BYTES,
-        LENGTH_NULL,
         LOGICAL_CLOCK,
         MARIADB_COMMIT_ID,
         MARIADB_COMMIT_ID_SIZE,
@@ -136,6 +129,7 @@ else:
     )
     from replica_client.rows.value_text import ValueText
     from replica_client.stream.fast.event_fast_path import EventFastPath
+    from replica_client.stream.fast.tagged_gtid import GtidTail
 
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.decoder import BinlogDecoder
@@ -235,6 +229,7 @@ class EventText(EventFastPath):  # type: ignore[misc]
         self._xids: dict[int, int] = {}
         self._heads: dict[bytes, bytes] = {}
         self._tails: dict[bytes, bytes] = {}
+        self._gtid_tail: GtidTail = GtidTail()
         self._sid = b""
         self._uuid = b""
 
@@ -721,47 +716,15 @@ class EventText(EventFastPath):  # type: ignore[misc]
         text.put_number(load_signed(raw, at + GTID_LAST_COMMITTED_OFFSET, 8))
         text.put(b', "sequence_number": ')
         text.put_number(load_signed(raw, at + GTID_SEQUENCE_OFFSET, 8))
-        at += GTID_TIMESTAMP_OFFSET
-        immediate: cython.longlong = -1
-        original: cython.longlong = -1
-        length: cython.longlong = -1
-        version: cython.longlong = -1
-        original_version: cython.longlong = -1
-        size: cython.int
-        if end >= at + GTID_TIMESTAMP_SIZE:
-            immediate = original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
-            at += GTID_TIMESTAMP_SIZE
-            if immediate >> 55:
-                if end < at + GTID_TIMESTAMP_SIZE:
-                    return False
-                immediate &= (cython.cast(cython.longlong, 1) << 55) - 1
-                original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
-                at += GTID_TIMESTAMP_SIZE
-            if end > at:
-                if raw[at] > LENGTH_3_BYTES or raw[at] == LENGTH_NULL:
-                    return False
-                size = 1 if raw[at] < LENGTH_NULL else raw[at] - LENGTH_NULL + 2
-                if end < at + size:
-                    return False
-                length = raw[at] if size == 1 else load_le(raw, at + 1, size - 1)
-                at += size
-            if end >= at + GTID_VERSION_SIZE:
-                version = original_version = load_le(raw, at, GTID_VERSION_SIZE)
-                at += GTID_VERSION_SIZE
-                if version >> 31:
-                    if end < at + GTID_VERSION_SIZE:
-                        return False
-                    version &= 0x7FFFFFFF
-                    original_version = load_le(raw, at, GTID_VERSION_SIZE)
-                    at += GTID_VERSION_SIZE
-        if end != at:
-            # A ticket of group replication, or what newer servers add.
+        tail: GtidTail = self._gtid_tail
+        if tail.read(raw, at + GTID_TIMESTAMP_OFFSET, end) != end:
+            # A ticket of group replication, or a field of newer servers.
             return False
-        self._put_optional(0, immediate)
-        self._put_optional(1, original)
-        self._put_optional(2, length)
-        self._put_optional(3, version)
-        self._put_optional(4, original_version)
+        self._put_optional(0, tail.immediate)
+        self._put_optional(1, tail.original)
+        self._put_optional(2, tail.length)
+        self._put_optional(3, tail.version)
+        self._put_optional(4, tail.original_version)
         self._put_optional(5, -1)
         text.put(b"}")
         return True

@@ -22,12 +22,13 @@ from replica_client.errors import (
 )
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, encode_event
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.events.control import UnknownEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.binlog.events.unknown import UnknownEvent
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.sized_cache import SizedCache

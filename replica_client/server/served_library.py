@@ -8,13 +8,8 @@ from typing import Final
 
 from replica_client.errors import BinlogFormatError, ConfigError, ServerError
 from replica_client.protocol.binlog.context import BinlogFormat, EventContext
-from replica_client.protocol.binlog.event import (
-    FIRST_EVENT,
-    MAGIC,
-    BinlogEvent,
-    EventHeader,
-    encode_event,
-)
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC, BinlogEvent, EventHeader
 from replica_client.protocol.binlog.events import (
     MariadbGtidListEvent,
     PreviousGtidsEvent,

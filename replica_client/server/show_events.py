@@ -14,17 +14,14 @@ from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, Event
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     AnnotateRowsEvent,
-    BinlogCheckpointEvent,
-    IntvarEvent,
     MariadbGtidEvent,
     QueryEvent,
-    RandEvent,
     RowsEvent,
     RowsQueryEvent,
     TransactionPayloadEvent,
     XaPrepareEvent,
 )
-from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidFlag
+from replica_client.protocol.binlog.events.gtids import MariadbGtidFlag
 from replica_client.protocol.binlog.events.transaction_payload import PayloadCompression
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.byte_fields import ByteReader
@@ -61,7 +58,6 @@ _MARIADB_SETTINGS: Final = (
     (1 << 26, "foreign_key_checks=1"),
     (1 << 27, "unique_checks=1"),
 )
-_INTVARS: Final = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
 
 
 def event_name(code: int) -> str:
@@ -93,32 +89,16 @@ def event_info(event: BinlogEvent, flavor: ServerFlavor) -> str:
     if isinstance(body, TransactionPayloadEvent):
         kind = "ZSTD" if body.compression_type == PayloadCompression.ZSTD else "NONE"
         return f"compression='{kind}', decompressed_size={body.uncompressed_size} bytes"
-    if isinstance(body, BinlogCheckpointEvent):
-        return body.file
-    if isinstance(body, IntvarEvent):
-        return f"{_INTVARS.get(body.kind, 'INVALID_INT')}={body.value}"
-    if isinstance(body, RandEvent):
-        return f"rand_seed1={body.seed1},rand_seed2={body.seed2}"
-    return _other(code, body)
+    template: str = getattr(body, "INFO", "")
+    return template.format(body) if template else _other(code, body)
 
 
 def _other(code: int, body: Any) -> str:
-    if code == EventType.FORMAT_DESCRIPTION_EVENT:
-        version = bytes(body.server_version).rstrip(b"\0").decode("ascii", "replace")
-        return f"Server ver: {version}, Binlog ver: 4"
-    if code == EventType.ROTATE_EVENT:
-        return f"{body.next_file};pos={body.next_position}"
-    if code == EventType.XID_EVENT:
-        return f"COMMIT /* xid={body.xid} */"
     if code in (EventType.ROWS_QUERY_LOG_EVENT, EventType.ANNOTATE_ROWS_EVENT):
         query = bytes(body.query).decode("utf-8", "replace")
         return f"# {query}" if code == EventType.ROWS_QUERY_LOG_EVENT else query
-    if code == EventType.PREVIOUS_GTIDS_LOG_EVENT:
-        return str(body.gtid_set)
     if code == EventType.GTID_LIST_EVENT:
         return f"[{MariadbGtidSet(MariadbGtid(*gtid) for gtid in body.gtids)}]"
-    if code == EventType.TABLE_MAP_EVENT:
-        return f"table_id: {body.table_id} ({body.schema}.{body.table})"
     if code == EventType.ANONYMOUS_GTID_LOG_EVENT:
         return "SET @@SESSION.GTID_NEXT= 'ANONYMOUS'"
     if code in (EventType.GTID_LOG_EVENT, EventType.GTID_TAGGED_LOG_EVENT):

@@ -6,7 +6,8 @@ import zlib
 from dataclasses import replace
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.server.served_files import ServedFile
 

@@ -10,14 +10,13 @@ from decimal import Decimal
 from typing import Any, Final
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.binlog.event import BinlogEvent, EventBody, EventHeader, encode_event
-from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.protocol.binlog.events.gtid import GtidEvent
-from replica_client.protocol.binlog.events.previous_gtids import PreviousGtidsEvent
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent, EventBody, EventHeader
+from replica_client.protocol.binlog.events.control import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.gtids import GtidEvent, PreviousGtidsEvent, XidEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import STMT_END_F, RowsEvent, RowsKind
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
-from replica_client.protocol.binlog.events.xid import XidEvent
 from replica_client.protocol.binlog.values.decimal import encode_decimal
 from replica_client.protocol.binlog.values.enum_set import SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument

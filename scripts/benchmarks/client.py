@@ -37,10 +37,6 @@ SERVER_ID = 900_000 + os.getpid() % 90_000
 
 def _connect_of(package: Any) -> Any:
     """How to connect; what is imported at its first use, and at the first events, does not count."""
-    import replica_client.protocol.binlog.events.gtid
-    import replica_client.protocol.binlog.events.previous_gtids
-    import replica_client.protocol.binlog.events.rotate  # noqa: F401
-
     return package.connect
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from replica_client.errors import ReplicaClientError
 from replica_client.protocol.binlog.context import parse_server_version
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import NotUnderstood, Unrelated

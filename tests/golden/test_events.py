@@ -14,7 +14,8 @@ import pytest
 
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, encode_event, event_checksum
+from replica_client.protocol.binlog.encoder import encode_event, event_checksum
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events import QueryEvent, RowsEvent, TableMapEvent
 
 FILES = sorted((Path(__file__).parent / "events").glob("*.json"))

@@ -19,7 +19,8 @@ import pytest
 from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan, encode_event
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan
 from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     BeginLoadQueryEvent,
@@ -47,8 +48,8 @@ from replica_client.protocol.binlog.events import (
     XaPrepareEvent,
     XidEvent,
 )
-from replica_client.protocol.binlog.events.compressed_rows import row_images
-from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidExtraFlag
+from replica_client.protocol.binlog.events.gtids import MariadbGtidExtraFlag
+from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 

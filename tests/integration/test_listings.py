@@ -21,7 +21,7 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import HeaderScan
-from replica_client.protocol.binlog.events.compressed_rows import row_images
+from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm
 from replica_client.protocol.constants.event_types import EventType as E

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, HeaderScan, encode_event
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, HeaderScan
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     GtidEvent,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_client.protocol.binlog.events import RowsEvent, TableMapEvent, XidEvent
-from replica_client.protocol.binlog.events.gtid import GtidEvent
+from replica_client.protocol.binlog.events.gtids import GtidEvent
 from replica_client.protocol.constants.event_types import EventType
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker
 

@@ -26,7 +26,7 @@ from replica_client.errors import (
     ServerError,
     TransportError,
 )
-from replica_client.protocol.binlog.event import event_checksum
+from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.wire.server_errors import server_error
 from replica_client.stream.live.stream_options import ReconnectPolicy

@@ -10,7 +10,7 @@ import pytest
 
 from replica_client.errors import StreamEndedError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.events.mariadb_gtid_list import FLAG_UNTIL_REACHED
+from replica_client.protocol.binlog.events.gtids import FLAG_UNTIL_REACHED
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import MariadbGtid, MariadbGtidSet
 from replica_client.server.transactions import GtidUntil

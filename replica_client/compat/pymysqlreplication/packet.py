@@ -20,8 +20,9 @@ from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
-from replica_client.protocol.binlog.event import EventHeader, event_checksum
+from replica_client.protocol.binlog.event import EventHeader
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm

@@ -25,21 +25,17 @@ from replica_client.protocol.binlog.context import (
     is_permuted,
     parse_server_version,
 )
+from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.binlog.encryption import EventCipher
-from replica_client.protocol.binlog.event import (
-    MAGIC_SIZE,
-    BinlogEvent,
-    EventBody,
-    EventHeader,
-    event_checksum,
-)
+from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent, EventBody, EventHeader
 from replica_client.protocol.binlog.events import EVENT_CLASSES, UnknownEvent
-from replica_client.protocol.binlog.events.format_description import (
+from replica_client.protocol.binlog.events.control import (
     FormatDescriptionEvent,
+    StartEncryptionEvent,
+    StartEventV3,
     has_checksum_fields,
+    start_format,
 )
-from replica_client.protocol.binlog.events.start_encryption import StartEncryptionEvent
-from replica_client.protocol.binlog.events.start_v3 import StartEventV3, start_format
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.protocol.binlog.layout import HEADER_SIZE

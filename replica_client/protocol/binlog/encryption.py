@@ -58,7 +58,7 @@ from replica_client.errors import (
     TruncatedEventError,
 )
 from replica_client.protocol.binlog.event import ENCRYPTED_MAGIC, MAGIC
-from replica_client.protocol.binlog.events.start_encryption import StartEncryptionEvent
+from replica_client.protocol.binlog.events.control import StartEncryptionEvent
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
 from replica_client.protocol.codec.crc import crc32

@@ -1,4 +1,4 @@
-"""Offsets of the fields that the fast path reads without decoding, and the class of each type.
+"""Offsets of the fields that the fast path reads without decoding, and the role of each type.
 
 Compiled modules use ``layout.pxd``, which has the same constants and functions; a test compares
 them. Offsets in the common header count from the event's first byte, offsets in bodies from the end
@@ -11,11 +11,11 @@ MariaDB ``log_event.h``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from replica_client.protocol.constants.event_types import EventType
+from replica_client.protocol.constants.event_types import EVENTS, EventType
+from replica_client.protocol.constants.event_types import EventClass as EventClass
 
 # The common header.
 HEADER_SIZE = 19
@@ -94,110 +94,7 @@ INSERT = 0
 UPDATE = 1
 DELETE = 2
 
-
-class EventClass(IntEnum):
-    """The role of an event in its group (see :mod:`replica_client.stream.position.groups`)."""
-
-    UNKNOWN = 0
-    """An unknown type; ends no group."""
-    OUTSIDE = 1
-    """An event between transactions."""
-    GTID = 2
-    """Starts a group whose end depends on the events after it."""
-    GTID_BEGIN = 3
-    """Starts a group that a commit, rollback or prepare ends."""
-    BEGIN = 4
-    COMMIT = 5
-    ROLLBACK = 6
-    PREPARE = 7
-    PART = 8
-    """A part of the group that never ends it."""
-    ANNOTATION = 9
-    """A part with the statement of the rows."""
-    TABLE_MAP = 10
-    """A part with the table of the rows."""
-    STATEMENT = 11
-    """Ends the group, unless the group began with a BEGIN."""
-    PAYLOAD = 12
-    """Contains the rest of the group, including its end."""
-    LOAD_PART = 13
-    """Data of a LOAD DATA, with a ``file_id``; the statement comes later."""
-    LOAD_END = 14
-    """The statement of a LOAD DATA with a ``file_id``."""
-    ROWS = 15
-    """A part; also the end of a statement if STMT_END_F is set."""
-    QUERY = 16
-    """The role depends on the text."""
-    QUERY_COMPRESSED = 17
-    """The role depends on the text, which is compressed."""
-    MARIADB_GTID = 18
-    """Starts a group; flags say whether it is a BEGIN, too."""
-    XA_PREPARE = 19
-    """A commit in one phase, or a prepare."""
-
-
-_CLASSES: Final[Mapping[EventType, EventClass]] = MappingProxyType(
-    {
-        EventType.UNKNOWN_EVENT: EventClass.UNKNOWN,
-        EventType.START_EVENT_V3: EventClass.OUTSIDE,
-        EventType.QUERY_EVENT: EventClass.QUERY,
-        EventType.STOP_EVENT: EventClass.OUTSIDE,
-        EventType.ROTATE_EVENT: EventClass.OUTSIDE,
-        EventType.INTVAR_EVENT: EventClass.PART,
-        EventType.LOAD_EVENT: EventClass.STATEMENT,
-        EventType.SLAVE_EVENT: EventClass.OUTSIDE,
-        EventType.CREATE_FILE_EVENT: EventClass.LOAD_PART,
-        EventType.APPEND_BLOCK_EVENT: EventClass.LOAD_PART,
-        EventType.EXEC_LOAD_EVENT: EventClass.LOAD_END,
-        EventType.DELETE_FILE_EVENT: EventClass.LOAD_END,
-        EventType.NEW_LOAD_EVENT: EventClass.STATEMENT,
-        EventType.RAND_EVENT: EventClass.PART,
-        EventType.USER_VAR_EVENT: EventClass.PART,
-        EventType.FORMAT_DESCRIPTION_EVENT: EventClass.OUTSIDE,
-        EventType.XID_EVENT: EventClass.COMMIT,
-        EventType.BEGIN_LOAD_QUERY_EVENT: EventClass.LOAD_PART,
-        EventType.EXECUTE_LOAD_QUERY_EVENT: EventClass.LOAD_END,
-        EventType.TABLE_MAP_EVENT: EventClass.TABLE_MAP,
-        EventType.PRE_GA_WRITE_ROWS_EVENT: EventClass.ROWS,
-        EventType.PRE_GA_UPDATE_ROWS_EVENT: EventClass.ROWS,
-        EventType.PRE_GA_DELETE_ROWS_EVENT: EventClass.ROWS,
-        EventType.WRITE_ROWS_EVENT_V1: EventClass.ROWS,
-        EventType.UPDATE_ROWS_EVENT_V1: EventClass.ROWS,
-        EventType.DELETE_ROWS_EVENT_V1: EventClass.ROWS,
-        EventType.INCIDENT_EVENT: EventClass.STATEMENT,
-        EventType.HEARTBEAT_LOG_EVENT: EventClass.OUTSIDE,
-        EventType.IGNORABLE_LOG_EVENT: EventClass.OUTSIDE,
-        EventType.ROWS_QUERY_LOG_EVENT: EventClass.ANNOTATION,
-        EventType.WRITE_ROWS_EVENT: EventClass.ROWS,
-        EventType.UPDATE_ROWS_EVENT: EventClass.ROWS,
-        EventType.DELETE_ROWS_EVENT: EventClass.ROWS,
-        EventType.GTID_LOG_EVENT: EventClass.GTID,
-        EventType.ANONYMOUS_GTID_LOG_EVENT: EventClass.GTID,
-        EventType.PREVIOUS_GTIDS_LOG_EVENT: EventClass.OUTSIDE,
-        EventType.TRANSACTION_CONTEXT_EVENT: EventClass.PART,
-        EventType.VIEW_CHANGE_EVENT: EventClass.PART,
-        EventType.XA_PREPARE_LOG_EVENT: EventClass.XA_PREPARE,
-        EventType.PARTIAL_UPDATE_ROWS_EVENT: EventClass.ROWS,
-        EventType.TRANSACTION_PAYLOAD_EVENT: EventClass.PAYLOAD,
-        EventType.HEARTBEAT_LOG_EVENT_V2: EventClass.OUTSIDE,
-        EventType.GTID_TAGGED_LOG_EVENT: EventClass.GTID,
-        EventType.ANNOTATE_ROWS_EVENT: EventClass.ANNOTATION,
-        EventType.BINLOG_CHECKPOINT_EVENT: EventClass.OUTSIDE,
-        EventType.GTID_EVENT: EventClass.MARIADB_GTID,
-        EventType.GTID_LIST_EVENT: EventClass.OUTSIDE,
-        EventType.START_ENCRYPTION_EVENT: EventClass.OUTSIDE,
-        EventType.QUERY_COMPRESSED_EVENT: EventClass.QUERY_COMPRESSED,
-        EventType.WRITE_ROWS_COMPRESSED_EVENT_V1: EventClass.ROWS,
-        EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1: EventClass.ROWS,
-        EventType.DELETE_ROWS_COMPRESSED_EVENT_V1: EventClass.ROWS,
-        EventType.WRITE_ROWS_COMPRESSED_EVENT: EventClass.ROWS,
-        EventType.UPDATE_ROWS_COMPRESSED_EVENT: EventClass.ROWS,
-        EventType.DELETE_ROWS_COMPRESSED_EVENT: EventClass.ROWS,
-    }
-)
-"""The class of each type."""
-
-_FORMS: Final[Mapping[EventType, int]] = MappingProxyType(
+_FORMS: Final[Mapping[int, int]] = MappingProxyType(
     {
         EventType.PRE_GA_WRITE_ROWS_EVENT: INSERT | ROWS_OTHER,
         EventType.PRE_GA_UPDATE_ROWS_EVENT: UPDATE | ROWS_OTHER,
@@ -219,14 +116,14 @@ _FORMS: Final[Mapping[EventType, int]] = MappingProxyType(
 )
 
 
-def _by_code(values: Mapping[EventType, int]) -> bytes:
+def _by_code(values: Mapping[int, int]) -> bytes:
     table = bytearray(256)
     for code, value in values.items():
         table[code] = value
     return bytes(table)
 
 
-CLASSES: Final = _by_code(_CLASSES)
+CLASSES: Final = _by_code({code: role for code, (_, role) in EVENTS.items()})
 """:class:`EventClass` by type code; UNKNOWN for unknown codes."""
 
 ROWS_FORMS: Final = _by_code(_FORMS)
@@ -236,7 +133,7 @@ ROWS_FORMS: Final = _by_code(_FORMS)
 
 def types_of(*classes: EventClass) -> frozenset[int]:
     """Return the type codes of some classes."""
-    return frozenset(int(code) for code, kind in _CLASSES.items() if kind in classes)
+    return frozenset(int(code) for code, (_, role) in EVENTS.items() if role in classes)
 
 
 ROWS_TYPES: Final = types_of(EventClass.ROWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.character_sets import Written, charset_of_id

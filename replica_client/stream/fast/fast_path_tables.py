@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cython
 
 from replica_client.errors import MissingTableMapError
-from replica_client.protocol.binlog.events.rows_extra import PARTITION
+from replica_client.protocol.binlog.events.rows import PARTITION
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.layout import ROWS_FORMS, ROWS_TYPES
 from replica_client.protocol.codec.sized_cache import SizedCache

@@ -12,3 +12,12 @@ cdef class TaggedGtid:
     cdef long long _unsigned(self, const unsigned char* raw) noexcept
     cdef void _read_sid(self, const unsigned char* raw) noexcept
     cdef void _read_tag(self, const unsigned char* raw) noexcept
+
+cdef class GtidTail:
+    cdef long long immediate
+    cdef long long original
+    cdef long long length
+    cdef long long version
+    cdef long long original_version
+    cdef Py_ssize_t read(
+        self, const unsigned char* raw, Py_ssize_t at, Py_ssize_t end) noexcept

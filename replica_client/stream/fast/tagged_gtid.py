@@ -1,9 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""GTID_TAGGED events, read without an object.
+"""GTID_TAGGED events, and the optional fields of GTID events, read without an object.
 
-Events that differ from what servers write are left to
-:class:`~replica_client.protocol.binlog.events.gtid_tagged.GtidTaggedEvent`, which has the table of the
-fields.
+Events that differ from those that servers write are left to the classes of
+:mod:`replica_client.protocol.binlog.events`, which have the tables of the fields.
 
 This module is compiled where that is possible, and runs as plain Python everywhere else.
 """
@@ -15,10 +14,22 @@ from typing import Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import GTID_SID_SIZE
+    from cython.cimports.replica_client.protocol.binlog.layout import (
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+    )
     from cython.cimports.replica_client.protocol.codec.memory import load_le
 else:
-    from replica_client.protocol.binlog.layout import GTID_SID_SIZE
+    from replica_client.protocol.binlog.layout import (
+        GTID_SID_SIZE,
+        GTID_TIMESTAMP_SIZE,
+        GTID_VERSION_SIZE,
+        LENGTH_3_BYTES,
+        LENGTH_NULL,
+    )
     from replica_client.protocol.codec.memory import load_le
 
 # Ids of the fields.
@@ -149,3 +160,68 @@ class TaggedGtid:
         self.tag_start = self._at
         self.tag_size = size
         self._at += size
+
+
+@cython.final
+@cython.cclass
+class GtidTail:
+    """The optional fields of a GTID event, after its logical clock; -1 for absent ones.
+
+    Attributes:
+        immediate: commit timestamp, in microseconds.
+        original: that of the first server.
+        length: of the transaction.
+        version: of the server.
+        original_version: of the first server.
+    """
+
+    def __init__(self) -> None:
+        self.immediate = self.original = self.length = self.version = self.original_version = -1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def read(
+        self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Read the fields from ``at``; return the offset after them.
+
+        Returns -1 if a field is cut, or is not in the only form that encodes it.
+        """
+        size: cython.int
+        self.immediate = self.original = self.length = self.version = self.original_version = -1
+        if end < at + GTID_TIMESTAMP_SIZE:
+            return at
+        self.immediate = self.original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
+        at += GTID_TIMESTAMP_SIZE
+        if self.immediate >> 55:
+            if end < at + GTID_TIMESTAMP_SIZE:
+                return -1
+            self.immediate &= (cython.cast(cython.longlong, 1) << 55) - 1
+            self.original = load_le(raw, at, GTID_TIMESTAMP_SIZE)
+            at += GTID_TIMESTAMP_SIZE
+            if self.original == self.immediate:
+                return -1
+        if end == at:
+            return at
+        if raw[at] > LENGTH_3_BYTES or raw[at] == LENGTH_NULL:
+            return -1
+        size = 1 if raw[at] < LENGTH_NULL else raw[at] - LENGTH_NULL + 2
+        if end < at + size:
+            return -1
+        self.length = raw[at] if size == 1 else load_le(raw, at + 1, size - 1)
+        if size > 1 and self.length < (LENGTH_NULL if size == 3 else 1 << 16):
+            return -1
+        at += size
+        if end < at + GTID_VERSION_SIZE:
+            return at
+        self.version = self.original_version = load_le(raw, at, GTID_VERSION_SIZE)
+        at += GTID_VERSION_SIZE
+        if self.version >> 31:
+            if end < at + GTID_VERSION_SIZE:
+                return -1
+            self.version &= 0x7FFFFFFF
+            self.original_version = load_le(raw, at, GTID_VERSION_SIZE)
+            at += GTID_VERSION_SIZE
+            if self.original_version == self.version:
+                return -1
+        return at

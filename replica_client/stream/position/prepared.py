@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, Self
 
 from replica_client.errors import DataLossError, PositionStoreError
-from replica_client.protocol.binlog.events.xa_prepare import XaPrepareEvent
+from replica_client.protocol.binlog.events.gtids import XaPrepareEvent
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 

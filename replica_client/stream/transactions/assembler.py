@@ -25,10 +25,10 @@ from replica_client.options import check_argument, remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
-from replica_client.protocol.binlog.events.mariadb_gtid import MariadbGtidFlag
+from replica_client.protocol.binlog.events.control import UnknownEvent
+from replica_client.protocol.binlog.events.gtids import MariadbGtidFlag
 from replica_client.protocol.binlog.events.rows import STMT_END_F
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
-from replica_client.protocol.binlog.events.unknown import UnknownEvent
 from replica_client.protocol.binlog.layout import ROWS_TYPES, EventClass, types_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.sized_cache import SizedCache

@@ -4,11 +4,11 @@ from dataclasses import fields
 from typing import Any
 
 from replica_client.cli.annotation.annotator import AnnotatedBytes
-from replica_client.cli.annotation.row_texts import row_text_of
+from replica_client.cli.annotation.rows_body import row_text_of
 from replica_client.cli.annotation.whole_event import annotate_event
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import RowsEvent
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from replica_client.cli.annotation.annotator import Annotator
-from replica_client.cli.annotation.whole_event import LAYOUTS, annotate_event
+from replica_client.cli.annotation.whole_event import CODED, annotate_event
 from replica_client.errors import ShortBufferError
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, encode_event
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
 from replica_client.protocol.binlog.events import EVENT_CLASSES
+from replica_client.protocol.binlog.events.fields import DeclaredEvent
 from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.constants.event_types import EventType
@@ -60,9 +62,10 @@ def test_the_comparison_can_fail():
     assert uncovered(data, annotated_bytes)
 
 
-def test_every_event_class_has_a_layout():
-    for code, event_class in EVENT_CLASSES.items():
-        assert code in LAYOUTS or issubclass(event_class, RowsEvent), event_class
+def test_every_event_class_is_declared_or_annotated_by_code():
+    for event_class in EVENT_CLASSES.values():
+        ways = (issubclass(event_class, DeclaredEvent), event_class in CODED)
+        assert sum((*ways, issubclass(event_class, RowsEvent))) == 1, event_class
 
 
 def test_a_cut_event_is_covered_to_its_end():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 
 
 def test_intact_files_pass(run, shop):

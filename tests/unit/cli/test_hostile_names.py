@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import encode_event
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.printable import escaped_json, escaped_json_lines
 from tests.unit.cli.conftest import DATA, Result

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError, LimitExceededError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
-from replica_client.protocol.binlog.events.partial_update_rows import PartialUpdateRowsEvent
-from replica_client.protocol.binlog.events.rows import RowsEvent
+from replica_client.protocol.binlog.events.rows import PartialUpdateRowsEvent, RowsEvent
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import (
     JsonDiff,

@@ -9,8 +9,8 @@ import pytest
 
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
-from replica_client.protocol.binlog.events.format_description import FormatDescriptionEvent
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.events.control import FormatDescriptionEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.constants.event_types import EventFlag
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import ABSENT, Unverified

@@ -44,7 +44,7 @@ def _write_tag(out: ByteWriter, tag: str) -> ByteWriter:
     return write_text(out, tag.encode("ascii"))
 
 
-_FIELDS: Final[tuple[tuple[str, _Reader, _Writer], ...]] = (
+MESSAGE_FIELDS: Final[tuple[tuple[str, _Reader, _Writer], ...]] = (
     ("flags", read_unsigned, write_unsigned),
     ("sid", _read_sid, write_array),
     ("gno", read_signed, write_signed),
@@ -127,14 +127,14 @@ class GtidTaggedEvent:
             field_id = read_unsigned(fields)
             if field_id < next_id:
                 raise BinlogDecodeError(f"field {field_id} of the message is out of order")
-            if field_id >= len(_FIELDS):
+            if field_id >= len(MESSAGE_FIELDS):
                 if field_id <= head.last_required_id:
                     raise UnsupportedEventError(
                         f"field {field_id} is not known, and the server requires that it is"
                     )
                 unknown = head.fields[at:]
                 break
-            name, read, _ = _FIELDS[field_id]
+            name, read, _ = MESSAGE_FIELDS[field_id]
             values[name] = read(fields)
             next_id = field_id + 1
         for name in _REQUIRED:
@@ -158,7 +158,7 @@ class GtidTaggedEvent:
         if len(self.sid) != _SID_SIZE:
             raise EncodeError(f"a sid has {_SID_SIZE} bytes, not {len(self.sid)}")
         out = ByteWriter()
-        for field_id, (name, _, write) in enumerate(_FIELDS):
+        for field_id, (name, _, write) in enumerate(MESSAGE_FIELDS):
             value = getattr(self, name)
             same = _SAME_AS.get(name)
             if value is None or (same is not None and value == getattr(self, same)):

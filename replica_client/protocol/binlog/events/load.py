@@ -1,21 +1,51 @@
-"""LOAD, NEW_LOAD and CREATE_FILE: LOAD DATA statements of MySQL 3.23 to 4.1."""
+"""Events of LOAD DATA: the statements of MySQL 3.23 to 4.1, and the pieces of files."""
 
 from __future__ import annotations
 
-from typing import Self
-
-from replica_client.errors import BinlogDecodeError, EncodeError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
+from replica_client.errors import EncodeError
+from replica_client.protocol.binlog.events.fields import (
+    BODY,
+    EXTRA,
+    Check,
+    DeclaredEvent,
+    Item,
+    count,
+    length,
+    nul,
+    nul_string,
+    post_header,
+    raw,
+    repeated,
+    rest,
+    struct,
+    uint,
+    when,
+)
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType
 
-_LOAD_HEADER_SIZE = 18
-_CREATE_HEADER_SIZE = 4
+_LOAD = int(EventType.LOAD_EVENT)
+
+
+def _clause(name: str) -> tuple[Item, ...]:
+    """Declare a text of a clause: one byte in LOAD, a length and bytes in the later types."""
+    return (
+        when(
+            f"ctx.type_code != {_LOAD}",
+            length(name, 1, absent=1),
+            encoded="empty_flags is None",
+        ),
+        Check(
+            f"empty_flags is None or len({name}) == 1",
+            "LOAD holds each text of its clauses as one byte",
+            EncodeError,
+        ),
+        raw(name, f"{name}_length"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSyntax:
+class LoadSyntax(DeclaredEvent):
     """The FIELDS and LINES clauses of a LOAD DATA statement.
 
     LOAD stores each text as one byte; a bit of ``empty_flags`` says that it is empty. NEW_LOAD and
@@ -29,6 +59,19 @@ class LoadSyntax:
     Spec: MySQL ``sql_ex_data_info`` and ``old_sql_ex`` (load_data_events.h, up to 5.7).
     """
 
+    FIELDS = (
+        *_clause("field_terminator"),
+        *_clause("enclosed_by"),
+        *_clause("line_terminator"),
+        *_clause("line_start"),
+        *_clause("escaped_by"),
+        uint("flags", 1, "1 DUMPFILE, 2 OPTIONALLY ENCLOSED, 4 REPLACE, 8 IGNORE"),
+        when(
+            f"ctx.type_code == {_LOAD}",
+            uint("empty_flags", 1, "bit per clause that is empty"),
+        ),
+    )
+
     field_terminator: bytes = b"\t"
     enclosed_by: bytes = b""
     line_terminator: bytes = b"\n"
@@ -37,60 +80,52 @@ class LoadSyntax:
     flags: int = 0
     empty_flags: int | None = None
 
-    @classmethod
-    def decode(cls, body: ByteReader, old: bool) -> Self:
-        """Decode the one-byte form (``old``) or the form with lengths."""
-        if old:
-            a, b, c, d, e = (body.take(1) for _ in range(5))
-            return cls(a, b, c, d, e, body.uint(1), body.uint(1))
-        a, b, c, d, e = (body.take(body.uint(1), "LOAD DATA clause") for _ in range(5))
-        return cls(a, b, c, d, e, body.uint(1))
 
-    def encode(self, out: ByteWriter) -> None:
-        """Append the bytes."""
-        texts = (
-            self.field_terminator,
-            self.enclosed_by,
-            self.line_terminator,
-            self.line_start,
-            self.escaped_by,
-        )
-        for text in texts:
-            if self.empty_flags is None:
-                out.uint(len(text), 1)
-            elif len(text) != 1:
-                raise EncodeError("LOAD holds each text of its clauses as one byte")
-            out.raw(text)
-        out.uint(self.flags, 1)
-        if self.empty_flags is not None:
-            out.uint(self.empty_flags, 1)
+_HEAD = (
+    uint("thread_id", 4, "connection"),
+    uint("exec_time", 4, "s"),
+    uint("skip_lines", 4, "lines"),
+    length("table", 1),
+    length("schema", 1),
+    count("columns", 4),
+)
+_NAMES = (
+    struct("syntax", LoadSyntax),
+    raw(
+        "column_lengths",
+        "columns_count",
+        "bytes of each column's name",
+        is_hidden=True,
+        label="columns lengths",
+        encoded="bytes(map(len, columns))",
+        show="numbers",
+    ),
+    repeated(
+        "columns",
+        "columns_count",
+        raw("column", "column_lengths[index]", is_text=True),
+        nul("column"),
+    ),
+    raw("table", "table_length", is_text=True),
+    nul("table"),
+    raw("schema", "schema_length", is_text=True),
+    nul("schema"),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadEvent:
+class LoadEvent(DeclaredEvent):
     """A LOAD DATA statement; the type LOAD has the old syntax form, NEW_LOAD the newer.
 
-    Bytes (little-endian)::
-
-        offset  size  field
-        0       4     thread_id
-        4       4     exec_time          seconds
-        8       4     skip_lines         IGNORE n LINES
-        12      1     table length
-        13      1     schema length
-        14      4     column count
-        18      p-18  extra_post_header  p = post-header length of the type
-        p       ...   syntax             :class:`LoadSyntax`
-        ...     c     length of each column's name
-        ...     ...   columns            each ends with NUL
-        ...     ...   table, schema      each ends with NUL
-        ...     rest  file_name          may end with NUL
-
-    Raises:
-        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+    Attributes:
+        exec_time: seconds.
+        skip_lines: IGNORE n LINES.
+        file_name: may end with NUL.
 
     Spec: MySQL ``Load_event`` (load_data_events.h, up to 5.7).
     """
+
+    FIELDS = (*_HEAD, *post_header(18), *_NAMES, rest("file_name", is_text=True))
 
     thread_id: int
     exec_time: int
@@ -102,50 +137,32 @@ class LoadEvent:
     syntax: LoadSyntax = LoadSyntax()
     extra_post_header: bytes = b""
 
-    @classmethod
-    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Decode post-header and body."""
-        head = _Head.decode(body, ctx.format.post_header_size(ctx.type_code, _LOAD_HEADER_SIZE))
-        old = ctx.type_code == EventType.LOAD_EVENT
-        syntax, columns, table, schema = head.names(body, old)
-        return cls(
-            head.thread_id,
-            head.exec_time,
-            head.skip_lines,
-            schema,
-            table,
-            columns,
-            body.rest(),
-            syntax,
-            head.extra,
-        )
-
-    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """Return the encoded body."""
-        out = ByteWriter()
-        _Head.of(self).encode(out)
-        _encode_names(out, self)
-        return out.raw(self.file_name).done()
-
 
 @dataclass(frozen=True, slots=True)
-class CreateFileEvent:
+class CreateFileEvent(DeclaredEvent):
     """A LOAD DATA statement and the first piece of its file.
 
-    Bytes (little-endian)::
+    It begins with the post-header of LOAD, in the length that LOAD has; its own comes after.
 
-        offset  size  field
-        0       p     as the post-header of LOAD; p = post-header length of LOAD
-        p       4     file_id
-        p+4     q-4   extra_file_header  q = post-header length of this type
-        p+q     ...   as the body of NEW_LOAD; the file name ends with NUL
-        ...     rest  block              first bytes of the file
-
-    Raises:
-        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+    Attributes:
+        block: first bytes of the file.
 
     Spec: MySQL ``Create_file_event`` (load_data_events.h, up to 5.7).
     """
+
+    FIELDS = (
+        *_HEAD,
+        raw(
+            "extra_post_header",
+            f"(ctx.format.post_header_size({_LOAD}, 18) or 18) - 18",
+        ),
+        uint("file_id", 4),
+        raw("extra_file_header", "ctx.post_header_size(4) - 4"),
+        BODY,
+        *_NAMES,
+        nul_string("file_name", is_text=True),
+        rest("block", "bytes of the file"),
+    )
 
     thread_id: int
     exec_time: int
@@ -160,95 +177,46 @@ class CreateFileEvent:
     extra_post_header: bytes = b""
     extra_file_header: bytes = b""
 
-    @classmethod
-    def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
-        """Decode post-header and body."""
-        size = ctx.format.post_header_size(EventType.LOAD_EVENT, _LOAD_HEADER_SIZE)
-        head = _Head.decode(body, size or _LOAD_HEADER_SIZE)
-        file_id = body.uint(_CREATE_HEADER_SIZE)
-        own_size = ctx.post_header_size(_CREATE_HEADER_SIZE)
-        extra_file_header = body.take(own_size - _CREATE_HEADER_SIZE, "post-header")
-        syntax, columns, table, schema = head.names(body, old=False)
-        return cls(
-            head.thread_id,
-            head.exec_time,
-            head.skip_lines,
-            schema,
-            table,
-            columns,
-            body.nul_string(),
-            file_id,
-            body.rest(),
-            syntax,
-            head.extra,
-            extra_file_header,
-        )
 
-    def encode(self, ctx: EventContext = DEFAULT_CONTEXT) -> bytes:
-        """Return the encoded body."""
-        out = ByteWriter()
-        _Head.of(self).encode(out)
-        out.uint(self.file_id, 4).raw(self.extra_file_header)
-        _encode_names(out, self)
-        return out.nul_string(self.file_name).raw(self.block).done()
+@dataclass(frozen=True, slots=True)
+class AppendBlockEvent(DeclaredEvent):
+    """A further piece of the file ``file_id``, a number that is unique while the file is sent.
+
+    Spec: MySQL ``Append_block_event`` (load_data_events.h).
+    """
+
+    FIELDS = (uint("file_id", 4), *post_header(4), rest("block", "bytes of the file"))
+
+    file_id: int
+    block: bytes
+    extra_post_header: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """The post-header of both events."""
+class BeginLoadQueryEvent(AppendBlockEvent):
+    """The first piece of the file ``file_id``; its bytes are those of APPEND_BLOCK.
 
-    thread_id: int
-    exec_time: int
-    skip_lines: int
-    table_size: int
-    schema_size: int
-    column_count: int
-    extra: bytes
-
-    @classmethod
-    def of(cls, event: LoadEvent | CreateFileEvent) -> _Head:
-        """Return the post-header of an event."""
-        return cls(
-            event.thread_id,
-            event.exec_time,
-            event.skip_lines,
-            len(event.table),
-            len(event.schema),
-            len(event.columns),
-            event.extra_post_header,
-        )
-
-    @classmethod
-    def decode(cls, body: ByteReader, size: int) -> _Head:
-        thread_id, exec_time, skip_lines = body.uint(4), body.uint(4), body.uint(4)
-        table_size, schema_size, column_count = body.uint(1), body.uint(1), body.uint(4)
-        extra = body.take(size - _LOAD_HEADER_SIZE, "post-header")
-        return cls(thread_id, exec_time, skip_lines, table_size, schema_size, column_count, extra)
-
-    def encode(self, out: ByteWriter) -> None:
-        out.uint(self.thread_id, 4).uint(self.exec_time, 4).uint(self.skip_lines, 4)
-        out.uint(self.table_size, 1).uint(self.schema_size, 1).uint(self.column_count, 4)
-        out.raw(self.extra)
-
-    def names(
-        self, body: ByteReader, old: bool
-    ) -> tuple[LoadSyntax, tuple[bytes, ...], bytes, bytes]:
-        """Read syntax, column names, table and schema."""
-        syntax = LoadSyntax.decode(body, old)
-        sizes = body.take(self.column_count, "lengths of column names")
-        columns = tuple(_name(body, size) for size in sizes)
-        return syntax, columns, _name(body, self.table_size), _name(body, self.schema_size)
+    Spec: MySQL ``Begin_load_query_event`` (load_data_events.h).
+    """
 
 
-def _name(body: ByteReader, size: int) -> bytes:
-    value = body.take(size, "name")
-    if body.uint(1):
-        raise BinlogDecodeError(f"name {value!r} does not end with NUL", offset=body.offset - 1)
-    return value
+@dataclass(frozen=True, slots=True)
+class ExecLoadEvent(DeclaredEvent):
+    """A command to load the complete file ``file_id`` as CREATE_FILE said (3.23 to 4.1).
+
+    Spec: MySQL ``Execute_load_event`` (load_data_events.h, up to 5.7).
+    """
+
+    FIELDS = (uint("file_id", 4), *post_header(4), EXTRA)
+
+    file_id: int
+    extra_post_header: bytes = b""
+    extra: bytes = b""
 
 
-def _encode_names(out: ByteWriter, event: LoadEvent | CreateFileEvent) -> None:
-    event.syntax.encode(out)
-    out.raw(bytes(map(len, event.columns)))
-    for name in (*event.columns, event.table, event.schema):
-        out.raw(name).uint(0, 1)
+@dataclass(frozen=True, slots=True)
+class DeleteFileEvent(ExecLoadEvent):
+    """A command to forget the file ``file_id`` of a failed LOAD DATA; bytes as EXEC_LOAD.
+
+    Spec: MySQL ``Delete_file_event`` (load_data_events.h).
+    """

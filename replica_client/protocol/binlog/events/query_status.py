@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from replica_client.errors import ShortBufferError, TruncatedEventError
+from replica_client.protocol.binlog.events.coding import reader_of
+from replica_client.protocol.binlog.events.fields import (
+    Field,
+    Item,
+    count,
+    nul_string,
+    prefixed,
+    raw,
+    repeated,
+    text_names,
+    uint,
+    when,
+)
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.sized_cache import SizedCache
@@ -24,38 +38,13 @@ _NO_XID = bytes(_XID_SIZE)
 class QueryStatus:
     """Status variables of a QUERY event; None where one is absent.
 
-    On the wire each is a code byte and a value (little-endian)::
-
-        code  bytes      field
-        0     4          flags2                  OPTION_* bits of the session
-        1     8          sql_mode
-        2     1+n+1      catalog                 5.0.0 to 5.0.3, with a NUL
-        3     2+2        auto_increment_increment, auto_increment_offset
-        4     2+2+2      character_set_client, collation_connection, collation_server
-        5     1+n        time_zone
-        6     1+n        catalog                 from 5.0.4, without NUL
-        7     2          lc_time_names
-        8     2          character_set_database
-        9     8          table_map_for_update    bit per table of a multi-table update
-        10    4          master_data_written     size of the event on the origin
-        11    1+n, 1+n   invoker_user, invoker_host
-        12    1+c*(n+1)  updated_databases       count, NUL-terminated names; no names if over 16
-        13    3          microseconds            of the start time
-        14    8          commit_timestamp        5.7.1 to 5.7.4 only
-        15    16         commit_timestamp2       never in a release
-        16    1          explicit_defaults_for_timestamp
-        17    8          ddl_xid                 commits an atomic DDL
-        18    2          default_collation_for_utf8mb4
-        19    1          sql_require_primary_key
-        20    1          default_table_encryption
-        128   3          microseconds            MariaDB
-        129   8          ddl_xid                 MariaDB
-        130   1 or 9     gtid_flags3, start_alter_sequence   MariaDB 10.8
-        131   1+c*4      character_set_collations            MariaDB 11.2
+    On the wire each is a code byte and the fields in :data:`VARIABLES`. Code 14 is in 5.7.1 to 5.7.4
+    only, code 15 in no release.
 
     An unknown code ends the parsing; its code byte and all bytes after it are ``unparsed``.
     ``codes`` lists the codes met, in order. ``updated_databases`` is None with code 12 present when
-    the server counted more than it lists (``updated_databases_count`` 254).
+    the server counted more than it lists (``updated_databases_count`` 254). ``ddl_xid`` commits an
+    atomic DDL; ``master_data_written`` is the size of the event on the origin.
 
     Spec: MySQL ``Query_event`` (statement_events.h), MariaDB ``Query_log_event`` (log_event.h).
     """
@@ -101,66 +90,73 @@ class QueryStatus:
         }
 
 
-_INTEGERS = {
-    0: ("flags2", 4),
-    1: ("sql_mode", 8),
-    7: ("lc_time_names", 2),
-    8: ("character_set_database", 2),
-    9: ("table_map_for_update", 8),
-    10: ("master_data_written", 4),
-    13: ("microseconds", 3),
-    14: ("commit_timestamp", 8),
-    16: ("explicit_defaults_for_timestamp", 1),
-    17: ("ddl_xid", 8),
-    18: ("default_collation_for_utf8mb4", 2),
-    19: ("sql_require_primary_key", 1),
-    20: ("default_table_encryption", 1),
-    128: ("microseconds", 3),
-    129: ("ddl_xid", 8),
+_COLLATION = "collation id"
+VARIABLES: Final[Mapping[int, tuple[Item, ...]]] = {
+    0: (uint("flags2", 4, "OPTION_* bits", show="hex"),),
+    1: (uint("sql_mode", 8, "bits", show="hex"),),
+    # 5.0.0 to 5.0.3 wrote a NUL after it.
+    2: (prefixed("catalog", 1, is_text=True), raw("catalog_end", 1, is_hidden=True)),
+    3: (uint("auto_increment_increment", 2), uint("auto_increment_offset", 2)),
+    4: (
+        uint("character_set_client", 2, _COLLATION),
+        uint("collation_connection", 2, _COLLATION),
+        uint("collation_server", 2, _COLLATION),
+    ),
+    5: (prefixed("time_zone", 1, is_text=True),),
+    6: (prefixed("catalog", 1, is_text=True),),
+    7: (uint("lc_time_names", 2, "locale number"),),
+    8: (uint("character_set_database", 2, _COLLATION),),
+    9: (uint("table_map_for_update", 8, "bit per table", show="hex"),),
+    10: (uint("master_data_written", 4, "bytes"),),
+    11: (prefixed("invoker_user", 1, is_text=True), prefixed("invoker_host", 1, is_text=True)),
+    12: (
+        uint("updated_databases_count", 1, "254: more than 16"),
+        when(
+            f"updated_databases_count <= {MAX_UPDATED_DATABASES}",
+            repeated(
+                "updated_databases", "updated_databases_count", nul_string("name", is_text=True)
+            ),
+        ),
+    ),
+    13: (uint("microseconds", 3, "µs"),),
+    14: (uint("commit_timestamp", 8),),
+    15: (repeated("commit_timestamp2", "2", uint("part", 8)),),
+    16: (uint("explicit_defaults_for_timestamp", 1),),
+    17: (uint("ddl_xid", 8),),
+    18: (uint("default_collation_for_utf8mb4", 2, _COLLATION),),
+    19: (uint("sql_require_primary_key", 1),),
+    20: (uint("default_table_encryption", 1),),
+    128: (uint("microseconds", 3, "µs", since="MariaDB"),),
+    129: (uint("ddl_xid", 8, since="MariaDB"),),
+    130: (
+        uint("gtid_flags3", 1, since="MariaDB 10.8"),
+        when(f"gtid_flags3 & {_GTID_FLAGS3_WITH_SEQUENCE}", uint("start_alter_sequence", 8)),
+    ),
+    131: (
+        count("character_set_collations", 1),
+        repeated(
+            "character_set_collations",
+            "character_set_collations_count",
+            uint("character_set", 2, _COLLATION),
+            uint("collation", 2, _COLLATION),
+        ),
+    ),
+}
+"""The fields after each code."""
+
+STATUS_TEXTS: Final = text_names([item for items in VARIABLES.values() for item in items])
+"""Names of the fields that are text."""
+
+_INTEGERS: Final = {
+    code: (items[0].name, items[0].size)
+    for code, items in VARIABLES.items()
+    if len(items) == 1 and isinstance(items[0], Field) and isinstance(items[0].size, int)
 }
 
 
-def _short_string(block: ByteReader) -> bytes:
-    return block.take(block.uint(1), "string")
-
-
-def _parse_variable(code: int, block: ByteReader, found: dict[str, Any]) -> bool:
-    """Parse a variable that is no plain integer; return False for an unknown code."""
-    if code == 2:
-        found["catalog"] = _short_string(block)
-        block.skip(1)
-    elif code == 3:
-        found["auto_increment_increment"] = block.uint(2)
-        found["auto_increment_offset"] = block.uint(2)
-    elif code == 4:
-        found["character_set_client"] = block.uint(2)
-        found["collation_connection"] = block.uint(2)
-        found["collation_server"] = block.uint(2)
-    elif code == 5:
-        found["time_zone"] = _short_string(block)
-    elif code == 6:
-        found["catalog"] = _short_string(block)
-    elif code == 11:
-        found["invoker_user"] = _short_string(block)
-        found["invoker_host"] = _short_string(block)
-    elif code == 12:
-        count = found["updated_databases_count"] = block.uint(1)
-        if count <= MAX_UPDATED_DATABASES:
-            found["updated_databases"] = tuple(block.nul_string() for _ in range(count))
-    elif code == 15:
-        found["commit_timestamp2"] = (block.uint(8), block.uint(8))
-    elif code == 130:
-        found["gtid_flags3"] = block.uint(1)
-        if found["gtid_flags3"] & _GTID_FLAGS3_WITH_SEQUENCE:
-            found["start_alter_sequence"] = block.uint(8)
-    elif code == 131:
-        count = block.uint(1)
-        found["character_set_collations"] = tuple(
-            (block.uint(2), block.uint(2)) for _ in range(count)
-        )
-    else:
-        return False
-    return True
+@cache
+def _reader_of(code: int) -> Callable[[ByteReader], dict[str, Any]]:
+    return reader_of(VARIABLES[code])
 
 
 def _parse(data: bytes) -> tuple[QueryStatus, int]:
@@ -185,9 +181,10 @@ def _parse(data: bytes) -> tuple[QueryStatus, int]:
             block.skip(at + 1)
             if integer is not None:
                 block.uint(integer[1])  # raises: the value is cut
-            if not _parse_variable(code, block, found):
+            if code not in VARIABLES:
                 found["unparsed"] = data[at:]
                 break
+            found |= _reader_of(code)(block)
             at = block.offset
     except ShortBufferError as error:
         raise TruncatedEventError(f"status variable {codes[-1]}: {error}") from error

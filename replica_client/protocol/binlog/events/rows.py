@@ -1,16 +1,24 @@
-"""WRITE, UPDATE and DELETE_ROWS: row images of one table."""
+"""WRITE, UPDATE and DELETE_ROWS of all versions: row images of one table."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from struct import Struct
 from typing import Final, Literal, Self
 
-from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.protocol.binlog.events.rows_extra import RowsExtra, parse_rows_extra
+from replica_client.errors import BinlogDecodeError, EncodeError
+from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, DecodeOptions, EventContext
+from replica_client.protocol.binlog.layout import (
+    ROWS_COMPRESSED,
+    ROWS_EXTRA,
+    ROWS_FORMS,
+    ROWS_KIND,
+    ROWS_OTHER,
+    UPDATE,
+)
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
+from replica_client.protocol.codec.compression import deflate_record, inflate_record
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.constants.event_types import EventType
 
 RowsKind = Literal["insert", "update", "delete"]
 
@@ -20,45 +28,63 @@ STMT_END_F = 0x1
 NO_TABLE_ID: Final = (0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF)
 """Table ids of a rows event without rows that only ends a statement."""
 
-_KINDS: dict[int, RowsKind] = {
-    EventType.PRE_GA_WRITE_ROWS_EVENT: "insert",
-    EventType.PRE_GA_UPDATE_ROWS_EVENT: "update",
-    EventType.PRE_GA_DELETE_ROWS_EVENT: "delete",
-    EventType.WRITE_ROWS_EVENT_V1: "insert",
-    EventType.UPDATE_ROWS_EVENT_V1: "update",
-    EventType.DELETE_ROWS_EVENT_V1: "delete",
-    EventType.WRITE_ROWS_EVENT: "insert",
-    EventType.UPDATE_ROWS_EVENT: "update",
-    EventType.DELETE_ROWS_EVENT: "delete",
-    EventType.WRITE_ROWS_COMPRESSED_EVENT_V1: "insert",
-    EventType.UPDATE_ROWS_COMPRESSED_EVENT_V1: "update",
-    EventType.DELETE_ROWS_COMPRESSED_EVENT_V1: "delete",
-    EventType.WRITE_ROWS_COMPRESSED_EVENT: "insert",
-    EventType.UPDATE_ROWS_COMPRESSED_EVENT: "update",
-    EventType.DELETE_ROWS_COMPRESSED_EVENT: "delete",
-    EventType.PARTIAL_UPDATE_ROWS_EVENT: "update",
-}
-_VERSION_2 = frozenset(
-    (
-        EventType.WRITE_ROWS_EVENT,
-        EventType.UPDATE_ROWS_EVENT,
-        EventType.DELETE_ROWS_EVENT,
-        EventType.PARTIAL_UPDATE_ROWS_EVENT,
-        EventType.WRITE_ROWS_COMPRESSED_EVENT,
-        EventType.UPDATE_ROWS_COMPRESSED_EVENT,
-        EventType.DELETE_ROWS_COMPRESSED_EVENT,
-    )
-)
-_PRE_GA = frozenset(
-    (
-        EventType.PRE_GA_WRITE_ROWS_EVENT,
-        EventType.PRE_GA_UPDATE_ROWS_EVENT,
-        EventType.PRE_GA_DELETE_ROWS_EVENT,
-    )
-)
-_FIRST_COMPRESSED = int(EventType.WRITE_ROWS_COMPRESSED_EVENT_V1)
+_KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
 _EXTRA_LENGTH_SIZE = 2
 _HEAD_6 = Struct("<IHH")
+
+
+_NDB, PARTITION = 0, 1
+_NDB_HEAD_SIZE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RowsExtra:
+    """The tagged fields between post-header and column count of v2 rows events.
+
+    Bytes (little-endian), repeated to the end::
+
+        tag  value
+        0    NDB: length (1 byte, counts itself and the format), format (1 byte), data
+        1    partition: partition_id (2 bytes); in updates also source_partition_id (2 bytes)
+
+    An unknown tag ends the parsing; the tag and all bytes after it are ``unparsed``.
+
+    Spec: MySQL ``Rows_event::Extra_row_info`` (rows_event.h).
+    """
+
+    ndb_format: int | None = None
+    ndb_data: bytes | None = None
+    partition_id: int | None = None
+    source_partition_id: int | None = None
+    unparsed: bytes = b""
+
+
+def parse_rows_extra(data: bytes, is_update: bool) -> RowsExtra:
+    """Parse extra row info.
+
+    Raises:
+        ShortBufferError: a field is cut.
+        BinlogDecodeError: an NDB length that is too small.
+    """
+    ndb_format = ndb_data = partition = source = None
+    unparsed = b""
+    block = ByteReader(data)
+    while block.remaining:
+        start = block.offset
+        tag = block.uint(1)
+        if tag == _NDB:
+            size = block.uint(1)
+            if size < _NDB_HEAD_SIZE:
+                raise BinlogDecodeError(f"NDB extra row info of length {size}")
+            ndb_format = block.uint(1)
+            ndb_data = block.take(size - _NDB_HEAD_SIZE, "NDB extra row info")
+        elif tag == PARTITION:
+            partition = block.uint(2)
+            source = block.uint(2) if is_update else None
+        else:
+            unparsed = data[start:]
+            break
+    return RowsExtra(ndb_format, ndb_data, partition, source, unparsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +103,8 @@ class RowsHead:
     def decode(cls, body: ByteReader, ctx: EventContext) -> Self:
         """Read post-header, extra info and bitmaps; ``body`` is at the row images then."""
         type_code = ctx.type_code
-        is_v2 = type_code in _VERSION_2
+        form = ROWS_FORMS[type_code]
+        is_v2, is_update = bool(form & ROWS_EXTRA), form & ROWS_KIND == UPDATE
         size = ctx.post_header_size(10 if is_v2 else 8)
         if size == 6:
             table_id, flags, known = body.uint(4), body.uint(2), 6
@@ -93,14 +120,14 @@ class RowsHead:
             extra_post_header = body.take(max(0, size - known))
             extra_info = body.take(extra_size - _EXTRA_LENGTH_SIZE, "extra row info")
             if extra_info:
-                parse_rows_extra(extra_info, _KINDS[type_code] == "update")
+                parse_rows_extra(extra_info, is_update)
         else:
             extra_post_header = body.take(max(0, size - known))
         column_count = body.lenenc()
         bitmap_size = (column_count + 7) >> 3
         before = body.take(bitmap_size, "column bitmap")
         after = None
-        if _KINDS[type_code] == "update" and type_code not in _PRE_GA:
+        if is_update and (is_v2 or not form & ROWS_OTHER):
             after = body.take(bitmap_size, "column bitmap")
         return cls(table_id, flags, extra_info, column_count, before, after, extra_post_header)
 
@@ -117,7 +144,7 @@ class RowsEvent:
                                   8 complete rows
         2     extra length        v2 only; counts itself
         p-…   extra_post_header   p = post-header length of the type; empty in known versions
-        n     extra_info          v2 only; see :class:`~.rows_extra.RowsExtra`
+        n     extra_info          v2 only; see :class:`RowsExtra`
         1..9  column_count        length-encoded
         b     columns_before      bitmap, b = (column_count + 7) / 8: columns in the images
         b     columns_after       update from v1 on: columns in the after images
@@ -125,8 +152,7 @@ class RowsEvent:
 
     In MariaDB's compressed types (:attr:`compressed`) ``rows`` stays compressed, so that tables
     that are not selected cost no decompression.
-    :func:`replica_client.protocol.binlog.events.compressed_rows.row_images` returns the images of both
-    forms.
+    :func:`row_images` returns the images of both forms.
 
     Attributes:
         kind: ``"insert"``, ``"update"`` or ``"delete"``, by the type code.
@@ -160,14 +186,15 @@ class RowsEvent:
     @property
     def compressed(self) -> bool:
         """Whether ``rows`` is a compressed record (MariaDB ``log_bin_compress``)."""
-        return self.type_code >= _FIRST_COMPRESSED
+        return bool(ROWS_FORMS[self.type_code] & ROWS_COMPRESSED)
 
     @property
     def version(self) -> int:
         """0 (pre-GA, 5.1.5 to 5.1.17), 1 (5.1 to 5.5, MariaDB) or 2 (5.6 and later)."""
-        if self.type_code in _VERSION_2:
+        form = ROWS_FORMS[self.type_code]
+        if form & ROWS_EXTRA:
             return 2
-        return 0 if self.type_code in _PRE_GA else 1
+        return 0 if form & ROWS_OTHER else 1
 
     @property
     def extra(self) -> RowsExtra:
@@ -180,7 +207,7 @@ class RowsEvent:
         head = RowsHead.decode(body, ctx)
         type_code = ctx.type_code
         return cls(
-            _KINDS[type_code],
+            _KINDS[ROWS_FORMS[type_code] & ROWS_KIND],
             type_code,
             head.table_id,
             head.flags,
@@ -201,8 +228,67 @@ class RowsEvent:
 def encode_rows_head(event: RowsEvent, post_header_size: int) -> bytes:
     """Encode a rows event up to the row images."""
     out = ByteWriter().uint(event.table_id, 4 if post_header_size == 6 else 6).uint(event.flags, 2)
-    if event.type_code in _VERSION_2:
+    if ROWS_FORMS[event.type_code] & ROWS_EXTRA:
         out.uint(_EXTRA_LENGTH_SIZE + len(event.extra_info), _EXTRA_LENGTH_SIZE)
     out.raw(event.extra_post_header).raw(event.extra_info)
     out.lenenc(event.column_count).raw(event.columns_before)
     return out.raw(event.columns_after or b"").done()
+
+
+PARTIAL_JSON_UPDATES = 1
+"""Bit of a row's value options: its partial bits follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpdateRowsEvent(RowsEvent):
+    """Updated rows of one statement, with some JSON values as differences.
+
+    Bytes: as an UPDATE_ROWS event v2, but
+    each after image of ``rows`` begins with value options::
+
+        size  field
+        1..9  value_options  length-encoded; bit 0 (PARTIAL_JSON_UPDATES): partial bits follow
+        b     partial_bits   b = (JSON columns of the table + 7) / 8; bit i: JSON column i of the
+                             table is a difference (it is in the after image then)
+        ...   null bits and values, as in any image; a difference is a JSON value's length (4 bytes)
+              and its operations
+
+    The value options of each row say whether partial bits follow. Only the rows layer, which knows
+    the columns' types, can find where a row ends; ``rows`` has the bytes of all rows.
+
+    Raises:
+        ShortBufferError: the body is shorter (the decoder makes it ``TruncatedEventError``).
+        BinlogDecodeError: the extra info does not add up.
+
+    Spec: MySQL ``Partial_update_rows`` (rows_event.h), ``pack_row`` (rpl_record.cc).
+    """
+
+
+def row_images(event: RowsEvent, options: DecodeOptions) -> bytes:
+    """Return the row images of any rows event, decompressed if necessary.
+
+    In a compressed event everything after the column bitmaps is one record
+    (:func:`replica_client.protocol.codec.compression.inflate_record`).
+
+    Raises:
+        BinlogDecodeError: broken compression.
+        LimitExceededError: larger than the option max_uncompressed_size.
+    """
+    if not event.compressed:
+        return event.rows
+    return inflate_record(event.rows, options.max_uncompressed_size)
+
+
+def compress_rows(event: RowsEvent) -> RowsEvent:
+    """Return the rows as an event of the compressed type; a compressed event itself.
+
+    Raises:
+        EncodeError: the type has no compressed form.
+    """
+    if event.compressed:
+        return event
+    form = ROWS_FORMS[event.type_code] | ROWS_COMPRESSED
+    type_code = ROWS_FORMS.find(form)
+    if type_code < 0:
+        raise EncodeError(f"rows events of type {event.type_code} have no compressed form")
+    return replace(event, type_code=type_code, rows=deflate_record(event.rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import ClassVar, Self
 
 from replica_client.errors import BinlogDecodeError, EncodeError
 from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
@@ -55,6 +55,8 @@ class TableMapEvent:
 
     Spec: MySQL ``Table_map_event`` (rows_event.h); MariaDB KB "TABLE_MAP_EVENT".
     """
+
+    INFO: ClassVar[str] = "table_id: {0.table_id} ({0.schema}.{0.table})"
 
     table_id: int
     flags: int

@@ -16,12 +16,8 @@ from replica_client.errors import (
 )
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import (
-    BinlogEvent,
-    EventHeader,
-    encode_event,
-    event_checksum,
-)
+from replica_client.protocol.binlog.encoder import encode_event, event_checksum
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     RotateEvent,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.event import (
     MAGIC,
     BinlogEvent,
     EventBody,
     EventHeader,
     HeaderScan,
-    encode_event,
 )
 from replica_client.protocol.binlog.events import (
     CreateFileEvent,
@@ -24,8 +24,8 @@ from replica_client.protocol.binlog.events import (
     StartEventV3,
     StopEvent,
 )
+from replica_client.protocol.binlog.events.control import FORMAT_V1, FORMAT_V3
 from replica_client.protocol.binlog.events.load import LoadSyntax
-from replica_client.protocol.binlog.events.start_v3 import FORMAT_V1, FORMAT_V3
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 
 T = EventType

@@ -11,7 +11,7 @@ from replica_client.protocol.binlog.context import (
     permuted_type_code,
 )
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import encode_event
+from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.events import FormatDescriptionEvent, TableMapEvent, XidEvent
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event

@@ -11,8 +11,9 @@ import pytest
 
 from replica_client import connect
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, encode_event
-from replica_client.protocol.binlog.events.query import QueryEvent
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.schema.ddl import create, lexer, statements
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.testing import BinlogSource

@@ -6,11 +6,11 @@ import pytest
 
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
-from replica_client.protocol.binlog.events.mariadb_gtid_list import (
+from replica_client.protocol.binlog.events.gtids import (
     FLAG_IGN_GTIDS,
     MariadbGtidListEvent,
+    PreviousGtidsEvent,
 )
-from replica_client.protocol.binlog.events.previous_gtids import PreviousGtidsEvent
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position

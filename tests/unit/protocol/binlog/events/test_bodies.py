@@ -10,7 +10,7 @@ import pytest
 from replica_client.errors import BinlogDecodeError, TruncatedEventError
 from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import encode_event
+from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,
@@ -26,7 +26,7 @@ from replica_client.protocol.binlog.events import (
     UnknownEvent,
     XidEvent,
 )
-from replica_client.protocol.binlog.events.rows_extra import RowsExtra
+from replica_client.protocol.binlog.events.rows import RowsExtra
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.event_types import EventType
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event, with_post_header

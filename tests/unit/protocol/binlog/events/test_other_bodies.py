@@ -16,7 +16,7 @@ from replica_client.errors import (
 )
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import encode_event
+from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     AnnotateRowsEvent,
@@ -47,10 +47,10 @@ from replica_client.protocol.binlog.events import (
     ViewChangeEvent,
     XaPrepareEvent,
 )
-from replica_client.protocol.binlog.events.compressed_rows import compress_rows, row_images
+from replica_client.protocol.binlog.events.control import FORMAT_V3
+from replica_client.protocol.binlog.events.gtids import MariadbXid
 from replica_client.protocol.binlog.events.load import LoadSyntax
-from replica_client.protocol.binlog.events.mariadb_gtid import MariadbXid
-from replica_client.protocol.binlog.events.start_v3 import FORMAT_V3
+from replica_client.protocol.binlog.events.rows import compress_rows, row_images
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.codec.compression import deflate_record
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
@@ -491,7 +491,7 @@ def test_xid_longer_than_xa_allows() -> None:
 
 def test_name_without_nul() -> None:
     text = LOAD_HEAD + "00 00 00 00 00 00 0101" + b"a\0b\0t\1db\0".hex()
-    with pytest.raises(BinlogDecodeError, match="does not end with NUL"):
+    with pytest.raises(BinlogDecodeError, match="no NUL follows the table"):
         decode(T.NEW_LOAD_EVENT, text, FORMAT_V3)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import encode_event
+from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     QueryEvent,
