@@ -195,7 +195,7 @@ import struct
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.binlog.context import DEFAULT_CONTEXT
-from replica_client.cli.annotation.column_sizes import column_size
+from replica_client.cli.annotation.rows_body import column_size
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.lake.lake_columns import lake_column
 from replica_client.rows.arrow_types import arrow_column
@@ -228,7 +228,7 @@ assert misfit(column, model) == "", misfit(column, model)
 assert column_model(column).kind == "embedding"
 value = struct.pack("<3f", 1.5, -2, 0.25)
 image = len(value).to_bytes(4, "little") + value
-assert column_size(lambda size: image[:size], 239, 4) == 16
+assert column_size(image, 239, 4) == 16
 ((_, row),) = RowImageDecoder(shape).decode_rows("insert", b"\\x01", None, b"\\x00" + image)
 assert row[0] == (1.5, -2.0, 0.25)
 assert value_to_json(row[0]) == "[1.5, -2.0, 0.25]"
