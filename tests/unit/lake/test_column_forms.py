@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from replica_client.lake.change_files import ChangeFileBuilder, _digests
-from replica_client.lake.copied_columns import _copied_cast as _cast
-from replica_client.lake.copied_columns import _decoded
+from replica_client.lake.copied_columns import _cast, _decoded
 from replica_client.lake.lake_columns import lake_column
 from replica_client.lake.lake_table import LakeTable, row_digest
 from replica_client.lake.typed_columns import lake_array

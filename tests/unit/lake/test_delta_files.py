@@ -36,4 +36,4 @@ def test_no_other_way_is_taken():
         for path in package.rglob("*.py")
         if (calls := re.findall(r"to_pyarrow_(?:table|dataset)\(", path.read_text("utf-8")))
     }
-    assert found == {"delta_files.py": ["to_pyarrow_dataset("]}
+    assert found == {"data_files.py": ["to_pyarrow_dataset("]}

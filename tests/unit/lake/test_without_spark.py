@@ -8,7 +8,8 @@ from replica_client import lake
 
 
 def test_no_module_of_the_lake_imports_pyspark() -> None:
-    names = [one.name for one in pkgutil.walk_packages(lake.__path__, "replica_client.lake.")]
+    packages = pkgutil.walk_packages(lake.__path__, "replica_client.lake.", onerror=print)
+    names = [one.name for one in packages if not one.name.startswith("replica_client.lake.spark")]
     assert len(names) > 20
     code = (
         "import importlib, sys; sys.modules.update(pyspark=None, py4j=None, rich=None, typer=None); "

@@ -111,7 +111,7 @@ def test_a_name_that_was_guessed_is_an_error(
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
-    monkeypatch.setattr(durable.secrets, "token_hex", lambda size: "0" * 2 * size)
+    monkeypatch.setattr(durable.os, "urandom", bytes)
     (tmp_path / ".x.0000000000000000.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
         replace_file(tmp_path / "x", b"new")

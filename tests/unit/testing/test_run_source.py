@@ -1,5 +1,6 @@
 """The source without asyncio: as a process, and as a pytest fixture."""
 
+import signal
 import subprocess
 import sys
 
@@ -28,13 +29,19 @@ def test_fixture(tmp_path, binlog_source) -> None:
 def test_run_source(tmp_path) -> None:
     paths = [str(path) for path in two_files(tmp_path)]
     code = f"from replica_client.testing import run_source; run_source({paths!r})"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell ignores SIGINT in what it runs in the background, and a child inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()
         assert url.startswith("mysql://repl:secret@127.0.0.1:")
         assert versions(int(url.rpartition(":")[2].strip("/"))) == ["9.7.4"]
     finally:
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         process.stdout.close()

@@ -32,14 +32,14 @@ def named(path: Path) -> dict[str, dict[str, int]]:
 
 
 def test_compiled_numbers_are_those_of_python() -> None:
-    found = named(PACKAGE / "binlog" / "layout.pxd")
+    found = named(PACKAGE / "protocol" / "binlog" / "layout.pxd")
     numbers = {
         name: value
         for name, value in vars(layout).items()
         if name.isupper() and type(value) is int and not name.startswith("_")
     }
     assert found.pop("") == numbers
-    found |= named(PACKAGE / "position" / "groups.pxd")
+    found |= named(PACKAGE / "stream" / "position" / "groups.pxd")
     enums = {"EventClass": layout.EventClass, "State": groups.State, "Ending": groups.Ending}
     assert found == {name: {one.name: int(one) for one in enum} for name, enum in enums.items()}
 

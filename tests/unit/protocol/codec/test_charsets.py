@@ -25,7 +25,7 @@ from replica_client.protocol.codec.charsets import (
 from replica_client.protocol.codec.charsets.tables.differences import CODECS, DECODE_RUNS
 from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "charsets.json").read_text())
 ID_OF = {name: min(i for i, n in CHARSET_BY_COLLATION_ID.items() if n == name) for name in CHARSETS}
 

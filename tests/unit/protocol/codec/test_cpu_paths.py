@@ -9,7 +9,7 @@ import pytest
 import replica_client
 from tests.servers.plugin import unavailable
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[3]
 PACKAGE = Path(replica_client.__file__).parent
 
 

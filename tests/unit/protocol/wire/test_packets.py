@@ -148,7 +148,7 @@ def test_result_set() -> None:
 
 
 def test_handshake_responses_of_other_clients() -> None:
-    path = Path(__file__).parents[4] / "shared/corpus/fixtures/go-mysql/handshake_resp_test.json"
+    path = Path(__file__).parents[5] / "shared/corpus/fixtures/go-mysql/handshake_resp_test.json"
     if not path.exists():
         if os.environ.get("CI"):
             pytest.fail(f"CI should have the corpus: {path.name}")

@@ -15,7 +15,7 @@ from replica_client.errors import BinlogDecodeError, ReplicaClientError
 from replica_client.protocol.binlog.event import HeaderScan
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 FILES = [
     *("mysql-5.6.24/rows", "mysql-9.7.4/rows", "mysql-9.7.4/compressed_transaction"),
     *("mysql-9.7.4/xa", "mysql-9.7.4/no_checksum", "mysql-9.7.4/anonymous_gtid"),

@@ -18,7 +18,7 @@ from replica_client.stream.files import file_batches
 from tests.unit.stream.transactions.relocation import relocated
 
 DEMO = Path(rc.__file__).parent / "testing" / "data"
-GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*/*.binlog"))
+GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("*/*.binlog"))
 FILES = sorted(p for p in DEMO.iterdir() if p.suffix.startswith(".0"))
 
 

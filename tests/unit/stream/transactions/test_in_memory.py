@@ -18,7 +18,7 @@ from replica_client.errors import ConfigError, ReplicaClientError, TruncatedEven
 from replica_client.protocol.codec.event_queue import EventQueue
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 FILES = sorted(DATA.glob("shop-bin.0*"))
 
 

@@ -10,7 +10,7 @@ import pytest
 import replica_client as rc
 from tests.servers.plugin import unavailable
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "benchmarks" / "instructions"
+SCRIPT = Path(__file__).parents[4] / "scripts" / "benchmarks" / "instructions"
 
 
 @pytest.mark.timeout(500)  # valgrind on a machine with much else to do

@@ -25,7 +25,7 @@ from replica_client.stream.transactions.transaction import Statement
 
 GOLDEN = [
     path
-    for path in sorted((Path(__file__).parents[2] / "golden").glob("*/*.binlog"))
+    for path in sorted((Path(__file__).parents[3] / "golden").glob("*/*.binlog"))
     if "encrypted" not in path.name and path.name != "xa.binlog"
 ]
 

@@ -19,7 +19,7 @@ from tests.golden.test_server_files import expectation, keys_of
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 FILES = sorted(DATA.glob("shop-bin.0*"))
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 GOLDENS = sorted(GOLDEN.glob("*/*.binlog"))
 
 

@@ -18,7 +18,7 @@ MOST_TEXT_PER_BYTE = 40
 EDGES = (0, 1, 2, 3, 4, 12, 15, 0x7F, 0x80, 0xF6, 0xFF)
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[3] / "golden" / "json_mysql.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[4] / "golden" / "json_mysql.json").read_text(encoding="utf-8")
 )
 DOCUMENTS = [bytes.fromhex(case["document"]) for case in GOLDEN["documents"]]
 DOCUMENTS += [

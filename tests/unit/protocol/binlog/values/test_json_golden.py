@@ -9,7 +9,7 @@ from replica_client.protocol.binlog.values.json_binary import JsonDocument, enco
 from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs, encode_diffs
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[3] / "golden" / "json_mysql.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[4] / "golden" / "json_mysql.json").read_text(encoding="utf-8")
 )
 
 
