@@ -37,7 +37,6 @@ TABLE_LIKE = 5
 """A table map that is wanted: the event of the same bytes again."""
 
 _STOP = cython.declare(cython.int, STOP)
-_PASS = cython.declare(cython.int, PASS)
 _TABLE = cython.declare(cython.int, TABLE)
 _ROWS = cython.declare(cython.int, ROWS)
 _LIKE = cython.declare(cython.int, LIKE)

@@ -98,11 +98,6 @@ class TableSync:
         self._chunk_rows = chunk_rows
         self._models: dict[TableName, TableModel] = {}
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run before left no table to be copied by the next one."""
-        return not self._state.get("again") and "checkpoint" in self._state
-
     def run(self) -> Iterator[CopiedRows | ChangedRow]:
         """Give the copies that are missing, then the changes.
 

@@ -30,7 +30,6 @@ from replica_client.rows.image_values import ABSENT_OFFSET, NULL_OFFSET
 EITHER, BEFORE, AFTER = 0, 1, 2
 """The image of a change that must pass a test."""
 
-_EITHER = cython.declare(cython.int, EITHER)
 _BEFORE = cython.declare(cython.int, BEFORE)
 _AFTER = cython.declare(cython.int, AFTER)
 _TRUE = cython.declare(cython.int, 1)

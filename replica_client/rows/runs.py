@@ -26,10 +26,8 @@ KINDS = ("insert", "update", "delete")
 _UPDATE = cython.declare(cython.int, 1)
 
 # The integers of a run.
-_CHANGES = cython.declare(cython.int, 0)
 _KIND = cython.declare(cython.int, 1)
 _ROW_INDEX = cython.declare(cython.int, 2)
-_VERSION_NUMBER = cython.declare(cython.int, 8)
 _ABSENT_BEFORE = cython.declare(cython.int, 11)
 _ABSENT_AFTER = cython.declare(cython.int, 12)
 _SIZE = cython.declare(cython.int, 13)

@@ -17,7 +17,6 @@ from replica_client.schema.ddl.column_clause import literal_text, read_column
 from replica_client.schema.ddl.columns_after import with_system_period
 from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.ddl.type_clause import read_type
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, DatabaseModel, TableModel
 
 TableName = tuple[str, str]
@@ -184,19 +183,6 @@ def read_tables(
             )
         )
     return models
-
-
-def labels_of(column_type: str) -> tuple[str, ...] | None:
-    """Return the labels of an ENUM or SET from COLUMN_TYPE; None for other types.
-
-    Raises:
-        SchemaError: the type is not understood.
-    """
-    context = StatementContext()
-    try:
-        return read_type(Cursor(tokenize(column_type, context)), context).labels
-    except (LexerError, NotUnderstoodError) as error:
-        raise SchemaError(f"the type {column_type[:80]!r} is not understood: {error}") from error
 
 
 def _column(row: Sequence[Any], context: StatementContext) -> ColumnModel:

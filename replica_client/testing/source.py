@@ -130,11 +130,6 @@ class BinlogSource(BinlogServer):
         """Return the self-signed certificate (PEM) to verify the source with."""
         return certificate_pem()[0]
 
-    def forget_passwords(self) -> None:
-        """Make caching_sha2_password's cache cold again, as FLUSH PRIVILEGES does."""
-        for account in self.accounts.by_name.values():
-            account.cached = False
-
     # What sessions report.
 
     def logged_in(self, connection_id: int, user: str, *, secure: bool) -> None:

@@ -249,8 +249,9 @@ async def testing_server(
     )
 
     def forget() -> None:
-        source.forget_passwords()
-        sixth.forget_passwords()
+        # As FLUSH PRIVILEGES does with the cache of caching_sha2_password.
+        for account in [*source.accounts.by_name.values(), *sixth.accounts.by_name.values()]:
+            account.cached = False
 
     async with source, sixth:
         yield LoginServer(

@@ -131,7 +131,7 @@ class LocalServer(Server):
         """Stops the server and removes its data."""
         self.resume()
         self.disconnect()
-        run_script("stop", self._instance["id"], "--timeout", "30")
+        run_script("stop", self._instance["id"])
 
     def _signal(self, number: signal.Signals) -> None:
         if process_start(self.pid) == self._instance["pid_start"]:

@@ -27,8 +27,8 @@ from replica_client.protocol.binlog.events import (
 )
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.testing import BinlogSource
-from replica_client.testing.generated import GeneratedFile
 from tests.source.binlogs import SERVER_ID, SOURCE_UUID, TIMESTAMP, BinlogMaker
+from tests.source.generated_file import GeneratedFile
 
 MIB = 1 << 20
 _LONG_BLOB = 252

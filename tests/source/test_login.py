@@ -122,7 +122,7 @@ async def test_nothing_stays_open_when_the_end_of_tls_is_not_answered(tmp_path) 
     path = BinlogMaker().save(tmp_path / "binlog.000001")
     async with BinlogSource(path, tls=True) as source:
         connection = await SourceConnection.open(parse_url(source.url + "?tls=required"))
-        ours = connection._connection.open_socket
+        ours = connection._connection._writer.get_extra_info("socket")
         # As a peer does whose host is gone: nothing that comes is read any more.
         source.sessions[0]._writer.transport._ssl_protocol._transport.pause_reading()
         await connection.close()

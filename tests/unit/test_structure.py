@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,120 @@ def test_what_compares_lakes_converts_no_values(module: str) -> None:
         r"column_selects|\.decode\("
     )
     assert re.findall(forbidden, SOURCES[f"lake/verify/{module}.py"]) == []
+
+
+# Names that nothing in the repository but a test uses, and why they stay.
+KEPT = {
+    # What events say to those who read them.
+    *("is_standalone", "row_images", "view_id_text", "xid_text"),
+    # Names of the protocol and of servers.
+    *(
+        "FLAG_IGN_GTIDS",
+        "LOCAL_INFILE_HEADER",
+        "MODE_NO_FIELD_OPTIONS",
+        "OP_YEAR",
+        "PARTIAL_JSON_UPDATES",
+    ),
+    # Found by a name that is put together, or called by a class of another package with the same name as one of ours.
+    *("migrate_canal", "migrate_debezium", "migrate_maxwell", "pushFilters", "_show_warnings"),
+    # Values of a kind, for code to come.
+    *("ADDRESSES", "INTEGERS", "target_type"),
+    # One value or one result alone: what the tests of each type and packet begin with.
+    *(
+        "decode_binary",
+        "decode_bit",
+        "decode_char",
+        "decode_date",
+        "decode_datetime2",
+        "decode_double",
+    ),
+    *("decode_enum", "decode_file", "decode_integer", "decode_row", "decode_set", "decode_time2"),
+    *(
+        "decode_timestamp2",
+        "decode_year",
+        "decrypt_file",
+        "seal",
+        "HeaderScan",
+        "raise_if_truncated",
+    ),
+    # The other direction: a value that is encoded again to the same bytes was decoded whole.
+    *("encode_binary", "encode_hires_datetime", "encode_hires_time", "encode_hires_timestamp"),
+    *("encode_old_datetime", "encode_old_time", "encode_old_timestamp", "encode_set"),
+    *(
+        "compress_rows",
+        "make_payload",
+        "encode_compressed",
+        "encode_old_decimal",
+        "encode_diffs",
+        "encode_enum",
+    ),
+}
+
+
+def _defined(path: str, tree: ast.Module, classes: set[str]) -> Iterator[tuple[str, int]]:
+    """Names of functions, classes and variables, but what a base class of another package or a decorator calls."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", [])
+        if not isinstance(node, ast.Module | ast.ClassDef):
+            continue
+        bases = {ast.unparse(base).split("[")[0] for base in getattr(node, "bases", [])}
+        is_foreign = not bases <= classes
+        for one in body:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                called = any(isinstance(decorator, ast.Call) for decorator in one.decorator_list)
+                if not (called or is_foreign) or isinstance(one, ast.ClassDef):
+                    yield one.name, one.lineno
+            elif isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(node, ast.Module):
+                targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+                yield from (
+                    (target.id, one.lineno) for target in targets if isinstance(target, ast.Name)
+                )
+
+
+def _used(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Load())
+                | ast.Attribute(attr=name)
+                | ast.keyword(arg=str(name))
+            ):
+                yield name
+            case ast.alias(name=name):
+                yield name.rpartition(".")[2]
+            case ast.Constant(value=str(text)) if len(text) < 200:
+                yield from re.findall(r"\w+", text)
+
+
+def test_every_name_is_used_outside_the_tests() -> None:
+    """By the package, its scripts, its documents or its list of public names; names of the protocol are all there."""
+    trees = {path: ast.parse(text) for path, text in SOURCES.items()}
+    classes = {
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    } | {"object", "Protocol", "Exception"}
+    used = {name for tree in trees.values() for name in _used(tree)}
+    others = [
+        *PACKAGE.rglob("*.pxd"),
+        *(PACKAGE.parent / "docs").rglob("*.md"),
+        PACKAGE.parent / "pyproject.toml",
+    ]
+    others += [
+        path
+        for path in (PACKAGE.parent / "scripts").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    for path in [*others, PACKAGE.parent / "tests" / "public_names.txt"]:
+        words = Counter(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        # A declaration is no use.
+        used |= {word for word, count in words.items() if count > 1 or path.suffix != ".pxd"}
+    unused = [
+        f"{path}:{line} {name}"
+        for path, tree in trees.items()
+        if not path.startswith(("protocol/constants/", "compat/", "_cython"))
+        for name, line in _defined(path, tree, classes)
+        if name not in used | KEPT and not re.match(r"__|test_|_repr_pretty_", name)
+    ]
+    assert unused == []

@@ -56,11 +56,6 @@ class ByteReader:
         at = self._advance(size, "integer")
         return int.from_bytes(self._data[at : at + size], "little", signed=True)
 
-    def uint_be(self, size: int) -> int:
-        """Read an unsigned big-endian integer of ``size`` bytes."""
-        at = self._advance(size, "integer")
-        return int.from_bytes(self._data[at : at + size], "big")
-
     def take(self, size: int, what: str = "bytes") -> bytes:
         """Read ``size`` bytes."""
         at = self._advance(size, what)
@@ -168,10 +163,6 @@ class ByteWriter:
     def sint(self, value: int, size: int) -> Self:
         """Append a two's complement little-endian integer."""
         return self._integer(value, size, "little", signed=True)
-
-    def uint_be(self, value: int, size: int) -> Self:
-        """Append an unsigned big-endian integer."""
-        return self._integer(value, size, "big", signed=False)
 
     def raw(self, value: bytes) -> Self:
         """Append bytes as they are."""

@@ -45,11 +45,6 @@ cdef inline unsigned long long load_le_there(
 ) noexcept nogil:
     return rc_load_le(rc_there(data, at), size)
 
-cdef inline unsigned long long load_be_there(
-    const unsigned char* data, long long at, int size
-) noexcept nogil:
-    return rc_load_be(rc_there(data, at), size)
-
 cdef inline int clear_bit(unsigned char* bits, Py_ssize_t row, long long at) noexcept nogil:
     return rc_clear_bit(bits, row, at)
 

@@ -39,11 +39,6 @@ def load_le_there(data: Any, at: int, size: int) -> int:
     return 0 if at < 0 else load_le(data, at, size)
 
 
-def load_be_there(data: Any, at: int, size: int) -> int:
-    """Return an unsigned big-endian integer; 0 for a missing value (``at`` is negative)."""
-    return 0 if at < 0 else load_be(data, at, size)
-
-
 def clear_bit(bits: Any, row: int, at: int) -> int:
     """Clear a row's bit and return 1 if its value is missing (``at`` is negative), else 0."""
     if at >= 0:

@@ -262,12 +262,6 @@ class DumpSession:
         """Whether the source sends the semi-synchronous header."""
         return self._framer.semi_sync
 
-    @property
-    def acknowledgements_wanted(self) -> int:
-        """Number of events received so far that asked for an acknowledgement."""
-        count: int = self._framer.ack_wanted
-        return count
-
     def room(self, size: int) -> memoryview:
         """Return memory for the next bytes of the stream, at most ``size``."""
         if self._frames is None:

@@ -47,7 +47,6 @@ from replica_client.schema.kinds import (
 from replica_client.schema.model import ColumnModel
 
 _VENDORS: Final = {"MARIADB_SCHEMA": 0, "ORACLE_SCHEMA": MODE_ORACLE, "MAXDB_SCHEMA": MODE_MAXDB}
-_BLOB_POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
 _POINTED: Final = re.compile(r"[0-9]*\.[0-9]*")
 _KINDS_OF_TEXT: Final = {binary: text for text, binary in BYTE_KINDS.items()}
 

@@ -116,11 +116,6 @@ def array(texts: Iterator[str] | Sequence[str]) -> str:
     return "[" + ",".join(texts) + "]"
 
 
-def float_text(value: float) -> str:
-    """Return a FLOAT or DOUBLE as a JSON number. Neither can be infinite or NaN."""
-    return repr(value)
-
-
 _NAMES = (
     "",
     "POINT",

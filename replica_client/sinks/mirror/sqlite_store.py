@@ -23,7 +23,6 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
-from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.sinks.registry import PathText, read_options
 from replica_client.storage.durable import DATA_MODE
 from replica_client.stream.tables.net_changes import Values
@@ -77,17 +76,6 @@ def _short_rows(rows: Iterable[Values], long: list[Values]) -> Iterator[Values]:
             long.append(row)
         else:
             yield row
-
-
-class SqliteStore(TableStore):
-    """An open mirror in a SQLite file.
-
-    Args:
-        path: of the file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(SqliteDatabase(path))
 
 
 class SqliteDatabase(StatementDatabase):

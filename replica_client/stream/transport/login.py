@@ -415,8 +415,3 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         """The driver's result whose rows are not read yet; None when there is none."""
         result = self._result
         return result if result is not None and result.unbuffered_active else None
-
-    @property
-    def open_socket(self) -> Any:
-        """The socket, for what asyncio does not offer; None when closed."""
-        return None if self._writer is None else self._writer.get_extra_info("socket")

@@ -57,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
         "which", nargs="*", metavar="ID|NAME", help="default: all but test sessions' own"
     )
     stop.add_argument("--all", action="store_true", help="running test sessions' servers too")
-    stop.add_argument("--timeout", type=float, default=60.0, help="seconds before it is killed")
 
     status = commands.add_parser("status", help="what is prepared and what runs")
     status.add_argument("--json", action="store_true")
@@ -120,7 +119,7 @@ def _run(chosen: argparse.Namespace) -> None:
                 _show(again, as_json=chosen.json)
         case "stop":
             for instance in _to_stop(chosen.which, everything=chosen.all):
-                instances.stop(instance, timeout=chosen.timeout)
+                instances.stop(instance)
                 print(f"{instance.id} stopped")
         case "status":
             _status(as_json=chosen.json)

@@ -121,9 +121,9 @@ def restart(instance: Instance, options: list[str] | None, *, timeout: float) ->
         raise ServersError(f"{instance.id}: {error}") from None
 
 
-def stop(instance: Instance, *, timeout: float) -> None:
-    """Stops an instance and removes its data."""
-    terminate(instance.pid, instance.pid_start, timeout=timeout)
+def stop(instance: Instance) -> None:
+    """Kills an instance and removes its data, which a clean shutdown would only write."""
+    terminate(instance.pid, instance.pid_start, timeout=0)
     for path in (instance.socket, f"{instance.socket}.lock"):
         with contextlib.suppress(OSError):
             Path(path).unlink()
@@ -134,7 +134,7 @@ def remove_orphans() -> None:
     """Stops the servers of killed test sessions, and removes what killed starts left."""
     for instance in all_instances():
         if instance.orphaned:
-            stop(instance, timeout=10)
+            stop(instance)
     for directory in layout.instances_dir().glob("*/"):
         with contextlib.suppress(FileNotFoundError):
             age = time.time() - directory.stat().st_mtime

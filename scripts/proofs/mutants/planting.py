@@ -106,6 +106,7 @@ def sample(root: Path, packages: list[str], count: int, seed: int) -> list[Mutat
         possible = [
             mutation
             for path in sorted((root / "replica_client" / package).rglob("*.py"))
+            if "spark" not in path.parts  # its tests need Java
             for mutation in mutations_of(root, path)
         ]
         found += sorted(possible, key=functools.partial(_drawn, seed, Counter()))[:share]

@@ -1,8 +1,9 @@
-"""``find``, ``history``, ``stats`` and ``index`` on the packaged binlogs."""
+"""``find``, ``history``, ``stats``, ``index`` and ``undo`` on the packaged binlogs."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -98,3 +99,17 @@ def test_index(run: Run, archive: str) -> None:
     assert [one["made"] for one in first] == [True, True]
     assert [one["made"] for one in again] == [False, False]
     assert all(one["unfiltered"] == [] for one in again)
+
+
+def test_undo_changes_only_rows_that_are_as_they_were_left(run: Run, archive: str) -> None:
+    """By key and old values: a row that somebody changed since is not written over."""
+    lines = run("undo", archive, "--table", "shop.orders").out.splitlines()
+    updates = [line for line in lines if line.startswith("UPDATE ")]
+    deletes = [line for line in lines if line.startswith("DELETE ")]
+    assert updates and deletes
+    for line in updates:
+        changes, _, condition = line.partition(" WHERE ")
+        changed = set(re.findall(r"`(\w+)` = ", changes))
+        assert changed <= set(re.findall(r"`(\w+)`", condition)) - {"id"}, line
+    for line in deletes:
+        assert len(set(re.findall(r"`(\w+)`", line.partition(" WHERE ")[2]))) == 9, line

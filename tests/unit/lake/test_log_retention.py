@@ -11,7 +11,7 @@ from replica_client.lake.data_files import data_paths, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_versions import Retention, forget_changes
-from tests.unit.lake.lakes import HandLog, applier, rows_of
+from tests.unit.lake.lakes import HandLog, TypedLog, applier, rows_of
 
 LATER = time.time() + 1e6
 
@@ -102,3 +102,17 @@ def test_times(config, text, seconds):
 def test_what_is_no_time(config, text):
     with pytest.raises(ConfigError, match="retain"):
         config(f'retain = "{text}"')
+
+
+def test_the_past_is_what_was_before_the_first_of_many_changes(tmp_path):
+    log = TypedLog(tmp_path / "lake" / "change_log")
+    log.ddl("create table a (id int primary key, v int)").commit()
+    log.insert("a", id=1, v=5).insert("a", id=2, v=2).commit()
+    moment = f"b.000001:{log.offset + 1}"
+    first, second = {"id": 2, "v": 2}, {"id": 2, "v": 3}
+    log.update("a", first, second).update("a", second, {"id": 2, "v": 4}).commit()
+    log.delete("a", id=2, v=4).insert("a", id=2, v=9).insert("a", id=3, v=3).commit()
+    applier(tmp_path / "lake", log).run()
+    past = LakePast(tmp_path / "lake", log.directory)
+    found = past.read(("d", "a"), past.moment(moment)).to_pylist()
+    assert sorted(found, key=lambda row: row["id"]) == [{"id": 1, "v": 5}, {"id": 2, "v": 2}]

@@ -8,7 +8,7 @@ from replica_client.protocol.binlog.event_search import find_events, type_table
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.server import transactions
 from replica_client.server.served_files import ServedFile
-from replica_client.server.transactions import GTID_TYPES, Transactions
+from replica_client.server.transactions import GTID_TYPES, GtidUntil, Transactions
 from tests.source.binlogs import SERVER_ID, SOURCE_UUID, BinlogMaker
 
 COUNT = 60
@@ -104,3 +104,32 @@ def test_events_of_some_types_are_found() -> None:
     assert find_events(b"\xff" * 100, type_table(GTID_TYPES)) == ([], 0)
     with pytest.raises(ValueError, match="256"):
         find_events(data, b"")
+
+
+@pytest.mark.parametrize(
+    ("until", "have", "before", "reached", "passed"),
+    [
+        # Until, have, SQL_BEFORE_GTIDS; whether it ends at once, and which next GTIDs are passed over.
+        ("0-1-5", "0-1-5", False, True, "0-1-6"),
+        ("0-1-5", "0-1-4", False, False, ""),
+        ("0-1-5", "", False, False, ""),
+        ("0-1-5,1-1-3", "0-1-5,1-1-3", False, True, "0-1-6,1-1-4"),
+        # A domain at its end is not waited for.
+        ("0-1-5,1-1-3", "0-1-5", False, False, "0-1-6"),
+        ("0-1-5", "0-1-5,7-1-9", False, True, "7-1-10"),
+        ("0-1-5", "0-1-4", True, True, "0-1-5"),
+        ("0-1-5", "0-1-3", True, False, ""),
+        ("0-1-5,1-1-3", "0-1-4,1-1-1", True, False, "0-1-5"),
+    ],
+)
+def test_domains_that_are_at_their_end_need_nothing(until, have, before, reached, passed):
+    ends, known = MariadbGtidSet.parse(until), MariadbGtidSet.parse(have)
+    until_them = GtidUntil(ends, known, before=before)
+    assert until_them.reached == reached
+    for gtid in MariadbGtidSet.parse(passed).positions():
+        assert until_them.passes_over(gtid)
+    # The next of the others is sent.
+    for gtid in ends.positions():
+        sequence = known.reached(gtid.domain_id) + 1
+        if sequence < gtid.sequence - int(before):
+            assert not until_them.passes_over(MariadbGtid(gtid.domain_id, 1, sequence))

@@ -11,7 +11,12 @@ from dataclasses import replace
 import pytest
 
 from replica_client import open_binlog
-from replica_client.errors import ColumnDecodeError, PoisonChangeError, SinkError
+from replica_client.errors import (
+    BinlogDecodeError,
+    ColumnDecodeError,
+    PoisonChangeError,
+    SinkError,
+)
 from replica_client.service.dead_letters import DeadLetters
 from replica_client.service.delivery import pause_behind
 from tests.unit.service.conftest import DATA, running, until
@@ -378,3 +383,19 @@ async def test_a_source_that_waits_is_answered_after_the_commit(configure, disk,
         # The answer is on its way when the commit is done.
         end = (one.checkpoint.position.file, one.checkpoint.position.offset)
         await until(lambda: acknowledged() == [end])
+
+
+def test_a_change_is_accused_once(tmp_path):
+    """Who accuses again what was left out, or what is in an event that was, gets no help."""
+    letters = DeadLetters(tmp_path / "letters", lambda count: None)
+
+    def row(number):
+        return PoisonChangeError("no", event_index=1, row_index=number, file="b.1", position=4)
+
+    assert letters.accuse(row(2))
+    assert not letters.accuse(row(2))
+    assert letters.accuse(row(3))
+    assert letters.accuse(BinlogDecodeError("no", file="b.1", position=4))
+    assert not letters.accuse(row(4))
+    assert not letters.accuse(BinlogDecodeError("no", file="b.1", position=4))
+    assert not letters.accuse(BinlogDecodeError("no"))

@@ -186,14 +186,16 @@ async def test_systemd_is_reported(configure, disk, tmp_path, monkeypatch, wante
                     return said
 
         async with running(configure()) as service:
-            await until(lambda: one.lines == wanted and service.http is not None)
+            # The socket holds ten messages: it is read all the time, or a busy machine loses some.
+            await until(lambda: hear() and one.lines == wanted and service.http is not None)
             await until(lambda: hear().count("WATCHDOG=1") >= 2)
             service.reload()
             await until(lambda: any(text.startswith("RELOADING=1\nMONO") for text in hear()))
             await until(lambda: "READY=1" in hear())
             service.reload()  # ended by the stop
-        assert said[0] == f"READY=1\nMAINPID={os.getpid()}"
-        assert hear()[-1] == "STOPPING=1"
+        states = [text for text in hear() if text != "WATCHDOG=1"]
+        assert states[0] == f"READY=1\nMAINPID={os.getpid()}"
+        assert states[-1] == "STOPPING=1"
 
 
 def test_no_systemd_is_no_fault(tmp_path):

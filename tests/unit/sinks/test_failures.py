@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,17 @@ import pytest
 
 import replica_client
 from replica_client.errors import SinkError
+from replica_client.protocol.position import Position
+from replica_client.sinks.column_models import table_model
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.formats.row_text import delivered_columns
 from replica_client.sinks.json_lines.stdout_sink import StdoutOptions, StdoutSink
+from replica_client.sinks.mirror.collector import ApplyRows, Collector
 from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.files.binlog_file import open_binlog
 from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.tables.table_copy import TableCopy
 from replica_client.stream.transactions.transaction import Transaction
 from tests.integration.sink_comparison import file_lines
 from tests.servers.plugin import unavailable
@@ -215,3 +222,46 @@ def test_another_connection_of_the_process_leaves_the_locks_of_a_sqlite_mirror(
             ("position", "1")
         ]
     mirror.close()
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_a_table_without_a_key_that_changes_while_it_is_copied_is_refused(is_keyed: bool) -> None:
+    """Rows of its changes may be in the copy already, and nothing tells which."""
+    transaction = next(one for one in transactions() if one.rows)
+    [rows, *_] = transaction.rows
+    model = table_model(rows.shape, delivered_columns(rows))
+    name = (model.database, model.name)
+    if not is_keyed:
+        model = replace(model, primary_key=())
+    begin, end = Position("shop-bin.000001", 4), Position("shop-bin.000009", 4)
+    copy = TableCopy(*name, begin=begin, low=begin, high=end, until=end, definition=model)
+    collector = Collector(
+        {name: model}, lambda _: None, strict=True, create=False, copies={name: copy}
+    )
+    if is_keyed:
+        assert list(collector.take(transaction)) == []
+        assert [type(step) for step in collector.flush()] == [ApplyRows]
+        return
+    with pytest.raises(SinkError, match="while it was copied"):
+        list(collector.take(transaction))
+
+
+def test_kafka_counts_what_its_topics_have_beyond_a_commit() -> None:
+    """A commit inside a long transaction that comes again leaves the rest of what was written before."""
+    pytest.importorskip("confluent_kafka")
+    written: dict[str, str] = {}
+
+    class Writer:
+        def write(self, topic: str, key: str, value: str, *, partition: int) -> None:
+            written[key] = value
+
+        def commit(self) -> None:
+            pass
+
+    sink: Any = make_sink("kafka", {"bootstrap_servers": "nowhere:9092"})
+    sink._writer = Writer()
+    for ahead, seen, left in ((10, 4, 6), (10, 10, 0), (10, 12, 0), (0, 3, 0)):
+        sink._ahead, sink._seen = ahead, seen
+        sink._commit(Checkpoint(Position("b.1", 4), {}))
+        record = json.loads(written["position"])
+        assert (record["ahead"], sink._ahead, sink._seen) == (left, left, 0)

@@ -11,7 +11,8 @@ import pytest
 
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror import sqlite_store
-from replica_client.sinks.mirror.sqlite_store import SqliteStore
+from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
+from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.stream.tables.net_changes import DivergedError, NetChanges
 
 _ID = ColumnModel("id", "int", nullable=False)
@@ -26,10 +27,10 @@ def _model(*columns: ColumnModel, key: str = "") -> TableModel:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableStore]:
     monkeypatch.setattr(sqlite_store, "_LONG", 100)
     monkeypatch.setattr(sqlite_store, "_PIECE", 64)
-    found = SqliteStore(tmp_path / "mirror.db")
+    found = TableStore(SqliteDatabase(tmp_path / "mirror.db"))
     found.prepare()
     found.begin()
     yield found
@@ -46,7 +47,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteSto
     ],
 )
 def test_a_long_value_is_stored_as_it_is(
-    store: SqliteStore, columns: tuple[ColumnModel, ...], key: str, row: tuple[object, ...]
+    store: TableStore, columns: tuple[ColumnModel, ...], key: str, row: tuple[object, ...]
 ) -> None:
     named = tuple(
         ColumnModel(f"c{at}" if not key else column.name, column.kind, nullable=column.nullable)
@@ -62,7 +63,7 @@ def test_a_long_value_is_stored_as_it_is(
     assert types == ("text" if isinstance(row[-1], str) else "blob",)
 
 
-def test_a_long_value_of_a_row_that_is_there_is_refused_as_others_are(store: SqliteStore) -> None:
+def test_a_long_value_of_a_row_that_is_there_is_refused_as_others_are(store: TableStore) -> None:
     model = _model(_ID, _BYTES, key="id")
     store.create(model)
     store._database.put_rows(model, (0,), [(1, b"short")])
@@ -70,7 +71,7 @@ def test_a_long_value_of_a_row_that_is_there_is_refused_as_others_are(store: Sql
         store.rebuild(model, model, iter([(1, _LONG), (1, _LONG)]))
 
 
-def test_an_update_replaces_a_long_value_by_another(store: SqliteStore) -> None:
+def test_an_update_replaces_a_long_value_by_another(store: TableStore) -> None:
     model = _model(_ID, _BYTES, key="id")
     store.create(model)
     for value in (_LONG, _LONG[::-1]):
@@ -78,7 +79,7 @@ def test_an_update_replaces_a_long_value_by_another(store: SqliteStore) -> None:
     assert sorted(store.rows(model, ("id", "v"))) == [(1, _LONG[::-1]), (2, b"short")]
 
 
-def test_a_table_that_is_made_anew_keeps_its_long_values(store: SqliteStore) -> None:
+def test_a_table_that_is_made_anew_keeps_its_long_values(store: TableStore) -> None:
     model, wider = _model(_ID, _BYTES, key="id"), _model(_ID, _BYTES, _TEXT, key="id")
     store.create(model)
     store._database.put_rows(model, (0,), [(1, _LONG)])
@@ -100,8 +101,9 @@ directory = Path(sys.argv[1])
 """
 _SQLITE = """
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.sqlite_store import SqliteStore
-store = SqliteStore(directory / "mirror.db")
+from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
+from replica_client.sinks.mirror.table_store import TableStore
+store = TableStore(SqliteDatabase(directory / "mirror.db"))
 store.prepare()
 model = TableModel("big", "t", (ColumnModel("v", "longblob"),))
 store.begin()

@@ -105,10 +105,11 @@ def test_mirrors_of_old_keep_their_names(tmp_path):
     import sqlite3
 
     from replica_client.schema.model import ColumnModel, TableModel
-    from replica_client.sinks.mirror.sqlite_store import SqliteStore
+    from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
+    from replica_client.sinks.mirror.table_store import TableStore
 
     model = TableModel("a.b%", "c", (ColumnModel("id", "int"),))
-    store = SqliteStore(tmp_path / "m.db")
+    store = TableStore(SqliteDatabase(tmp_path / "m.db"))
     store.prepare()
     store.close()
     with sqlite3.connect(tmp_path / "m.db") as connection:
@@ -120,7 +121,7 @@ def test_mirrors_of_old_keep_their_names(tmp_path):
             ('{"columns": [{"name": "id", "kind": "int"}]}',),
         )
     connection.close()
-    store = SqliteStore(tmp_path / "m.db")
+    store = TableStore(SqliteDatabase(tmp_path / "m.db"))
     store.prepare()
     assert list(store.rows(model, ["id"])) == [(5,)]
     store.close()

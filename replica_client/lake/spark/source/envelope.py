@@ -72,8 +72,6 @@ VARIANT_ENVELOPE_SCHEMA = StructType(
 )
 """The same with ``before`` and ``after`` as VARIANT."""
 
-ROW_OPERATIONS = ("insert", "update", "delete")
-
 
 class BatchColumns:
     """Values by column, and the Arrow batch that they make.

@@ -174,7 +174,6 @@ class MariadbGtidExtraFlag(IntFlag):
 
 # Plain integers: `&` of an IntFlag runs Python code.
 _STANDALONE = int(MariadbGtidFlag.FL_STANDALONE)
-_DDL = int(MariadbGtidFlag.FL_DDL)
 _GROUP_COMMIT = int(MariadbGtidFlag.FL_GROUP_COMMIT_ID)
 _XA = int(MariadbGtidFlag.FL_PREPARED_XA | MariadbGtidFlag.FL_COMPLETED_XA)
 _ENGINES = int(MariadbGtidExtraFlag.FL_EXTRA_MULTI_ENGINE_E1)
@@ -257,11 +256,6 @@ class MariadbGtidEvent(DeclaredEvent):
     def is_standalone(self) -> bool:
         """Whether this is one statement, without a COMMIT or XID after it."""
         return bool(self.flags & _STANDALONE)
-
-    @property
-    def is_ddl(self) -> bool:
-        """Whether the statement is DDL."""
-        return bool(self.flags & _DDL)
 
 
 FLAG_UNTIL_REACHED = 1

@@ -1,8 +1,6 @@
 cdef object float_at(const unsigned char* data, Py_ssize_t offset)
 cdef object double_at(const unsigned char* data, Py_ssize_t offset)
 cdef unsigned long long uint_le(const unsigned char* data, Py_ssize_t offset, int size) noexcept
-cdef unsigned long long uint_be(const unsigned char* data, Py_ssize_t offset, int size) noexcept
-cdef long long sint_le(const unsigned char* data, Py_ssize_t offset, int size) noexcept
 cdef Py_ssize_t put_double(
     unsigned char* target, Py_ssize_t to, const unsigned char* data, Py_ssize_t offset) except -1
 cdef Py_ssize_t put_float(

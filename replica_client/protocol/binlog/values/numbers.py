@@ -43,34 +43,6 @@ def uint_le(
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.inline
-def uint_be(
-    data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int
-) -> cython.ulonglong:
-    """Return an unsigned big-endian integer of 1 to 8 bytes."""
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(offset, offset + size):
-        value = value << 8 | data[i]
-    return value
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.inline
-def sint_le(
-    data: cython.p_const_uchar, offset: cython.Py_ssize_t, size: cython.int
-) -> cython.longlong:
-    """Return a two's complement little-endian integer of 1 to 8 bytes."""
-    value: cython.ulonglong = uint_le(data, offset, size)
-    shift: cython.int = 64 - 8 * size
-    if cython.compiled:
-        return cython.cast(cython.longlong, value << shift) >> shift
-    return value - (1 << 8 * size) if value >> (8 * size - 1) else value
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-@cython.inline
 def _as_single(value: cython.double) -> cython.double:
     """Round a value to a 4-byte float."""
     if cython.compiled:

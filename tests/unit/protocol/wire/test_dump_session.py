@@ -80,7 +80,7 @@ def test_acknowledgement_bytes() -> None:
     session = DumpSession(semi_sync=True)
     session.receive_data(stream(b"\0\xef\1" + EVENTS[0]))
     assert session.semi_sync_active
-    assert session.acknowledgements_wanted == 1
+    assert session._framer.ack_wanted == 1
     data = session.semi_sync_ack("b.000001", 99)
     assert data[:4] == bytes((len(data) - 4, 0, 0, 0))
     assert SemiSyncAck.decode(data[4:]) == SemiSyncAck("b.000001", 99)

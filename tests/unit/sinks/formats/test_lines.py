@@ -32,3 +32,15 @@ def test_lines_are_those_that_were_kept(server: str, case: str) -> None:
 @pytest.mark.parametrize("case", [case for case in FORMATS if case != "maxwell-all"])
 def test_transactions_in_parts_make_the_same_lines(case: str) -> None:
     assert list(lines_of("mysql-9.7", case, part_size=1)) == list(lines_of("mysql-9.7", case))
+
+
+@pytest.mark.parametrize("part_size", [1, 1 << 20])
+def test_maxwell_says_commit_on_the_last_row_of_a_transaction_alone(part_size: int) -> None:
+    rows: dict[int, list[bool | None]] = {}
+    for line in lines_of("mysql-9.7", "maxwell-all", part_size):
+        row = json.loads(line)
+        if "xid" in row:
+            rows.setdefault(row["xid"], []).append(row.get("commit"))
+    assert max(map(len, rows.values())) > 5
+    for ends in rows.values():
+        assert ends == [None] * (len(ends) - 1) + [True]

@@ -138,6 +138,8 @@ def test_a_file_that_somebody_else_wrote_is_written_whole(tmp_path: Path) -> Non
     for change in (
         lambda: rc.FilePositionStore(path).save(rc.Position("b.9", 9)),
         lambda: path.write_bytes(path.read_bytes() + b" "),
+        lambda: path.write_bytes(path.read_bytes()[:-20]),
+        lambda: path.write_bytes(path.read_bytes()[:20]),
         path.unlink,
     ):
         store.save(rc.Position("b.1", 5))

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import string
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,16 @@ from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.json_values import change_to_json, value_to_json
 from replica_client.schema.character_sets import charset_of_id
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.model_shape import shape_of
 from replica_client.sinks.column_models import column_model
 from replica_client.stream.transactions.transaction import Transaction
-from replica_client.stream.transforms.column_rules import tokenise_rule
+from replica_client.stream.transforms.column_rules import (
+    mask_rule,
+    ruled_model,
+    ruled_shape,
+    tokenise_rule,
+)
 from replica_client.stream.transforms.declaration import read_transforms
 from replica_client.stream.transforms.table_plan import TablePlan
 from replica_client.stream.transforms.transformer import WITHHELD, Transformer
@@ -344,3 +351,18 @@ def test_a_token_has_the_form_of_its_text() -> None:
             if old in "- +/":
                 assert new == old
         assert token != repeated
+
+
+def test_a_masked_column_shows_neither_default_nor_comment() -> None:
+    """They could reveal what is hidden."""
+    model = ColumnModel("price", "int", nullable=False, default="4711", comment="was 4711")
+    masked = ruled_model(model, mask_rule("x"), "cost")
+    assert (masked.name, masked.nullable) == ("cost", True)
+    assert (masked.default, masked.comment) == (None, "")
+    shape = shape_of(TableModel("shop", "t", (model,)), ServerFlavor.MYSQL).columns[0]
+    masked_shape = ruled_shape(replace(shape, definition=model), mask_rule("x"), "cost")
+    assert (masked_shape.name, masked_shape.nullable, masked_shape.definition) == (
+        "cost",
+        True,
+        None,
+    )
