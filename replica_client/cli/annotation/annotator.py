@@ -263,6 +263,10 @@ class DeclaredFields:
             if isinstance(item, Group):
                 if self._value(item.condition):
                     self.annotate_items(item.items, prefix)
+                else:
+                    for field in walk(item.items):
+                        if isinstance(field, Field):
+                            self._values[field.name] = field.absent
             elif isinstance(item, Repeated):
                 self._repeat(item)
             elif isinstance(item, Section):

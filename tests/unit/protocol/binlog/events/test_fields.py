@@ -24,6 +24,7 @@ from replica_client.protocol.binlog.events.coding import decoder_of, encoder_of
 from replica_client.protocol.binlog.events.control import RotateEvent, StartEncryptionEvent
 from replica_client.protocol.binlog.events.fields import DeclaredEvent, Field, attributes, walk
 from replica_client.protocol.binlog.events.gtids import GtidEvent, MariadbGtidEvent, ViewChangeEvent
+from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants import event_types
 from tests.unit.cli.annotations import uncovered
@@ -71,6 +72,19 @@ def test_decoded_bytes_are_encoded_again_and_annotated(
         annotator.fail(error)
     annotator.rest("extra")
     assert uncovered(data, annotator.annotated_bytes) is None
+
+
+def test_fields_of_older_formats_are_annotated() -> None:
+    """Binlog v1 and v3 have shorter post-headers: no status variables, no position."""
+    for cls, code, size, data in (
+        (QueryEvent, 2, 11, bytes(8) + b"\x02\0\0db\0BEGIN"),
+        (RotateEvent, 4, 0, b"next.000002"),
+    ):
+        ctx = EventContext(with_post_header(NO_CHECKSUM, code, size), code)
+        assert cls.decode(ByteReader(data), ctx).encode(ctx) == data
+        annotator = Annotator(data)
+        DeclaredFields(annotator, ctx, cls).annotate()
+        assert uncovered(data, annotator.annotated_bytes) is None
 
 
 def test_a_cut_field_is_reported_where_it_begins() -> None:
