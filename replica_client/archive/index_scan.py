@@ -105,11 +105,10 @@ class BlockWalk:
         self._gtids: list[tuple[str, int, int]] = []
 
     def table_of(self, content: bytes) -> KeyTable:
-        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
         raise NotImplementedError
 
     def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
-        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
+        """Do nothing."""
 
     def statement(self, event: BinlogEvent) -> None:
         """Handle a statement that may change a table."""
@@ -172,7 +171,6 @@ class BlockWalk:
                 yield position, source.position
 
     def other(self, code: int, event: bytes, position: int) -> None:
-        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
         if code in _HARMLESS:
             return
         if code in (EventType.FORMAT_DESCRIPTION_EVENT, EventType.START_EVENT_V3):
@@ -337,7 +335,6 @@ class _Indexing(BlockWalk):
         self._filters[table.number].append(filled)
 
     def table_of(self, content: bytes) -> KeyTable:
-        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
         found = self._current.get(content[6:])
         if found is None:
             table_map = self._decoder.table_map_of(content)
@@ -376,7 +373,6 @@ class _Indexing(BlockWalk):
         return table
 
     def notable(self, start: int, end: int, rows: int, first: int, last: int) -> None:
-        """See :class:`~replica_client.archive.key_scan.ScanOwner`."""
         self._notable.append(NotableTransaction(start, end, rows, first, last))
         if len(self._notable) < 16 * _NOTABLE:
             return
@@ -388,7 +384,7 @@ class _Indexing(BlockWalk):
         self._scan.floor_seconds = _seconds(by_seconds[-1])
 
     def statement(self, event: BinlogEvent) -> None:
-        """See the class; also update the schema history."""
+        """Apply a statement to the schema history, too."""
         self._schema.run(event, self._decoder.format, 0)
         if self._revision != self._schema.history.revision:
             self._revision = self._schema.history.revision
@@ -432,7 +428,6 @@ class KeyConfirmation(BlockWalk):
         scan.floor_size = scan.floor_rows = scan.floor_seconds = _NO_FLOOR
 
     def table_of(self, content: bytes) -> KeyTable:
-        """See the class."""
         known = self._known.get(content[6:])
         if known is not None:
             return known

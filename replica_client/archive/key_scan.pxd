@@ -1,3 +1,11 @@
+from replica_client.protocol.binlog.layout cimport (
+    EVENT_SIZE_OFFSET, GTID_NUMBER_OFFSET, GTID_SID_OFFSET, GTID_SID_SIZE, GTID_TIMESTAMP_OFFSET,
+    GTID_TIMESTAMP_SIZE, HEADER_SIZE, LENGTH_2_BYTES, LENGTH_NULL, MARIADB_DOMAIN_OFFSET,
+    MARIADB_FIELDS_OFFSET, MARIADB_SEQUENCE_OFFSET, ROWS_EXTRA_SIZE, ROWS_POST_HEADER_SIZE, SERVER_ID_OFFSET,
+    TABLE_ID_SIZE, TABLE_MAP_POST_HEADER_SIZE, TIMESTAMP_OFFSET, TYPE_OFFSET, EventClass)
+from replica_client.protocol.codec.memory cimport copy_bytes, load_be, load_le, same_bytes, store_number
+from replica_client.stream.position.groups cimport control_of
+
 cdef class KeyTable:
     cdef readonly str database
     cdef readonly str name

@@ -24,38 +24,7 @@ if TYPE_CHECKING:  # the same types whether or not the user's environment has Cy
 else:
     import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        EVENT_SIZE_OFFSET,
-        GTID_NUMBER_OFFSET,
-        GTID_SID_OFFSET,
-        GTID_SID_SIZE,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        HEADER_SIZE,
-        LENGTH_2_BYTES,
-        LENGTH_NULL,
-        MARIADB_DOMAIN_OFFSET,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_SEQUENCE_OFFSET,
-        ROWS_EXTRA_SIZE,
-        ROWS_POST_HEADER_SIZE,
-        SERVER_ID_OFFSET,
-        TABLE_ID_SIZE,
-        TABLE_MAP_POST_HEADER_SIZE,
-        TIMESTAMP_OFFSET,
-        TYPE_OFFSET,
-        EventClass,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        load_be,
-        load_le,
-        same_bytes,
-        store_number,
-    )
-    from cython.cimports.replica_client.stream.position.groups import control_of
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         EVENT_SIZE_OFFSET,
         GTID_NUMBER_OFFSET,

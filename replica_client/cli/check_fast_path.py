@@ -21,36 +21,7 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.event_types import EventType
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        GTID_CLOCK_OFFSET,
-        GTID_TICKET_SIZE,
-        GTID_TIMESTAMP_OFFSET,
-        HEADER_SIZE,
-        LOGICAL_CLOCK,
-        QUERY_DATABASE_SIZE_OFFSET,
-        ROWS_EXTRA,
-        ROWS_EXTRA_SIZE,
-        ROWS_KIND,
-        ROWS_POST_HEADER_SIZE,
-        TABLE_ID_SIZE,
-        TYPE_OFFSET,
-        UPDATE,
-        XID_SIZE,
-        EventClass,
-        rows_columns,
-    )
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-    from cython.cimports.replica_client.rows.image import Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.json_lines import JsonLines
-    from cython.cimports.replica_client.stream.fast.event_fast_path import EventFastPath
-    from cython.cimports.replica_client.stream.fast.fast_path_tables import (
-        FastPathTable,
-        FastPathTables,
-    )
-    from cython.cimports.replica_client.stream.fast.tagged_gtid import GtidTail
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         GTID_CLOCK_OFFSET,
         GTID_TICKET_SIZE,
@@ -79,8 +50,9 @@ else:
 
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.decoder import BinlogDecoder
+    from replica_client.stream.fast.fast_path_tables import RowTables
     from replica_client.stream.position.tracker import PositionTracker
-    from replica_client.stream.transactions.event_feed import LocatedEvent
+    from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 
 _ANNOTATE = cython.declare(cython.int, int(EventType.ANNOTATE_ROWS_EVENT))
 _TAGGED = cython.declare(cython.int, int(EventType.GTID_TAGGED_LOG_EVENT))
@@ -100,7 +72,7 @@ class GeneralCheck(Protocol):
 
 @cython.final
 @cython.cclass
-class CheckFastPath(EventFastPath):  # type: ignore[misc]
+class CheckFastPath(EventFastPath):
     """Checks the events of ordinary transactions.
 
     Args:
@@ -109,7 +81,7 @@ class CheckFastPath(EventFastPath):  # type: ignore[misc]
         general: the general check.
     """
 
-    def __init__(self, feed: Any, tables: Any, general: GeneralCheck) -> None:
+    def __init__(self, feed: EventFeed, tables: RowTables, general: GeneralCheck) -> None:
         EventFastPath.__init__(self, feed, tables, tables)
         self._general: Any = general
         self._text: JsonLines = JsonLines()

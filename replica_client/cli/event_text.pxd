@@ -1,6 +1,16 @@
+from replica_client.protocol.binlog.layout cimport (
+    CHECKSUM_SIZE, FLAGS_OFFSET, GTID_CLOCK_OFFSET, GTID_FLAGS_OFFSET, GTID_LAST_COMMITTED_OFFSET,
+    GTID_NUMBER_OFFSET, GTID_SEQUENCE_OFFSET, GTID_SID_OFFSET, GTID_SID_SIZE, GTID_TIMESTAMP_OFFSET,
+    HEADER_SIZE, LOGICAL_CLOCK, MARIADB_COMMIT_ID, MARIADB_COMMIT_ID_SIZE, MARIADB_DOMAIN_OFFSET,
+    MARIADB_FIELDS_OFFSET, MARIADB_FLAGS_OFFSET, MARIADB_SEQUENCE_OFFSET, NEXT_POSITION_OFFSET,
+    QUERY_DATABASE_SIZE_OFFSET, QUERY_EXEC_TIME_OFFSET, QUERY_POST_HEADER_SIZE, QUERY_THREAD_OFFSET,
+    ROWS_EXTRA, ROWS_EXTRA_SIZE, ROWS_FLAGS_OFFSET, ROWS_KIND, ROWS_POST_HEADER_SIZE, SERVER_ID_OFFSET,
+    TABLE_ID_SIZE, TABLE_MAP_POST_HEADER_SIZE, TIMESTAMP_OFFSET, TYPE_OFFSET, UPDATE, XID_SIZE, EventClass,
+    query_text, rows_columns)
+from replica_client.protocol.codec.memory cimport copy_bytes, load_le, load_signed, put_digits, same_bytes
+from replica_client.rows.value_text cimport ValueText
 from replica_client.stream.fast.event_fast_path cimport EventFastPath
 from replica_client.stream.fast.tagged_gtid cimport GtidTail
-from replica_client.rows.value_text cimport ValueText
 
 cdef class EventText(EventFastPath):
     cdef readonly ValueText text

@@ -28,58 +28,7 @@ from replica_client.protocol.constants.event_types import EventType, event_type_
 from replica_client.protocol.gtid import format_uuid
 from replica_client.rows.value_text import quoted
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        CHECKSUM_SIZE,
-        FLAGS_OFFSET,
-        GTID_CLOCK_OFFSET,
-        GTID_FLAGS_OFFSET,
-        GTID_LAST_COMMITTED_OFFSET,
-        GTID_NUMBER_OFFSET,
-        GTID_SEQUENCE_OFFSET,
-        GTID_SID_OFFSET,
-        GTID_SID_SIZE,
-        GTID_TIMESTAMP_OFFSET,
-        HEADER_SIZE,
-        LOGICAL_CLOCK,
-        MARIADB_COMMIT_ID,
-        MARIADB_COMMIT_ID_SIZE,
-        MARIADB_DOMAIN_OFFSET,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_SEQUENCE_OFFSET,
-        NEXT_POSITION_OFFSET,
-        QUERY_DATABASE_SIZE_OFFSET,
-        QUERY_EXEC_TIME_OFFSET,
-        QUERY_POST_HEADER_SIZE,
-        QUERY_THREAD_OFFSET,
-        ROWS_EXTRA,
-        ROWS_EXTRA_SIZE,
-        ROWS_FLAGS_OFFSET,
-        ROWS_KIND,
-        ROWS_POST_HEADER_SIZE,
-        SERVER_ID_OFFSET,
-        TABLE_ID_SIZE,
-        TABLE_MAP_POST_HEADER_SIZE,
-        TIMESTAMP_OFFSET,
-        TYPE_OFFSET,
-        UPDATE,
-        XID_SIZE,
-        EventClass,
-        query_text,
-        rows_columns,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        load_le,
-        load_signed,
-        put_digits,
-        same_bytes,
-    )
-    from cython.cimports.replica_client.rows.value_text import ValueText
-    from cython.cimports.replica_client.stream.fast.event_fast_path import EventFastPath
-    from cython.cimports.replica_client.stream.fast.tagged_gtid import GtidTail
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         CHECKSUM_SIZE,
         FLAGS_OFFSET,
@@ -134,7 +83,7 @@ else:
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.decoder import BinlogDecoder
     from replica_client.stream.position.tracker import PositionTracker
-    from replica_client.stream.transactions.event_feed import LocatedEvent
+    from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 
 _QUERY = cython.declare(cython.int, int(EventType.QUERY_EVENT))
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
@@ -162,36 +111,24 @@ _NAMES_OF_PAIRS = (
 
 
 class EventTables:
-    """Stands for an assembler where no row is decoded: of every table all that is known is its map."""
+    """A lookup of tables without schemas: no rows are decoded."""
 
     full_rows = False
-    part_size = 0
     is_between = True
     generation = 0
-
-    @property
-    def schema(self) -> EventTables:
-        """What tables look like: nothing is known of it."""
-        return self
-
-    @property
-    def history(self) -> EventTables:
-        """The history of what tables look like, which never changes."""
-        return self
-
     revision = 0
 
-    def undoubted_decoder(self, table_map: object, decoder: object) -> tuple[None]:
-        """Rows of no table are wanted."""
+    def decoder_if_certain(self, table_map: object, decoder: object) -> tuple[None]:
+        """Return that the rows of no table are wanted."""
         return (None,)
 
     def made_builder(self, shape: object, decoder: object) -> None:
-        """Nothing takes rows."""
+        """Return nothing that takes rows."""
 
 
 @cython.final
 @cython.cclass
-class EventText(EventFastPath):  # type: ignore[misc]
+class EventText(EventFastPath):
     """Writes the lines of events.
 
     Args:
@@ -203,7 +140,7 @@ class EventText(EventFastPath):  # type: ignore[misc]
         text: what was written.
     """
 
-    def __init__(self, feed: Any, tables: EventTables, *, json: bool) -> None:
+    def __init__(self, feed: EventFeed, tables: EventTables, *, json: bool) -> None:
         EventFastPath.__init__(self, feed, tables, tables)
         self._takes_statements = True
         self.text: ValueText = ValueText()

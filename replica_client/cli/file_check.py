@@ -337,7 +337,7 @@ class FileCheck:
 
 
 class _Tracker(PositionTracker):
-    """Tracks nothing: each event is checked by itself."""
+    """A tracker that does nothing."""
 
     def pass_transactions(
         self,
@@ -346,11 +346,11 @@ class _Tracker(PositionTracker):
         event_index: int,
         gtids: Iterable[tuple[Gtid | MariadbGtid, int]],
     ) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _CheckFeed(EventFeed):
-    """Checks the events that it is given."""
+    """A feed that checks its events."""
 
     def __init__(self, check: FileCheck) -> None:
         super().__init__(check.decoder.options, mode="file")
@@ -359,16 +359,15 @@ class _CheckFeed(EventFeed):
         self.tracker = _Tracker(mode="file")
 
     def feed(self, data: bytes, position: int, file: str) -> Iterator[LocatedEvent]:
-        """Check an event; gives nothing."""
+        """Check an event; yield nothing."""
         self._check.check(data, position)
         return iter(())
 
 
 class _CheckTables:
-    """Resolves the tables whose rows compiled code decodes."""
+    """A lookup of the tables whose rows compiled code decodes."""
 
     full_rows = False
-    part_size = 0
     is_between = True
     generation = 0
 
@@ -376,14 +375,14 @@ class _CheckTables:
         self._check = check
 
     @property
-    def schema(self) -> FileCheck:
-        """What is known of tables."""
-        return self._check
+    def revision(self) -> int:
+        """The revision of what the file says of tables."""
+        return self._check.history.revision
 
-    def undoubted_decoder(
+    def decoder_if_certain(
         self, table_map: TableMapEvent, decoder: BinlogDecoder
     ) -> tuple[tuple[TableShape, RowImageDecoder]] | None:
-        """What decodes the rows of a table; None where that is for the general check."""
+        """Return the decoder of a table's rows; None if it is not certain."""
         try:
             found = self._check.row_decoder(table_map)
         except ReplicaClientError:
@@ -391,7 +390,7 @@ class _CheckTables:
         return ((found.shape, found),)
 
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> RowTable:
-        """What takes the rows of a table."""
+        """Return what takes the rows of a table."""
         return RowTable(shape, decoder)
 
 

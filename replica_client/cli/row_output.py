@@ -41,12 +41,10 @@ class CsvOutput:
         self._csv = CsvLines()
 
     def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`, as of all others."""
         for change in transaction.changes:
             self._write(transaction, change)
 
     def write_change(self, transaction: Transaction, rows: RowsOfEvent, change: Change) -> None:
-        """See there."""
         self._write(transaction, change)
 
     def _write(self, transaction: Transaction, change: Change) -> None:
@@ -55,17 +53,15 @@ class CsvOutput:
             self._lines.data(line)
 
     def completed(self) -> None:
-        """See there."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """See there."""
         self._lines.flush()
 
     def discard(self) -> None:
-        """See there."""
+        """Do nothing."""
 
     def finish(self) -> bool:
-        """See there."""
         return True
 
 
@@ -84,7 +80,6 @@ class BatchOutput:
         self._torn = self._discarded = False
 
     def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`, as of all others."""
         rows_of_events = transaction.rows
         for rows in rows_of_events:
             self._file.check(rows)
@@ -95,28 +90,24 @@ class BatchOutput:
         self._torn = False
 
     def write_change(self, transaction: Transaction, rows: RowsOfEvent, change: Change) -> None:
-        """See there."""
         self._torn = True
         stamp = transaction.commit_us
         self._file.add_change(rows, change, transaction.commit_version, stamp)
 
     def completed(self) -> None:
-        """See there."""
         self._torn = False
 
     def flush(self) -> None:
-        """See there."""
         if not self.whole_at_end:
             self._file.flush()
 
     def discard(self) -> None:
-        """See there."""
         if self.whole_at_end:
             self._discarded = True
             self._file.discard()
 
     def finish(self) -> bool:
-        """See there: not where a fault came in the middle of a transaction; there is no file then."""
+        """Write no file if a fault came in the middle of a transaction."""
         if self._discarded:
             return False
         if self._torn and self.whole_at_end:
@@ -329,13 +320,12 @@ class RowOutput:
         return change_line(change, self._time)
 
     def completed(self) -> None:
-        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
+        """Do nothing."""
 
     def discard(self) -> None:
-        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
+        """Do nothing."""
 
     def finish(self) -> bool:
-        """See :class:`~replica_client.cli.chosen_changes.ChangeOutput`."""
         return True
 
     def flush(self) -> None:

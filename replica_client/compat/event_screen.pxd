@@ -1,4 +1,6 @@
+from replica_client.protocol.codec.crc cimport valid_until
 from replica_client.protocol.codec.event_queue cimport EventQueue
+from replica_client.protocol.codec.memory cimport load_le, same_bytes
 
 cdef class _Model:
     cdef object kind

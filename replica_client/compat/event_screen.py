@@ -13,11 +13,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.crc import valid_until
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, same_bytes
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.crc import valid_until
     from replica_client.protocol.codec.event_queue import EventQueue
     from replica_client.protocol.codec.memory import load_le, same_bytes

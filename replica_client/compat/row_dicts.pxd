@@ -1,4 +1,10 @@
+from replica_client.protocol.binlog.values.json_reader cimport decode_json_bytes
+from replica_client.protocol.binlog.values.temporal cimport Date, DateTime, Temporal, Time, Timestamp
+from replica_client.protocol.binlog.values.temporal_storage cimport (
+    date_days, datetime2_microseconds, packed_day, time2_microseconds, timestamp2_microseconds)
+from replica_client.protocol.codec.memory cimport load_be, load_le
 from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
+from replica_client.rows.tuples cimport value_at
 
 cdef object _moment(long long microseconds)
 

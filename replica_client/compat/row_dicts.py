@@ -22,29 +22,13 @@ from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
 if cython.compiled:
+    # Not in the .pxd: the functions below would be defined twice.
     from cython.cimports.cpython.datetime import (
         date_new,
         datetime_new,
         import_datetime,
         timedelta_new,
     )
-    from cython.cimports.replica_client.protocol.binlog.values.json_reader import decode_json_bytes
-    from cython.cimports.replica_client.protocol.binlog.values.temporal import (
-        Date,
-        DateTime,
-        Temporal,
-        Time,
-        Timestamp,
-    )
-    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
-        date_days,
-        datetime2_microseconds,
-        time2_microseconds,
-        timestamp2_microseconds,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_be, load_le
-    from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.tuples import value_at
 
     import_datetime()
 else:
@@ -59,6 +43,7 @@ else:
     from replica_client.protocol.binlog.values.temporal_storage import (
         date_days,
         datetime2_microseconds,
+        packed_day,
         time2_microseconds,
         timestamp2_microseconds,
     )
@@ -179,23 +164,12 @@ def _moment(microseconds: cython.longlong) -> object:
         # Division in C goes towards zero.
         days -= 1
         rest += _DAY_MICROSECONDS
-    # In years that begin with March leap days come last: Hinnant, "Low-level date algorithms".
-    z: cython.longlong = days + 719468
-    era: cython.longlong = z // 146097
-    day: cython.longlong = z - era * 146097
-    year: cython.longlong = (day - day // 1460 + day // 36524 - day // 146096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month: cython.longlong = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5 - 1
-    month += 3 if month < 10 else -9
-    year += era * 400
-    if month <= 2:
-        year += 1
+    packed: cython.uint = packed_day(days)
     seconds: cython.longlong = rest // 1_000_000
     return datetime_new(
-        cython.cast(cython.int, year),
-        cython.cast(cython.int, month),
-        cython.cast(cython.int, day),
+        packed >> 9,
+        (packed >> 5) & 15,
+        packed & 31,
         cython.cast(cython.int, seconds // 3600),
         cython.cast(cython.int, seconds // 60 % 60),
         cython.cast(cython.int, seconds % 60),
@@ -276,7 +250,7 @@ class RowDicts:
             while cursor.offset < cursor.end:
                 found.append(self._update(cursor, first, second))
             return found
-        plan: Plan = second if first is None else first
+        plan: Plan = cython.cast(Plan, second if first is None else first)
         while cursor.offset < cursor.end:
             sources: dict[str, str] | None = {} if self._sources else None
             values: dict[str, Any] = self._image(cursor, plan, sources)
@@ -309,7 +283,7 @@ class RowDicts:
         data: cython.p_const_uchar = cursor.data
         names: tuple[Any, ...] = self._names
         found: dict[str, Any] = self._blank.copy()
-        column: Column = None
+        column: Column = cython.cast(Column, None)
         offset: cython.Py_ssize_t = cursor.offset + plan.null_size
         end: cython.Py_ssize_t = cursor.end
         nulls: cython.Py_ssize_t = cursor.offset

@@ -24,21 +24,17 @@ from replica_client.schema.shape import TableShape
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
     from replica_client import _cython as cython
-    from replica_client.rows.row_change import ChangeTransaction
+    from replica_client.rows.row_change import ChangeKind, ChangeTransaction
 else:
     import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.rows.image import Cursor, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.row_change import Change, ChangeOrigin
-    from cython.cimports.replica_client.rows.row_screen import RowScreen, Walk
-else:
+if not cython.compiled:
     from replica_client.rows.image import Cursor, Plan, RowImageDecoder
     from replica_client.rows.row_change import Change, ChangeOrigin
     from replica_client.rows.row_screen import RowScreen, Walk
 
 _PARTIAL_UPDATE = cython.declare(cython.int, int(EventType.PARTIAL_UPDATE_ROWS_EVENT))
-_KINDS = ("insert", "update", "delete")
+_KINDS: tuple[ChangeKind, ...] = ("insert", "update", "delete")
 
 
 @cython.final
@@ -115,7 +111,6 @@ class RowsOfEvent:
 
     @property
     def event(self) -> BinlogEvent:
-        """See the class."""
         event: BinlogEvent | None = self._event
         if event is None:
             decoder = BinlogDecoder(self._decoder.options, self._file, self._format)
@@ -179,28 +174,23 @@ class RowsOfEvent:
 
     @property
     def shape(self) -> TableShape:
-        """See the class."""
         shape: TableShape = self._shape
         return shape
 
     @property
     def decoder(self) -> RowImageDecoder:
-        """See the class."""
         return self._decoder
 
     @property
     def event_index(self) -> int:
-        """See the class."""
         return int(self._event_index)
 
     @property
     def first_row(self) -> int:
-        """See the class."""
         return int(self._first_row)
 
     @property
     def gtid(self) -> str:
-        """See the class."""
         return f"{self._gtid}{self._gtid_number}" if self._gtid_number else self._gtid
 
     def __iter__(self) -> Iterator[Change]:

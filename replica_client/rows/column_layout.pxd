@@ -1,4 +1,7 @@
+from replica_client.protocol.codec.memory cimport longs
+from replica_client.rows.column_sink cimport ColumnSink
 from replica_client.rows.image cimport Plan
+from replica_client.rows.sink_ops cimport NO_STEP, OP_UNKNOWN
 
 cdef class Layout:
     cdef Plan plan

@@ -10,12 +10,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import longs
-    from cython.cimports.replica_client.rows.column_sink import ColumnSink
-    from cython.cimports.replica_client.rows.image import Plan
-    from cython.cimports.replica_client.rows.sink_ops import NO_STEP, OP_UNKNOWN
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import longs
     from replica_client.rows.column_sink import ColumnSink
     from replica_client.rows.image import Plan

@@ -1,4 +1,8 @@
+from replica_client.protocol.codec.memory cimport arrow_bytes, arrow_ints, copy_bytes, fill_bytes, store_number
 from replica_client.rows.image cimport Column
+from replica_client.rows.sink_ops cimport (
+    BYTES, DECIMAL, DICTIONARY, FIXED, LOOKUP_SIZE, OBJECTS, OP_COPY_1, OP_COPY_2, OP_COPY_4, OP_COPY_8,
+    OP_JSON, OP_OBJECT, OP_PASS, OP_UNKNOWN)
 
 cdef class ColumnSink:
     cdef readonly str name

@@ -19,32 +19,7 @@ from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        arrow_bytes,
-        arrow_ints,
-        copy_bytes,
-        fill_bytes,
-        store_number,
-    )
-    from cython.cimports.replica_client.rows.image import Column
-    from cython.cimports.replica_client.rows.sink_ops import (
-        BYTES,
-        DECIMAL,
-        DICTIONARY,
-        FIXED,
-        LOOKUP_SIZE,
-        OBJECTS,
-        OP_COPY_1,
-        OP_COPY_2,
-        OP_COPY_4,
-        OP_COPY_8,
-        OP_JSON,
-        OP_OBJECT,
-        OP_PASS,
-        OP_UNKNOWN,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,

@@ -1,8 +1,17 @@
 cimport cython
+from replica_client.protocol.binlog.values.decimal cimport decimal_words
 from replica_client.protocol.binlog.values.json_writer cimport JsonTextWriter
+from replica_client.protocol.binlog.values.temporal_storage cimport (
+    date_days, datetime2_microseconds, time2_microseconds, timestamp2_microseconds)
+from replica_client.protocol.codec.memory cimport (
+    clear_bit, copy_short_utf8, copy_utf8, load_be, load_le, load_le_there, load_signed, store_number)
 from replica_client.rows.column_layout cimport Layout
 from replica_client.rows.column_sink cimport ColumnSink
 from replica_client.rows.image cimport Column, RowImageDecoder
+from replica_client.rows.sink_ops cimport (
+    LOOKUP_SIZE, OP_BIT, OP_BYTES, OP_COPY_1, OP_COPY_2, OP_COPY_4, OP_COPY_8, OP_DATE, OP_DATETIME,
+    OP_DECIMAL, OP_DOUBLE, OP_ENUM, OP_FLOAT, OP_JSON, OP_OBJECT, OP_PASS, OP_SET, OP_SIGNED, OP_TIME,
+    OP_TIMESTAMP, OP_UNSIGNED, OP_UTF8, OP_UTF8_CHAR)
 
 cdef class ColumnWriter:
     cdef readonly object decoder

@@ -15,54 +15,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_words
-    from cython.cimports.replica_client.protocol.binlog.values.json_writer import JsonTextWriter
-    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
-        date_days,
-        datetime2_microseconds,
-        time2_microseconds,
-        timestamp2_microseconds,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        clear_bit,
-        copy_short_utf8,
-        copy_utf8,
-        load_be,
-        load_le,
-        load_le_there,
-        load_signed,
-        store_number,
-    )
-    from cython.cimports.replica_client.rows.column_layout import Layout
-    from cython.cimports.replica_client.rows.column_sink import ColumnSink
-    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
-    from cython.cimports.replica_client.rows.sink_ops import (
-        LOOKUP_SIZE,
-        OP_BIT,
-        OP_BYTES,
-        OP_COPY_1,
-        OP_COPY_2,
-        OP_COPY_4,
-        OP_COPY_8,
-        OP_DATE,
-        OP_DATETIME,
-        OP_DECIMAL,
-        OP_DOUBLE,
-        OP_ENUM,
-        OP_FLOAT,
-        OP_JSON,
-        OP_OBJECT,
-        OP_PASS,
-        OP_SET,
-        OP_SIGNED,
-        OP_TIME,
-        OP_TIMESTAMP,
-        OP_UNSIGNED,
-        OP_UTF8,
-        OP_UTF8_CHAR,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.values.decimal import decimal_words
     from replica_client.protocol.binlog.values.json_writer import JsonTextWriter
     from replica_client.protocol.binlog.values.temporal_storage import (
@@ -542,7 +495,7 @@ class ColumnWriter:
         row: cython.Py_ssize_t,
     ) -> cython.int:
         """Write a value by way of its Python object."""
-        column: Column = sink.column
+        column: Column = cython.cast(Column, sink.column)
         self._value_at(sink, offset)
         value = self._value(column, data, offset, length)
         if column.as_python and value is not None:

@@ -1,7 +1,9 @@
+from replica_client.protocol.codec.memory cimport load_le, load_le_there, longs
 from replica_client.rows.column_layout cimport Layout
 from replica_client.rows.column_sink cimport ColumnSink
 from replica_client.rows.column_writer cimport ColumnWriter
-from replica_client.rows.image cimport Column
+from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
+from replica_client.rows.sink_ops cimport NO_STEP, OBJECTS, OP_PASS, OP_UNKNOWN
 
 cdef class ColumnarRows(ColumnWriter):
     cdef readonly list sinks

@@ -20,14 +20,7 @@ from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_writer import lossless_text
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, load_le_there, longs
-    from cython.cimports.replica_client.rows.column_layout import Layout
-    from cython.cimports.replica_client.rows.column_sink import ColumnSink
-    from cython.cimports.replica_client.rows.column_writer import ColumnWriter
-    from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.sink_ops import NO_STEP, OBJECTS, OP_PASS, OP_UNKNOWN
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import load_le, load_le_there, longs
     from replica_client.rows.column_layout import Layout
     from replica_client.rows.column_sink import ColumnSink
@@ -41,7 +34,7 @@ _MAX_LAYOUTS = 1024
 
 @cython.final
 @cython.cclass
-class ColumnarRows(ColumnWriter):  # type: ignore[misc]
+class ColumnarRows(ColumnWriter):
     """The rows of one batch under construction, of one table and shape.
 
     Args:
@@ -275,7 +268,8 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                     raise
                 sink: ColumnSink = cython.cast(ColumnSink, self._value_sink)
                 offset: cython.Py_ssize_t = self._value_offset - self._base
-                raise self.decoder._failure(sink.column, offset, error) from error
+                column: Column = cython.cast(Column, sink.column)
+                raise self.decoder._failure(column, offset, error) from error
 
     @cython.cfunc
     @cython.nogil
@@ -522,7 +516,7 @@ class ColumnarRows(ColumnWriter):  # type: ignore[misc]
                 offset += length
             self._put_column(sink, i, 1, 1, row)
         self._in_value = False
-        column: Column = sink.column
+        column: Column = cython.cast(Column, sink.column)
         if sink.op == OP_UNKNOWN:
             raise self.decoder._failure(column, offset - self._base, column.convert)
         raise self.decoder._cut_off(column, offset - self._base)

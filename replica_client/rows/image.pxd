@@ -1,3 +1,11 @@
+from replica_client.protocol.binlog.values.decimal cimport decimal_at
+from replica_client.protocol.binlog.values.json_binary cimport new_document
+from replica_client.protocol.binlog.values.numbers cimport double_at, float_at
+from replica_client.protocol.binlog.values.temporal_storage cimport date_of, datetime2_of, time2_of, timestamp2_of
+from replica_client.protocol.codec.ascii_text cimport text_of
+from replica_client.protocol.codec.memory cimport load_be, load_le, load_signed
+from replica_client.rows.tuples cimport empty_row, filled, put_value
+
 cdef class Column:
     cdef int op
     cdef int size

@@ -31,20 +31,7 @@ from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_reader
 from replica_client.rows.row import row_class
 from replica_client.schema.shape import TableShape
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_at
-    from cython.cimports.replica_client.protocol.binlog.values.json_binary import new_document
-    from cython.cimports.replica_client.protocol.binlog.values.numbers import double_at, float_at
-    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
-        date_of,
-        datetime2_of,
-        time2_of,
-        timestamp2_of,
-    )
-    from cython.cimports.replica_client.protocol.codec.ascii_text import text_of
-    from cython.cimports.replica_client.protocol.codec.memory import load_be, load_le, load_signed
-    from cython.cimports.replica_client.rows.tuples import empty_row, filled, put_value
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.values.decimal import decimal_at
     from replica_client.protocol.binlog.values.json_binary import new_document
     from replica_client.protocol.binlog.values.numbers import double_at, float_at

@@ -1,4 +1,5 @@
-from replica_client.rows.image cimport RowImageDecoder
+from replica_client.protocol.codec.memory cimport copy_bytes, load_le
+from replica_client.rows.image cimport Column, RowImageDecoder
 
 cdef class SplicePlan:
     cdef list columns

@@ -15,10 +15,7 @@ import cython
 from replica_client.errors import ColumnDecodeError
 from replica_client.rows.column_ops import ColumnOp
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes, load_le
-    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import copy_bytes, load_le
     from replica_client.rows.image import Column, RowImageDecoder
 

@@ -1,3 +1,4 @@
+from replica_client.protocol.codec.memory cimport load_be, load_le, load_signed, longs, same_bytes, utf8_ok
 from replica_client.rows.image cimport Column, RowImageDecoder
 from replica_client.rows.image_values cimport ImageValues
 

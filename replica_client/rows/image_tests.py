@@ -20,18 +20,7 @@ import cython
 from replica_client.errors import ReplicaClientError
 from replica_client.rows.image_values import ABSENT_OFFSET
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        load_be,
-        load_le,
-        load_signed,
-        longs,
-        same_bytes,
-        utf8_ok,
-    )
-    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
-    from cython.cimports.replica_client.rows.image_values import ImageValues
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import (
         load_be,
         load_le,

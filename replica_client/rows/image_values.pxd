@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.memory cimport longs
+
 cdef class ImageValues:
     cdef const unsigned char* data
     cdef long long* offsets

@@ -10,9 +10,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import longs
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import longs
 
 NULL_OFFSET, ABSENT_OFFSET = -1, -2
@@ -29,6 +27,8 @@ class ImageValues:
     """
 
     def __init__(self, count: int) -> None:
+        if not cython.compiled:
+            self.data: Any = b""
         self.count = count
         room = 8 * max(count, 1)
         self._memory = [bytearray(room), bytearray(room)]

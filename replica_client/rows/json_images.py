@@ -123,7 +123,8 @@ def _kinds(types: pa.DictionaryArray) -> bytes:
 
 
 def _strings(count: int, buffers: list[Any], nulls: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.string(), count, buffers, nulls)
+    *others, text = buffers
+    return pa.Array.from_buffers(pa.string(), count, [*others, pa.py_buffer(text)], nulls)
 
 
 def _json_column(column: ColumnShape, array: pa.Array) -> JsonColumn:

@@ -1,5 +1,6 @@
+from replica_client.protocol.codec.memory cimport copy_bytes, put_literal
 from replica_client.rows.change cimport RowsOfEvent
-from replica_client.rows.image cimport Plan, RowImageDecoder
+from replica_client.rows.image cimport Column, Plan, RowImageDecoder
 from replica_client.rows.row_lines cimport RowLines, TableHead
 
 cdef class JsonHead(TableHead):

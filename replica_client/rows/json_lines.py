@@ -16,12 +16,7 @@ from replica_client.rows.json_values import change_to_json
 from replica_client.rows.row_change import Change
 from replica_client.rows.value_text import quoted
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes, put_literal
-    from cython.cimports.replica_client.rows.change import RowsOfEvent
-    from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.row_lines import RowLines, TableHead
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import copy_bytes, put_literal
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
@@ -34,13 +29,13 @@ _NO_NAMES: list[str] = []
 
 @cython.final
 @cython.cclass
-class JsonHead(TableHead):  # type: ignore[misc]
+class JsonHead(TableHead):
     """The common text of a table's JSON lines, from the kind of change to the first image."""
 
 
 @cython.final
 @cython.cclass
-class JsonLines(RowLines):  # type: ignore[misc]
+class JsonLines(RowLines):
     """A writer of rows events as JSON lines, which :meth:`take` returns."""
 
     def __init__(self) -> None:
@@ -99,7 +94,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
     @cython.cfunc
     def _cut_from(self, begun: cython.Py_ssize_t) -> bytes:
         """Remove the text from an offset on, and return it."""
-        found: bytes = bytes(self.out[begun : self.used])  # type: ignore[has-type]
+        found: bytes = bytes(self.out[begun : self.used])
         self.used = begun
         return found
 
@@ -192,7 +187,7 @@ class JsonLines(RowLines):  # type: ignore[misc]
                     self.used = put_literal(self.out, self.used, 0)
                 else:
                     self.put_value(decoder, column, data, offset, length)
-                    if self.is_null_document:  # type: ignore[has-type]
+                    if self.is_null_document:
                         self.is_null_document = False
                         self._names = [*self._names, column.name]
             offset += length

@@ -1,3 +1,9 @@
+from replica_client.protocol.binlog.values.numbers cimport double_at, float_at, put_double, put_float
+from replica_client.protocol.binlog.values.temporal_storage cimport put_clock, put_day
+from replica_client.protocol.codec.memory cimport (
+    arrow_bytes, arrow_ints, copy_bytes, load_le, load_signed, put_digits, put_signed)
+from replica_client.rows.value_text cimport ValueText
+
 cdef class JsonColumn:
     cdef readonly bytes key
     cdef int kind
@@ -10,21 +16,11 @@ cdef class JsonColumn:
     cdef list entries
     cdef object _buffers
 
-cdef class JsonRows:
+cdef class JsonRows(ValueText):
     cdef object _allocate
-    cdef object _buffer
-    cdef unsigned char* out
-    cdef Py_ssize_t used
-    cdef Py_ssize_t room
-    cdef int _reserve(self, Py_ssize_t size) except -1
-    cdef int _put(self, bytes text) except -1
-    cdef int _put_number(self, unsigned long long number, int width) except -1
-    cdef int _put_signed(self, long long number) except -1
-    cdef int _put_quoted(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) except -1
-    cdef int _put_base64(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t stop) except -1
-    cdef int _put_date(self, long long days) except -1
-    cdef int _put_clock(self, long long microseconds, int digits) except -1
-    cdef int _put_value(self, JsonColumn column, Py_ssize_t row) except -1
+    cdef int _put_decimal(self, long long number, int digits) except -1
+    cdef int _put_temporal(self, int kind, long long number, int digits) except -1
+    cdef int _put_cell(self, JsonColumn column, Py_ssize_t row) except -1
     cdef int _put_object(
         self, list columns, Py_ssize_t row, const unsigned char* absent, bint has_absent,
         object lossless) except -1

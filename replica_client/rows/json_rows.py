@@ -15,24 +15,24 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.numbers import double_at, float_at
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        arrow_bytes,
-        arrow_ints,
-        copy_bytes,
-        load_le,
-        load_signed,
+if not cython.compiled:
+    from replica_client.protocol.binlog.values.numbers import (
+        double_at,
+        float_at,
+        put_double,
+        put_float,
     )
-else:
-    from replica_client.protocol.binlog.values.numbers import double_at, float_at
+    from replica_client.protocol.binlog.values.temporal_storage import put_clock, put_day
     from replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
         copy_bytes,
         load_le,
         load_signed,
+        put_digits,
+        put_signed,
     )
+    from replica_client.rows.value_text import ValueText
 
 SIGNED, UNSIGNED, FLOAT, DOUBLE, DECIMAL, DATE, DATETIME, TIME, TEXT, BINARY, RAW, ENTRY = range(12)
 """Kinds of columns: integers of a width; floats; decimals of up to 18 digits; days, and
@@ -53,21 +53,14 @@ _TIME = cython.declare(cython.int, 7)
 _TEXT = cython.declare(cython.int, 8)
 _BINARY = cython.declare(cython.int, 9)
 _RAW = cython.declare(cython.int, 10)
+_ENTRY = cython.declare(cython.int, 11)
 _INSERT = cython.declare(cython.int, 0)
 _PREIMAGE = cython.declare(cython.int, 1)
 _DELETE = cython.declare(cython.int, 2)
 _POSTIMAGE = cython.declare(cython.int, 3)
 
 _MAX_SIZE = cython.declare(cython.Py_ssize_t, (1 << 31) - 1)
-_FIRST_ROOM = 4096
-_HEX = b"0123456789abcdef"
-# Letters of the escapes \b, \t, \n, \f and \r, by code from 8 on.
-_SHORT = b"btn\0fr"
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _DAY = cython.declare(cython.longlong, 86_400_000_000)
-_HOUR = cython.declare(cython.longlong, 3_600_000_000)
-_MINUTE = cython.declare(cython.longlong, 60_000_000)
-_SECOND = cython.declare(cython.longlong, 1_000_000)
 
 
 @cython.final
@@ -129,17 +122,16 @@ def change_rows(kinds: bytes, allocate: Callable[[int], Any]) -> tuple[int, Any]
 
 @cython.final
 @cython.cclass
-class JsonRows:
+class JsonRows(ValueText):
     """A writer of rows as JSON.
 
     Args:
-        allocate: returns a resizable buffer of a size in bytes.
+        allocate: returns a buffer of a size in bytes.
     """
 
     def __init__(self, allocate: Callable[[int], Any]) -> None:
+        ValueText.__init__(self)
         self._allocate: Any = allocate
-        self._buffer: Any = None
-        self.used = self.room = 0
 
     def images(
         self,
@@ -159,17 +151,13 @@ class JsonRows:
             lossless: JSON of values that are null in their column, by row and column.
 
         Returns:
-            The number of changes, the buffers of a string array, and its number of nulls.
+            The number of changes, validity, offsets and text of a string array, and its number of nulls.
 
         Raises:
             OverflowError: the texts take more than 2 GiB.
         """
         kind: cython.p_const_uchar = kinds
         size: cython.Py_ssize_t = len(kinds)
-        self._buffer = self._allocate(_FIRST_ROOM)
-        self.out = arrow_bytes(self._buffer)
-        self.used = 0
-        self.room = _FIRST_ROOM
         offsets_buffer: Any = self._allocate(4 * (size + 1))
         offsets: cython.p_int = arrow_ints(offsets_buffer)
         bits_buffer: Any = self._allocate((size + 7) // 8 or 1)
@@ -203,240 +191,112 @@ class JsonRows:
                     raise OverflowError("the rows take more than 2 GiB as JSON")
             count += 1
             offsets[count] = cython.cast(cython.int, self.used)
-        if not cython.compiled:
-            self.out = None
-        self._buffer.resize(self.used)
-        data, self._buffer = self._buffer, None
-        return int(count), [bits_buffer if nulls else None, offsets_buffer, data], int(nulls)
+        return int(count), [bits_buffer if nulls else None, offsets_buffer, self.take()], int(nulls)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _reserve(self, size: cython.Py_ssize_t) -> cython.int:
-        """Make room for more bytes."""
-        if self.used + size > self.room:
-            self.room = 2 * (self.used + size)
-            if not cython.compiled:
-                self.out = None
-            self._buffer.resize(self.room)
-            self.out = arrow_bytes(self._buffer)
+    def _put_decimal(self, number: cython.longlong, digits: cython.int) -> cython.int:
+        """Write a number with a point before its last digits; the room must be reserved."""
+        power: cython.longlong = 1
+        for _ in range(digits):
+            power *= 10
+        if number < 0:
+            self.out[self.used] = 45
+            self.used += 1
+            number = -number
+        point: cython.Py_ssize_t = put_digits(self.out, self.used, number // power)
+        self.used = point
+        if digits:
+            # The digit before the fraction keeps its zeros, and becomes the point.
+            self.used = put_digits(self.out, point, power + number % power)
+            self.out[point] = 46
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _put(self, text: bytes) -> cython.int:
-        raw: cython.p_const_uchar = text
-        self._reserve(len(text))
-        copy_bytes(self.out, self.used, raw, 0, len(text))
-        self.used += len(text)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
-        """Write a number, padded with zeros to ``width`` digits."""
-        self._reserve(21)
-        count: cython.int = 1
-        rest: cython.ulonglong = number
-        while rest >= 10:
-            rest //= 10
-            count += 1
-        if count < width:
-            count = width
-        i: cython.Py_ssize_t
-        for i in range(self.used + count - 1, self.used - 1, -1):
-            self.out[i] = 48 + number % 10
-            number //= 10
-        self.used += count
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_signed(self, number: cython.longlong) -> cython.int:
-        if number >= 0:
-            return self._put_number(cython.cast(cython.ulonglong, number), 1)
-        self._reserve(1)
-        self.out[self.used] = 45
-        self.used += 1
-        # The magnitude of the least number fits only an unsigned integer.
-        return self._put_number(cython.cast(cython.ulonglong, -(number + 1)) + 1, 1)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_quoted(
-        self, data: cython.p_const_uchar, at: cython.Py_ssize_t, stop: cython.Py_ssize_t
+    def _put_temporal(
+        self, kind: cython.int, number: cython.longlong, digits: cython.int
     ) -> cython.int:
-        """Write UTF-8 as a JSON string."""
-        begin: cython.Py_ssize_t = at
-        byte: cython.uchar
-        self._reserve(stop - at + 2)
-        self.out[self.used] = 34
-        self.used += 1
-        while at < stop:
-            byte = data[at]
-            if byte >= 0x20 and byte != 34 and byte != 92:
-                at += 1
-                continue
-            self._reserve(stop - begin + 7)
-            copy_bytes(self.out, self.used, data, begin, at - begin)
-            self.used += at - begin
-            self.out[self.used] = 92
-            if byte >= 0x20:
-                self.out[self.used + 1] = byte
-                self.used += 2
-            elif 8 <= byte <= 13 and byte != 11:
-                self.out[self.used + 1] = _SHORT[byte - 8]
-                self.used += 2
-            else:
-                self.out[self.used + 1] = 117
-                self.out[self.used + 2] = 48
-                self.out[self.used + 3] = 48
-                self.out[self.used + 4] = _HEX[byte >> 4]
-                self.out[self.used + 5] = _HEX[byte & 15]
-                self.used += 6
-            at += 1
-            begin = at
-        self._reserve(stop - begin + 1)
-        copy_bytes(self.out, self.used, data, begin, stop - begin)
-        self.used += stop - begin
-        self.out[self.used] = 34
-        self.used += 1
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_base64(
-        self, data: cython.p_const_uchar, at: cython.Py_ssize_t, stop: cython.Py_ssize_t
-    ) -> cython.int:
-        """Write bytes as ``{"$binary": "…"}``."""
-        self._put(b'{"$binary": "')
-        self._reserve((stop - at + 2) // 3 * 4 + 2)
-        digits: bytes = _BASE64
-        table: cython.p_const_uchar = digits
-        bits: cython.uint
-        while at + 3 <= stop:
-            bits = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
-            self.out[self.used] = table[bits >> 18]
-            self.out[self.used + 1] = table[bits >> 12 & 63]
-            self.out[self.used + 2] = table[bits >> 6 & 63]
-            self.out[self.used + 3] = table[bits & 63]
-            self.used += 4
-            at += 3
-        if at < stop:
-            bits = data[at] << 16
-            if at + 1 < stop:
-                bits |= data[at + 1] << 8
-            self.out[self.used] = table[bits >> 18]
-            self.out[self.used + 1] = table[bits >> 12 & 63]
-            self.out[self.used + 2] = table[bits >> 6 & 63] if at + 1 < stop else 61
-            self.out[self.used + 3] = 61
-            self.used += 4
-        return self._put(b'"}')
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_date(self, days: cython.longlong) -> cython.int:
-        """Write the date of a day since 1970, from year 1 on."""
-        # Years begin in March, so that leap days come last: Hinnant, "Low-level date algorithms".
-        z: cython.longlong = days + 719468
-        era: cython.longlong = z // 146097
-        day: cython.longlong = z - era * 146097
-        year: cython.longlong = (day - day // 1460 + day // 36524 - day // 146096) // 365
-        day -= 365 * year + year // 4 - year // 100
-        month: cython.longlong = (5 * day + 2) // 153
-        day -= (153 * month + 2) // 5 - 1
-        month += 3 if month < 10 else -9
-        year += era * 400
-        if month <= 2:
-            year += 1
-        self._put_number(cython.cast(cython.ulonglong, year), 4)
-        self._put(b"-")
-        self._put_number(cython.cast(cython.ulonglong, month), 2)
-        self._put(b"-")
-        return self._put_number(cython.cast(cython.ulonglong, day), 2)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_clock(self, microseconds: cython.longlong, digits: cython.int) -> cython.int:
-        """Write hours, minutes and seconds, with ``digits`` fraction digits."""
-        fraction: cython.longlong = microseconds % _SECOND
-        self._put_number(cython.cast(cython.ulonglong, microseconds // _HOUR), 2)
-        self._put(b":")
-        self._put_number(cython.cast(cython.ulonglong, microseconds % _HOUR // _MINUTE), 2)
-        self._put(b":")
-        self._put_number(cython.cast(cython.ulonglong, microseconds % _MINUTE // _SECOND), 2)
-        if not digits:
-            return 0
-        for _ in range(6 - digits):
-            fraction //= 10
-        self._put(b".")
-        return self._put_number(cython.cast(cython.ulonglong, fraction), digits)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _put_value(self, column: JsonColumn, row: cython.Py_ssize_t) -> cython.int:
-        kind: cython.int = column.kind
-        at: cython.Py_ssize_t
-        stop: cython.Py_ssize_t
-        number: cython.longlong
-        days: cython.longlong
-        power: cython.longlong
-        text: bytes
-        if kind == _SIGNED:
-            return self._put_signed(load_signed(column.values, row * column.width, column.width))
-        if kind == _UNSIGNED:
-            return self._put_number(load_le(column.values, row * column.width, column.width), 1)
-        if kind in (_TEXT, _BINARY, _RAW):
-            at = load_le(column.values, 4 * row, 4)
-            stop = load_le(column.values, 4 * row + 4, 4)
-            if kind == _TEXT:
-                return self._put_quoted(column.data, at, stop)
-            if kind == _BINARY:
-                return self._put_base64(column.data, at, stop)
-            self._reserve(stop - at)
-            copy_bytes(self.out, self.used, column.data, at, stop - at)
-            self.used += stop - at
-            return 0
-        if kind == _FLOAT:
-            text = repr(float_at(column.values, row * 4)).encode()
-            return self._put(text)
-        if kind == _DOUBLE:
-            text = repr(double_at(column.values, row * 8)).encode()
-            return self._put(text)
-        if kind == _DECIMAL:
-            number = load_signed(column.values, row * column.width, 8)
-            self._put(b'"-' if number < 0 else b'"')
-            if number < 0:
-                number = -number
-            power = 1
-            for _ in range(column.digits):
-                power *= 10
-            self._put_number(cython.cast(cython.ulonglong, number // power), 1)
-            if column.digits:
-                self._put(b".")
-                self._put_number(cython.cast(cython.ulonglong, number % power), column.digits)
-            return self._put(b'"')
-        if kind == _DATE:
-            self._put(b'"')
-            self._put_date(load_signed(column.values, row * 4, 4))
-            return self._put(b'"')
+        """Write days, or microseconds with fraction digits; the room must be reserved."""
+        days: cython.longlong = number
+        out: cython.p_uchar = self.out
+        used: cython.Py_ssize_t = self.used
         if kind == _DATETIME:
-            number = load_signed(column.values, row * 8, 8)
             days = number // _DAY
             # Compiled division rounds towards zero, Python's rounds down.
             if days * _DAY > number:
                 days -= 1
-            self._put(b'"')
-            self._put_date(days)
-            self._put(b" ")
-            self._put_clock(number - days * _DAY, column.digits)
-            return self._put(b'"')
+            number -= days * _DAY
         if kind == _TIME:
-            number = load_signed(column.values, row * 8, 8)
-            self._put(b'"-' if number < 0 else b'"')
-            self._put_clock(-number if number < 0 else number, column.digits)
-            return self._put(b'"')
-        text = column.entries[load_le(column.values, row * column.width, column.width)]
-        return self._put(text)
+            if number < 0:
+                out[used] = 45
+                used += 1
+                number = -number
+        else:
+            used = put_day(out, used, days)
+        if kind == _DATETIME:
+            out[used] = 32
+            used += 1
+        self.used = used if kind == _DATE else put_clock(out, used, number, digits)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_cell(self, column: JsonColumn, row: cython.Py_ssize_t) -> cython.int:
+        """Write a value of a column; room for all but texts and bytes must be reserved."""
+        kind: cython.int = column.kind
+        width: cython.int = column.width
+        at: cython.Py_ssize_t = row * width
+        stop: cython.Py_ssize_t
+        used: cython.Py_ssize_t = self.used
+        text: bytes
+        if kind == _SIGNED:
+            self.used = put_signed(self.out, used, load_signed(column.values, at, width))
+            return 0
+        if kind == _UNSIGNED:
+            self.used = put_digits(self.out, used, load_le(column.values, at, width))
+            return 0
+        if kind in (_FLOAT, _DOUBLE):
+            if kind == _FLOAT:
+                self.used = put_float(self.out, used, column.values, row * 4)
+            else:
+                self.used = put_double(self.out, used, column.values, row * 8)
+            if self.used == used:
+                value: Any
+                if kind == _FLOAT:
+                    value = float_at(column.values, row * 4)
+                else:
+                    value = double_at(column.values, row * 8)
+                text = repr(value).encode()
+                return self.put(text)
+            return 0
+        if kind in (_TEXT, _BINARY, _RAW):
+            at = load_le(column.values, 4 * row, 4)
+            stop = load_le(column.values, 4 * row + 4, 4)
+            if kind == _BINARY:
+                return self._put_base64(column.data, at, stop)
+            if kind == _TEXT:
+                self.out[used] = 34
+                self.used = used + 1
+                return self._put_escaped(column.data, at, stop)
+            self.reserve(stop - at)
+            copy_bytes(self.out, used, column.data, at, stop - at)
+            self.used = used + stop - at
+            return 0
+        if kind == _ENTRY:
+            text = column.entries[load_le(column.values, at, width)]
+            return self.put(text)
+        self.out[used] = 34
+        self.used = used + 1
+        if kind == _DECIMAL:
+            self._put_decimal(load_signed(column.values, at, 8), column.digits)
+        elif kind == _DATE:
+            self._put_temporal(kind, load_signed(column.values, row * 4, 4), 0)
+        else:
+            self._put_temporal(kind, load_signed(column.values, row * 8, 8), column.digits)
+        self.out[self.used] = 34
+        self.used += 1
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -452,19 +312,19 @@ class JsonRows:
         column: JsonColumn
         i: cython.Py_ssize_t
         first: cython.bint = True
-        self._put(b"{")
+        self.put(b"{")
         for i in range(len(columns)):
             if has_absent and absent[i]:
                 continue
             column = cython.cast(JsonColumn, columns[i])
             if not first:
-                self._put(b", ")
+                self.put(b", ")
             first = False
-            self._put(column.key)
+            self.put(column.key)
             if not column.has_bits or column.bits[row >> 3] >> (row & 7) & 1:
-                self._put_value(column, row)
+                self._put_cell(column, row)
             elif lossless is not None and i in lossless:
-                self._put(lossless[i])
+                self.put(lossless[i])
             else:
-                self._put(b"null")
-        return self._put(b"}")
+                self.put(b"null")
+        return self.put(b"}")

@@ -1,3 +1,6 @@
+from replica_client.protocol.binlog.values.json_reader cimport decode_json_value
+from replica_client.rows.tuples cimport value_at
+
 cdef class RowLayout:
     cdef readonly tuple names
     cdef readonly dict index

@@ -17,10 +17,7 @@ from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.absent import ABSENT
 from replica_client.rows.pretty import pretty_call
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.json_reader import decode_json_value
-    from cython.cimports.replica_client.rows.tuples import value_at
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.values.json_reader import decode_json_value
     from replica_client.rows.tuples import value_at
 

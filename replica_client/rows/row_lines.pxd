@@ -1,3 +1,4 @@
+from replica_client.protocol.codec.memory cimport load_le
 from replica_client.rows.change cimport RowsOfEvent
 from replica_client.rows.image cimport Column, Plan, RowImageDecoder
 from replica_client.rows.value_text cimport ValueText

@@ -17,12 +17,7 @@ from replica_client.rows.column_ops import ColumnOp
 from replica_client.rows.row_change import Change
 from replica_client.schema.shape import TableShape
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-    from cython.cimports.replica_client.rows.change import RowsOfEvent
-    from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.value_text import ValueText
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import load_le
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
@@ -51,8 +46,12 @@ class TableHead:
 
 
 @cython.cclass
-class RowLines(ValueText):  # type: ignore[misc]
+class RowLines(ValueText):
     """A writer of the rows of rows events, one line each."""
+
+    def __init__(self) -> None:
+        ValueText.__init__(self)
+        self._head_type: type[TableHead] = TableHead
 
     def rows(self, rows: RowsOfEvent) -> None:
         """Write a line for each row of an event.
@@ -60,7 +59,7 @@ class RowLines(ValueText):  # type: ignore[misc]
         Raises:
             BinlogDecodeError: a row cannot be decoded; those before it were written.
         """
-        begun: cython.Py_ssize_t = self.used  # type: ignore[has-type]
+        begun: cython.Py_ssize_t = self.used
         if cython.compiled:
             try:
                 if self._event(rows):

@@ -1,4 +1,6 @@
-from replica_client.rows.image cimport Cursor, Plan, RowImageDecoder
+from replica_client.protocol.codec.memory cimport load_le, longs
+from replica_client.rows.image cimport Column, Cursor, Plan, RowImageDecoder
+from replica_client.rows.image_tests cimport ImageTest
 from replica_client.rows.image_values cimport ImageValues
 
 cdef class Walk:

@@ -13,12 +13,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, longs
-    from cython.cimports.replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.image_tests import ImageTest
-    from cython.cimports.replica_client.rows.image_values import ImageValues
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import load_le, longs
     from replica_client.rows.image import Column, Cursor, Plan, RowImageDecoder
     from replica_client.rows.image_tests import ImageTest

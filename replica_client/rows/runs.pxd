@@ -1,3 +1,6 @@
+from replica_client.protocol.codec.memory cimport copy_bytes
+from replica_client.protocol.codec.turns cimport Turn
+
 cdef class EventRuns:
     cdef object _allocate
     cdef object _buffer

@@ -15,10 +15,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes
-    from cython.cimports.replica_client.protocol.codec.turns import Turn
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import copy_bytes
     from replica_client.protocol.codec.turns import Turn
 

@@ -1,4 +1,8 @@
+from replica_client.protocol.binlog.values.decimal cimport decimal_fits
+from replica_client.protocol.codec.memory cimport load_be, load_le, longs, same_bytes, utf8_ok
+from replica_client.rows.image cimport Column, RowImageDecoder
 from replica_client.rows.image_tests cimport ValueTest
+from replica_client.rows.image_values cimport ImageValues
 
 cdef class TemporalTest(ValueTest):
     cdef int _kind

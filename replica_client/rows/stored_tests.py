@@ -22,17 +22,6 @@ from replica_client.protocol.binlog.values.json_layout import LITERAL, STRING
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.replica_client.protocol.binlog.values.decimal import decimal_fits
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        load_be,
-        load_le,
-        longs,
-        same_bytes,
-        utf8_ok,
-    )
-    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
-    from cython.cimports.replica_client.rows.image_tests import ValueTest
-    from cython.cimports.replica_client.rows.image_values import ImageValues
 else:
     from replica_client.protocol.binlog.values.decimal import decimal_fits
     from replica_client.protocol.codec.memory import load_be, load_le, longs, same_bytes, utf8_ok
@@ -67,7 +56,7 @@ _DOUBLE_STRUCT = struct.Struct("<d")
 
 @cython.final
 @cython.cclass
-class TemporalTest(ValueTest):  # type: ignore[misc]
+class TemporalTest(ValueTest):
     """A test whether a temporal value is in one of several ranges.
 
     Args:
@@ -173,7 +162,7 @@ def _order(
 
 @cython.final
 @cython.cclass
-class DecimalTest(ValueTest):  # type: ignore[misc]
+class DecimalTest(ValueTest):
     """A test whether a DECIMAL is in one of several ranges.
 
     Args:
@@ -226,7 +215,7 @@ class DecimalTest(ValueTest):  # type: ignore[misc]
 
 @cython.final
 @cython.cclass
-class TableTest(ValueTest):  # type: ignore[misc]
+class TableTest(ValueTest):
     """A test of a column with values of one or two bytes: the rules are asked once for each value.
 
     Args:
@@ -284,7 +273,7 @@ def _number_at(
 
 @cython.final
 @cython.cclass
-class FloatTest(ValueTest):  # type: ignore[misc]
+class FloatTest(ValueTest):
     """A test whether a FLOAT or a DOUBLE compares with one of several literals.
 
     Args:
@@ -342,7 +331,7 @@ class FloatTest(ValueTest):  # type: ignore[misc]
 
 @cython.final
 @cython.cclass
-class JsonTest(ValueTest):  # type: ignore[misc]
+class JsonTest(ValueTest):
     """A test whether a JSON document is one of several texts; numbers are left to the rules.
 
     Args:

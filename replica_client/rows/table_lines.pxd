@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.memory cimport copy_bytes, put_literal, same_bytes
+from replica_client.rows.change cimport RowsOfEvent
 from replica_client.rows.image cimport Column, Plan, RowImageDecoder
 from replica_client.rows.row_lines cimport RowLines, TableHead
 

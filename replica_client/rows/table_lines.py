@@ -16,16 +16,7 @@ from replica_client.protocol.codec.printable import printable
 from replica_client.rows.column_ops import ColumnOp
 from replica_client.rows.row_change import Change
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        put_literal,
-        same_bytes,
-    )
-    from cython.cimports.replica_client.rows.change import RowsOfEvent
-    from cython.cimports.replica_client.rows.image import Column, Plan, RowImageDecoder
-    from cython.cimports.replica_client.rows.row_lines import RowLines, TableHead
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import copy_bytes, put_literal, same_bytes
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.image import Column, Plan, RowImageDecoder
@@ -47,13 +38,13 @@ _FIELDS = 4
 
 @cython.final
 @cython.cclass
-class PlainHead(TableHead):  # type: ignore[misc]
+class PlainHead(TableHead):
     """The common cells of a table's lines: kind and table."""
 
 
 @cython.final
 @cython.cclass
-class TableLines(RowLines):  # type: ignore[misc]
+class TableLines(RowLines):
     """A writer of rows events as lines of a table, which :meth:`take` returns.
 
     Args:
@@ -95,21 +86,21 @@ class TableLines(RowLines):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, rows: RowsOfEvent, head: TableHead) -> cython.int:
-        begun: cython.Py_ssize_t = self.used  # type: ignore[has-type]
+        begun: cython.Py_ssize_t = self.used
         if self._file is not self._file_known:
             self._file_known = self._file
             text = printable(f"{self._file}:")
             self._file_width = len(text)
             self._file_text = text.encode("utf-8", "backslashreplace")
         self.put(self._file_text)
-        digits: cython.Py_ssize_t = self.used  # type: ignore[has-type]
+        digits: cython.Py_ssize_t = self.used
         self.put_number(self._position)
-        digits = self.used - digits  # type: ignore[has-type]
+        digits = self.used - digits
         for _ in range(self._position_width - self._file_width - digits):
             self.put(b" ")
         self.put(self._time_text)
         self.put(cython.cast(bytes, head.texts[self._kind]))
-        self._cells = bytes(self.out[begun : self.used])  # type: ignore[has-type]
+        self._cells = bytes(self.out[begun : self.used])
         self.used = begun
         return 0
 

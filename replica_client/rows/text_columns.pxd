@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.memory cimport arrow_bytes, arrow_ints, copy_bytes, fill_bytes, load_le
+
 cdef class TextColumn:
     cdef object _bits_buffer
     cdef object _offsets_buffer

@@ -16,15 +16,7 @@ import cython
 
 from replica_client.errors import MalformedPacketError
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        arrow_bytes,
-        arrow_ints,
-        copy_bytes,
-        fill_bytes,
-        load_le,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import (
         arrow_bytes,
         arrow_ints,
@@ -54,7 +46,7 @@ class TextColumn:
         self._data_buffer: Any = allocate(_FIRST_ROOM)
         self.bits = arrow_bytes(self._bits_buffer)
         self.offsets = arrow_ints(self._offsets_buffer)
-        self.data = arrow_bytes(self._data_buffer)
+        self.data: Any = arrow_bytes(self._data_buffer)
         self.room = _FIRST_ROOM
         self.used = self.nulls = 0
         self.offsets[0] = 0

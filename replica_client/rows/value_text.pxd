@@ -1,4 +1,9 @@
+from replica_client.protocol.binlog.values.decimal cimport put_decimal
 from replica_client.protocol.binlog.values.json_writer cimport JsonTextWriter
+from replica_client.protocol.binlog.values.numbers cimport put_double, put_float
+from replica_client.protocol.binlog.values.temporal_storage cimport put_date, put_datetime2, put_time2, put_timestamp2
+from replica_client.protocol.codec.memory cimport (
+    copy_bytes, copy_quotable, load_be, load_le, load_signed, put_digits, put_escaped, put_signed, utf8_ok)
 from replica_client.rows.image cimport Column, RowImageDecoder
 
 cdef class ValueText:

@@ -20,27 +20,6 @@ from replica_client.rows.json_values import value_to_json
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_Resize
-    from cython.cimports.replica_client.protocol.binlog.values.decimal import put_decimal
-    from cython.cimports.replica_client.protocol.binlog.values.json_writer import JsonTextWriter
-    from cython.cimports.replica_client.protocol.binlog.values.numbers import put_double, put_float
-    from cython.cimports.replica_client.protocol.binlog.values.temporal_storage import (
-        put_date,
-        put_datetime2,
-        put_time2,
-        put_timestamp2,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        copy_quotable,
-        load_be,
-        load_le,
-        load_signed,
-        put_digits,
-        put_escaped,
-        put_signed,
-        utf8_ok,
-    )
-    from cython.cimports.replica_client.rows.image import Column, RowImageDecoder
 else:
     from replica_client.protocol.binlog.values.decimal import put_decimal
     from replica_client.protocol.binlog.values.json_writer import JsonTextWriter

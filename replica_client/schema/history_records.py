@@ -279,7 +279,6 @@ class ReadRecord:
             known.discard(name)
 
     def body(self) -> dict[str, dict[str, Any]]:
-        """See :class:`~replica_client.schema.known_tables.Record`."""
         if self._packed is None:
             return self._body
         try:

@@ -58,11 +58,9 @@ class StoreKeeper:
     store: PositionStore
 
     def load(self) -> Checkpoint | None:
-        """See :class:`Keeper`."""
         return self.store.load_checkpoint()
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """See :class:`Keeper`."""
         self.store.save(checkpoint.position, checkpoint.state)
 
 
@@ -74,11 +72,9 @@ class RouteKeeper:
     route: RouteConfig
 
     def load(self) -> Checkpoint | None:
-        """See :class:`Keeper`."""
         return asyncio.run(self._read())
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """See :class:`Keeper`."""
         lock = StateLock(self.config.state)  # not under a running daemon
         try:
             asyncio.run(self._write(checkpoint))

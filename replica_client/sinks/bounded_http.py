@@ -103,7 +103,6 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
         self._client = httpx.AsyncClient(timeout=seconds, **given)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See the base."""
         body = request.read()
         made = httpx.Request(request.method, request.url, headers=request.headers, content=body)
         return self._run(
@@ -118,7 +117,6 @@ class BoundedTransport(httpx.BaseTransport):  # type: ignore[misc]
             running.cancel()
 
     def close(self) -> None:
-        """See the base."""
         if self._loop.is_closed():
             return
         self._aborted = False

@@ -110,25 +110,20 @@ class EventSink:
     # Common to all event sinks.
 
     def route_outbox(self) -> None:
-        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
         self._format = OutboxMessages(self._format, lines=not self.sends_messages)
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self.connect()
         return None
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
     @property
     def takes_snapshot(self) -> bool:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         return True
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         await self._batches.flush()
         messages = self._format.snapshot(rows)
         events = (
@@ -138,11 +133,9 @@ class EventSink:
             await self.send(some)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._parts.clear)
         self._worker.stop()

@@ -16,11 +16,11 @@ from replica_client.errors import (
 from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import HeaderScan
 from replica_client.protocol.binlog.events import GtidEvent, TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.event_types import EventType
 from tests.corpus.binlogs import CORPUS, require_corpus
+from tests.header_scan import HeaderScan
 
 STATEMENT_FAULTS: dict[int, type[BinlogDecodeError]] = {
     # These tests want the server's error "not preceded by a format description".

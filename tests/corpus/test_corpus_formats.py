@@ -19,7 +19,7 @@ from replica_client.protocol.binlog.encryption import (
     read_keys,
 )
 from replica_client.protocol.binlog.encryption import decrypt_file as decrypt_mysql_file
-from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events import (
     CreateFileEvent,
     ExecuteLoadQueryEvent,
@@ -40,6 +40,7 @@ from replica_client.protocol.constants.event_types import ChecksumAlgorithm, Eve
 from replica_client.rows.image import RowImageDecoder
 from replica_client.schema.shape import TableShape
 from tests.corpus.binlogs import CORPUS, require_corpus
+from tests.header_scan import HeaderScan
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event
 
 T = EventType

@@ -17,7 +17,6 @@ from replica_client.protocol.binlog.event import (
     ENCRYPTED_MAGIC,
     BinlogEvent,
     FileKind,
-    HeaderScan,
     file_kind,
 )
 from replica_client.protocol.binlog.events import (
@@ -31,6 +30,7 @@ from replica_client.protocol.binlog.events.transaction_payload import Transactio
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.corpus.binlogs import BROKEN, CORPUS, DECRYPTED, binlog_files, require_corpus
+from tests.header_scan import HeaderScan
 
 FILES = binlog_files()
 INTACT = [name for name in FILES if name not in BROKEN]

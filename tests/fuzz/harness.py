@@ -24,11 +24,12 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event, event_checksum
-from replica_client.protocol.binlog.event import MAGIC, HeaderScan
+from replica_client.protocol.binlog.event import MAGIC
 from replica_client.protocol.binlog.events import EVENT_CLASSES, QueryEvent, RowsEvent
 from replica_client.protocol.binlog.events.control import has_checksum_fields
 from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.header_scan import HeaderScan
 
 CRASHERS = Path(__file__).parent / "crashers"
 GOLDEN = Path(__file__).parents[1] / "golden" / "events"

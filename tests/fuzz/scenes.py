@@ -12,8 +12,9 @@ from replica_client.errors import BinlogDecodeError, ConfigError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encryption import read_keys
-from replica_client.protocol.binlog.event import MAGIC, HeaderScan
+from replica_client.protocol.binlog.event import MAGIC
 from replica_client.protocol.constants.event_types import EventType
+from tests.header_scan import HeaderScan
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -20,7 +20,7 @@ from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, HeaderScan
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     BeginLoadQueryEvent,
@@ -52,6 +52,7 @@ from replica_client.protocol.binlog.events.gtids import MariadbGtidExtraFlag
 from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.header_scan import HeaderScan
 
 GOLDEN = Path(__file__).parent
 FILES = sorted(GOLDEN.glob("*-*/*.binlog"))

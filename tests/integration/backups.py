@@ -208,7 +208,7 @@ def _total(directory: Path) -> int:
 
 
 def _is_torn(directory: Path) -> bool:
-    from replica_client.protocol.binlog.event import HeaderScan
+    from tests.header_scan import HeaderScan
 
     newest = max(directory.glob("*.0*"), default=None) if directory.exists() else None
     if newest is None:

@@ -10,7 +10,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.event import HeaderScan
+from tests.header_scan import HeaderScan
 from tests.servers.local import LocalServer
 
 

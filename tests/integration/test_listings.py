@@ -20,12 +20,12 @@ import pytest
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import HeaderScan
 from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm
 from replica_client.protocol.constants.event_types import EventType as E
 from tests.corpus.binlogs import BROKEN, CORPUS, DECRYPTED, binlog_files, require_corpus
+from tests.header_scan import HeaderScan
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

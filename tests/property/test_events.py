@@ -12,7 +12,7 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader, HeaderScan
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     GtidEvent,
@@ -31,6 +31,7 @@ from replica_client.protocol.binlog.events import (
 from replica_client.protocol.binlog.events.query_status import parse_query_status
 from replica_client.protocol.binlog.events.table_metadata import parse_table_metadata
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.header_scan import HeaderScan
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event
 
 T = EventType

@@ -170,8 +170,6 @@ KEPT = {
         "decode_year",
         "decrypt_file",
         "seal",
-        "HeaderScan",
-        "raise_if_truncated",
     ),
     # The other direction: a value that is encoded again to the same bytes was decoded whole.
     *("encode_binary", "encode_hires_datetime", "encode_hires_time", "encode_hires_timestamp"),
@@ -254,3 +252,54 @@ def test_every_name_is_used_outside_the_tests() -> None:
         if name not in used | KEPT and not re.match(r"__|test_|_repr_pretty_", name)
     ]
     assert unused == []
+
+
+def _names_of_bases(node: ast.ClassDef) -> list[str]:
+    bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
+    return [base.attr if isinstance(base, ast.Attribute) else ast.unparse(base) for base in bases]
+
+
+def test_methods_without_a_text_have_it_in_their_class_a_base_or_a_protocol() -> None:
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for text in SOURCES.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+
+    def methods(node: ast.ClassDef, *, documented: bool) -> set[str]:
+        functions = [
+            one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        return {one.name for one in functions if bool(ast.get_docstring(one)) is documented}
+
+    def described(name: str) -> set[str]:
+        found: set[str] = set()
+        for node in classes.get(name, []):
+            found |= methods(node, documented=True)
+            found |= set(re.findall(r"(?m)^\s*(\w+): ", ast.get_docstring(node) or ""))
+            found |= {
+                member
+                for base in _names_of_bases(node)
+                if base != name
+                for member in described(base)
+            }
+        return found
+
+    protocols = {
+        member
+        for nodes in classes.values()
+        for node in nodes
+        if {"Protocol", "ABC"} & set(_names_of_bases(node))
+        for member in methods(node, documented=True)
+    }
+    lacking = {
+        f"{node.name}.{member}"
+        for name, nodes in classes.items()
+        for node in nodes
+        if not name.startswith("_")
+        and set(_names_of_bases(node)) <= {*classes, "Protocol", "ABC", "object"}
+        for member in methods(node, documented=False) - protocols - described(name)
+        if not member.startswith("_")
+    }
+    assert lacking == set()
+    assert found(r'(?m)^\s+"""See (the (base|class)|there|:class:`[^`]*`)\.') == set()

@@ -10,14 +10,7 @@ from collections.abc import Iterable
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        EVENT_SIZE_OFFSET,
-        HEADER_SIZE,
-        TYPE_OFFSET,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import EVENT_SIZE_OFFSET, HEADER_SIZE, TYPE_OFFSET
     from replica_client.protocol.codec.memory import load_le
 

@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.crc cimport cut_valid, valid_until
+from replica_client.protocol.codec.memory cimport copy_bytes, load_le, longs, move_bytes
 from replica_client.protocol.codec.turns cimport Turn
 
 cdef class EventQueue:

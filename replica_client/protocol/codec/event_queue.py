@@ -17,14 +17,6 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
-    from cython.cimports.replica_client.protocol.codec.crc import cut_valid, valid_until
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        load_le,
-        longs,
-        move_bytes,
-    )
-    from cython.cimports.replica_client.protocol.codec.turns import Turn
 else:
     from replica_client.protocol.codec.crc import cut_valid, valid_until
     from replica_client.protocol.codec.memory import copy_bytes, load_le, longs, move_bytes

@@ -1,5 +1,6 @@
 # C types for framing.py when it is compiled.
 from replica_client.protocol.codec.event_queue cimport EventQueue
+from replica_client.protocol.codec.memory cimport copy_bytes, load_le, move_bytes
 
 cdef class PacketFramer:
     cdef public int sequence

@@ -23,10 +23,7 @@ from replica_client.errors import (
     ProtocolError,
 )
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import copy_bytes, load_le, move_bytes
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.event_queue import EventQueue
     from replica_client.protocol.codec.memory import copy_bytes, load_le, move_bytes
 

@@ -68,7 +68,6 @@ class ArrowFormat:
         return cls(read_options(ArrowOptions, options, "format_options"))
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.MessageFormat`."""
         for change in transaction.schema_changes:
             kind: MessageKind = "row" if change.kind == "truncate_table" else "schema"
             stream = self._stream(schema_changes_batch(transaction, [change]))
@@ -81,7 +80,6 @@ class ArrowFormat:
             yield from self._of_batch(batch, rows)
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.MessageFormat`."""
         for batch in snapshot_batches(rows, self._decoding, self._options.max_rows):
             yield from self._of_batch(batch, {})
 

@@ -179,12 +179,10 @@ class CanalFormat:
         return KeyWriter(columns, names, writer_of, unique=unique)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for message in self.messages(transaction):
             yield message.value
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         changed = {change.event_index for change in transaction.schema_changes}
         for statement in transaction.statements:
             named = None if statement.event_index in changed else _index_statement(statement)
@@ -220,7 +218,6 @@ class CanalFormat:
                 yield Message("row", database, table, key, line, gone, (), rows, index)
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         shape = rows.shape
         table, writer = _table(shape, rows.columns), self._key_of(shape, rows.columns)
         database, name = shape.database, shape.table

@@ -93,12 +93,10 @@ class CloudEventsFormat:
         return cls(read_options(CloudEventsOptions, options, "format_options"), keys)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for message in self.messages(transaction):
             yield message.value
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         if not transaction.part:
             self._numbers = count(1)
         start = transaction.start
@@ -108,7 +106,6 @@ class CloudEventsFormat:
         )
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         micros = rows.timestamp * 1_000_000
         yield from self._events(self._inner.snapshot(rows), rows.name, micros, count(1))
 

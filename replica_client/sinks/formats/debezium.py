@@ -123,16 +123,13 @@ class DebeziumFormat:
         return "null" if default is None else str(self._writer_of(column)(default))
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for message in self.messages(transaction):
             yield message.value
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         return self._described_messages(self._messages(transaction))
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         return self._described_messages(self._snapshot(rows))
 
     def _described_messages(self, messages: Iterator[Message]) -> Iterator[Message]:

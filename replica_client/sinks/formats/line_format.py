@@ -57,14 +57,10 @@ class FormatOptions(Protocol):
     """
 
     @property
-    def format(self) -> str:
-        """See the class."""
-        ...
+    def format(self) -> str: ...
 
     @property
-    def format_options(self) -> dict[str, Any]:
-        """See the class."""
-        ...
+    def format_options(self) -> dict[str, Any]: ...
 
 
 def chosen_format(options: FormatOptions) -> LineFormat:

@@ -176,12 +176,10 @@ class MaxwellFormat:
         return cls(read_options(MaxwellOptions, options, "format_options"), keys)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for message in self.messages(transaction):
             yield message.value
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         if not transaction.part:
             self._xoffset = 0
             self._forget()
@@ -291,7 +289,6 @@ class MaxwellFormat:
         return text
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         shape = rows.shape
         table = self._table_of(shape, rows.columns)
         database, name = shape.database, shape.table

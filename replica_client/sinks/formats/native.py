@@ -58,12 +58,10 @@ class NativeFormat:
         return KeyWriter(columns, names, lambda _: value_to_json, space=" ", unique=unique)
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         for piece in self.encoded((transaction,)):
             yield from piece.decode().removesuffix("\n").split("\n")
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         text = self._text
         text.take()
         for item in transaction.items:
@@ -90,7 +88,6 @@ class NativeFormat:
             yield Message("row", database, table, key, line, gone, (), rows, index)
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         shape, low = rows.shape, rows.low
         database, table = shape.database, shape.table
         writer = RowWriter(rows.columns, lambda _: value_to_json, " ")

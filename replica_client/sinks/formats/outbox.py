@@ -55,7 +55,6 @@ class OutboxMessages:
         self._others, self._lines = others, lines
 
     def messages(self, transaction: Transaction) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         routed, others = _divided(transaction)
         for rows in routed:
             yield from self._messages(rows)
@@ -63,7 +62,6 @@ class OutboxMessages:
             yield from self._others.messages(others)
 
     def snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         outbox = rows.shape.outbox
         if outbox is None:
             yield from self._others.snapshot(rows)
@@ -117,7 +115,6 @@ class OutboxFormat(OutboxMessages):
         self._other_lines = others
 
     def lines(self, transaction: Transaction) -> Iterator[str]:
-        """See :class:`~replica_client.sinks.formats.line_format.LineFormat`."""
         routed, others = _divided(transaction)
         for rows in routed:
             for message in self._messages(rows):

@@ -98,56 +98,44 @@ class FileSink:
         self._owner = ""
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         found = await self._worker.run(self._checkpoints.load)
         return owners_of_file(None if found is None else found[1], str(self._directory))
 
     async def saved(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         found = await self._worker.run(self._checkpoints.load)
         return None if found is None else found[0]
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(check_writable, self._directory)
 
     def route_outbox(self) -> None:
-        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
         self._format = OutboxFormat(self._format)
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         return await self._worker.run(self._open)
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
         await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         return True
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         await self._batches.flush()
         await self._worker.run(self._append_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
         await self._worker.run(self._commit, checkpoint)
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._close)
         self._worker.stop()

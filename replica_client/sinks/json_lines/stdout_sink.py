@@ -134,37 +134,29 @@ class StdoutSink:
         self._spool: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def route_outbox(self) -> None:
-        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
         self._format = OutboxFormat(self._format)
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         return None
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
         await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         return True
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         await self._batches.flush()
         await self._worker.run(self._take_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._drop)
         self._worker.stop()

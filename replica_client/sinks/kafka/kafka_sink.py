@@ -107,17 +107,14 @@ class KafkaSink:
         self._heart: Heart | None = None
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def saved(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         if not self._options.exactly_once:
             return None
         return (await self._worker.run(self._found)).checkpoint
 
     async def owners(self) -> Sequence[Owner]:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         return (await self._worker.run(self._writers)).owners
 
     def _found(self) -> Found:
@@ -126,48 +123,39 @@ class KafkaSink:
             return read_position(self._options, GrowingKeys(), may_be_new=True)
 
     def route_outbox(self) -> None:
-        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
         self._format = OutboxMessages(self._format, lines=False)
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(TopicWriter(self._options).probe)
         if self._avro is not None:
             await self._worker.run(self._avro.probe)
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         return await self._worker.run(self._open)
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         with self._fencing():
             await self._batches.add(transaction)
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
         with self._fencing():
             await self._batches.add_some(transactions, size)
 
     @property
     def takes_snapshot(self) -> bool:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         return not self._ahead
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         with self._fencing():
             await self._batches.flush()
             await self._worker.run(self._write_snapshot, rows)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         with self._fencing():
             await self._batches.flush()
             await self._worker.run(self._commit, checkpoint)
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._close)
         self._worker.stop()

@@ -97,7 +97,6 @@ class ClickhouseRows(MirrorDatabase):
         self._stored: dict[str, tuple[str, str]] = {}
 
     def quoted(self, name: str) -> str:
-        """See the base."""
         return quoted(name)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
@@ -207,11 +206,9 @@ class ClickhouseRows(MirrorDatabase):
         return f"{self.readable(table)} WHERE {DELETED} = 0 AND {condition}"
 
     def stored_rows(self, table: str, shown: Sequence[str]) -> Iterator[Values]:
-        """See the base."""
         yield from self.rows(f"SELECT {', '.join(shown)} FROM {self.present(table)}")
 
     def is_empty(self, model: TableModel) -> bool:
-        """See the base."""
         table = self.table((model.database, model.name))
         return not list(self.rows(f"SELECT 1 FROM {self.present(table)} LIMIT 1"))
 
@@ -319,11 +316,9 @@ class ClickhouseRows(MirrorDatabase):
         )
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """See the base."""
         return self.change_rows(model, key, keys, {}, strict=True)
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """See the base."""
         self._write(self._of(model), model, range(len(model.columns)), rows)
 
     def patch(

@@ -38,7 +38,7 @@ _DROP: Final = "SYNC SETTINGS max_table_size_to_drop = 0"
 
 
 class ClickhouseDatabase(ClickhouseRows):
-    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+    """A mirror's ClickHouse server.
 
     Args:
         client: the connection.
@@ -132,7 +132,6 @@ class ClickhouseDatabase(ClickhouseRows):
 
     @property
     def is_made(self) -> bool:
-        """See the base."""
         found = self._one(
             f"SELECT count() FROM system.tables WHERE database = {literal(self._own)} AND name = 'state'"
         )
@@ -142,11 +141,9 @@ class ClickhouseDatabase(ClickhouseRows):
 
     @property
     def in_transaction(self) -> bool:
-        """See the base."""
         return self._begun
 
     def begin(self) -> None:
-        """See the base."""
         self._begun = True
 
     def rollback(self) -> None:
@@ -157,11 +154,9 @@ class ClickhouseDatabase(ClickhouseRows):
         self._forget_transaction()
 
     def abort(self) -> None:
-        """See the base."""
         self._client.abort()
 
     def close(self) -> None:
-        """See the base."""
         self._forget_transaction()
         self._client.close()
 
@@ -238,12 +233,10 @@ class ClickhouseDatabase(ClickhouseRows):
     # The mirror's own texts.
 
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base."""
         *key, value = values
         self._puts[self._key(table, key)] = value
 
     def take(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base."""
         self._puts[self._key(table, values)] = None
 
     def _key(self, table: str, key: Sequence[str]) -> tuple[str, str, str]:
@@ -263,7 +256,6 @@ class ClickhouseDatabase(ClickhouseRows):
         return self.database(name[0]), self.names.name(name)
 
     def table(self, name: TableName) -> str:
-        """See the base."""
         stored = self._name(name)
         stands = self._standing.get(stored, stored)
         table = qualified(stands)
@@ -271,7 +263,6 @@ class ClickhouseDatabase(ClickhouseRows):
         return table
 
     def definition(self, model: TableModel, table: str) -> str:
-        """See the base."""
         return self.statement(model, table)
 
     def create(self, model: TableModel) -> None:
@@ -297,7 +288,6 @@ class ClickhouseDatabase(ClickhouseRows):
         return made
 
     def create_rebuilt(self, model: TableModel) -> None:
-        """See the base."""
         self.change(f"DROP TABLE IF EXISTS {self.rebuilt} {_DROP}")
         self.change(self.statement(model, self.rebuilt))
 
@@ -315,7 +305,6 @@ class ClickhouseDatabase(ClickhouseRows):
         self._standing[self._name(name)] = self._made(model)
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """See the base."""
         stored = self._name(old)
         stands = self._standing.pop(stored, stored)
         self.names.forget(old)
@@ -323,7 +312,6 @@ class ClickhouseDatabase(ClickhouseRows):
         self._standing[self._name((new.database, new.name))] = stands
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
-        """See the base."""
         self.version += 1
         made = (self._own, f"made_{self._session}_{self.version}")
         self.change(f"RENAME TABLE {rebuilt} TO {qualified(made)}")
@@ -332,11 +320,9 @@ class ClickhouseDatabase(ClickhouseRows):
         self.change(f"CREATE DATABASE IF NOT EXISTS {quoted(name[0])}")
 
     def has(self, stored: str) -> bool:
-        """See the base."""
         return False
 
     def shown(self, column: ColumnModel) -> str:
-        """See the base."""
         return shown(column, self.quoted(column.name))
 
     def years(self) -> tuple[int, int]:
@@ -392,7 +378,6 @@ class ClickhouseSink(TableMirrorSink):
         )
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(self._probe)
 
     def _probe(self) -> None:

@@ -92,15 +92,12 @@ class DuckdbRows(MirrorDatabase):
         self._file = file
 
     def quoted(self, name: str) -> str:
-        """See the base."""
         return quoted(name)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """See the base."""
         yield from self._file.connection.execute(sql, list(values)).fetchall()
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """See the base."""
         found = self._file.connection.execute(sql, list(values)).fetchone()
         return int(found[0]) if found else 0
 
@@ -129,7 +126,6 @@ class DuckdbRows(MirrorDatabase):
             yield from (row[:-1] for row in some)
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
-        """See the base."""
         names, columns = model.column_names, model.columns
         key = [names.index(name) for name, _ in model.primary_key]
         distinct = f"count(DISTINCT row({', '.join(f's.c{at}' for at in key)}))"
@@ -150,7 +146,6 @@ class DuckdbRows(MirrorDatabase):
                 self.change(f"INSERT INTO {self._of(model)} ({names}) FROM {staged} s")
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """See the base."""
         columns = [model.columns[at] for at in key]
         return self._remove(model, columns, range(len(key)), keys)
 
@@ -166,7 +161,6 @@ class DuckdbRows(MirrorDatabase):
             return self.change(f"DELETE FROM {self._of(model)} t USING {staged} s WHERE {same}")
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """See the base."""
         self._remove(model, model.columns, key, rows)
         self._insert(model, rows)
 
@@ -177,7 +171,6 @@ class DuckdbRows(MirrorDatabase):
         patched: Sequence[int],
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
-        """See the base."""
         # The last patch of a row includes the changes of the patches before it.
         last = {before: values for values, before in rows}
         columns = [model.columns[at] for at in (*patched, *key)]

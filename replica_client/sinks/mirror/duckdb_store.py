@@ -33,7 +33,7 @@ _RESERVED: Final = ("information_schema", "pg_catalog")
 
 
 class DuckdbDatabase(DuckdbRows):
-    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+    """A mirror's DuckDB file.
 
     Args:
         file: the file that holds the mirror.
@@ -57,7 +57,6 @@ class DuckdbDatabase(DuckdbRows):
         self.rebuilt = f"{own}._replica_client_rebuilt"
 
     def prepare(self) -> None:
-        """See the base."""
         self.begin()
         self.change(f"CREATE SCHEMA IF NOT EXISTS {self._catalog}.{quoted(_OWN)}")
         documents = "database VARCHAR NOT NULL, name VARCHAR NOT NULL"
@@ -71,7 +70,6 @@ class DuckdbDatabase(DuckdbRows):
 
     @property
     def is_made(self) -> bool:
-        """See the base."""
         return bool(
             self._one(
                 "SELECT count(*) FROM information_schema.tables WHERE table_name = '_replica_client_state' AND "
@@ -81,33 +79,27 @@ class DuckdbDatabase(DuckdbRows):
 
     @property
     def in_transaction(self) -> bool:
-        """See the base."""
         return self._begun
 
     def begin(self) -> None:
-        """See the base."""
         self._file.connection.execute("BEGIN")
         self._begun = True
 
     def commit(self) -> None:
-        """See the base."""
         self._file.connection.execute("COMMIT")
         self._begun = False
         if self._release:
             self.close()
 
     def rollback(self) -> None:
-        """See the base."""
         self._begun = False
         self._file.connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """See the base."""
         self._begun = False
         self._file.close()
 
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base."""
         where = " AND ".join(f"{name} = ?" for name in columns[:-1])
         self.change(f"DELETE FROM {table} WHERE {where}", values[:-1])
         self.change(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
@@ -125,11 +117,9 @@ class DuckdbDatabase(DuckdbRows):
         return name
 
     def table(self, name: TableName) -> str:
-        """See the base."""
         return f"{self.schema(name[0])}.{quoted(self.names.name(name))}"
 
     def definition(self, model: TableModel, table: str) -> str:
-        """See the base."""
         if table != self.rebuilt:
             self.change(f"CREATE SCHEMA IF NOT EXISTS {self.schema(model.database)}")
         key = {name for name, _ in model.primary_key}
@@ -140,7 +130,6 @@ class DuckdbDatabase(DuckdbRows):
         return f"CREATE TABLE {table} ({', '.join(columns)})"
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """See the base."""
         table = self.table(old)
         self.names.forget(old)
         if self.schema(old[0]).lower() != self.schema(new.database).lower():
@@ -204,11 +193,9 @@ class DuckdbDatabase(DuckdbRows):
         return ""
 
     def has(self, stored: str) -> bool:
-        """See the base."""
         return False
 
     def shown(self, column: ColumnModel) -> str:
-        """See the base."""
         return shown(column, quoted(column.name))
 
 

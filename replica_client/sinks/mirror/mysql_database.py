@@ -55,7 +55,7 @@ _TEXT: Final = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 
 
 class MysqlDatabase(MysqlRows):
-    """See :class:`~replica_client.sinks.mirror.mirror_database.MirrorDatabase`.
+    """A mirror's MySQL or MariaDB server.
 
     Args:
         options: options of the connection.
@@ -136,7 +136,6 @@ class MysqlDatabase(MysqlRows):
     # The transaction, and the mirror's own tables.
 
     def prepare(self) -> None:
-        """See the base."""
         own = self.staging
         self.run(f"CREATE DATABASE IF NOT EXISTS {own}")
         self.run(
@@ -151,7 +150,6 @@ class MysqlDatabase(MysqlRows):
 
     @property
     def is_made(self) -> bool:
-        """See the base."""
         return bool(
             self.run(
                 "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'mirror_state'",
@@ -161,12 +159,10 @@ class MysqlDatabase(MysqlRows):
 
     @property
     def session(self) -> str:
-        """See the base."""
         ((number,),) = self.run("SELECT CONNECTION_ID()")
         return str(number)
 
     def end_session(self, session: str) -> None:
-        """See the base."""
         # Session numbers are reused: only a session of this user is ended.
         found = self.run(
             "SELECT 1 FROM information_schema.processlist WHERE id = %s AND "
@@ -178,7 +174,6 @@ class MysqlDatabase(MysqlRows):
                 self.run(f"KILL {int(session)}")
 
     def lock_owners(self) -> None:
-        """See the base."""
         ((got,),) = self.run("SELECT GET_LOCK(%s, 10)", (self._lock_name,))
         if got != 1:
             raise SinkError("another process opens this mirror", retriable=True)
@@ -190,21 +185,17 @@ class MysqlDatabase(MysqlRows):
 
     @property
     def in_transaction(self) -> bool:
-        """See the base."""
         return self._begun
 
     @property
     def unlocked(self) -> bool:
-        """See the base."""
         return self._ended
 
     def begin(self) -> None:
-        """See the base."""
         self.run("START TRANSACTION")
         self._begun, self._ended = True, False
 
     def commit(self) -> None:
-        """See the base."""
         if self._ended and self._pending:
             self.begin()
         for sql, values in self._pending.values():
@@ -214,7 +205,6 @@ class MysqlDatabase(MysqlRows):
         self._end()
 
     def rollback(self) -> None:
-        """See the base."""
         if not self._ended:
             self.run("ROLLBACK")
         self._end()
@@ -227,12 +217,10 @@ class MysqlDatabase(MysqlRows):
             self.run("DO RELEASE_LOCK(%s)", (self._lock_name,))
 
     def abort(self) -> None:
-        """See the base."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._connection.abort)
 
     def close(self) -> None:
-        """See the base."""
         if not self._loop.is_closed():
             try:
                 self._wait(self._connection.close())
@@ -240,11 +228,9 @@ class MysqlDatabase(MysqlRows):
                 self._loop.close()
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """See the base."""
         yield from self.run(sql, values)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """See the base."""
         self._changed = True
         self.run(sql, values)
         return int(self.run("SELECT ROW_COUNT()")[0][0])
@@ -258,7 +244,6 @@ class MysqlDatabase(MysqlRows):
         self._write((table, *values[:-1]), f"REPLACE INTO {table} VALUES ({marks})", values)
 
     def take(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base."""
         where = " AND ".join(f"{name} = %s" for name in columns)
         self._write((table, *values), f"DELETE FROM {table} WHERE {where}", values)
 
@@ -271,13 +256,11 @@ class MysqlDatabase(MysqlRows):
     # Tables.
 
     def table(self, name: TableName) -> str:
-        """See the base."""
         return before_arguments(
             mysql_table(mysql_database(self._prefix, name[0]), self.names.name(name))
         )
 
     def at_step(self, position: str, number: int, *, may_repeat: bool) -> None:
-        """See the base."""
         self._step = f"{position}/{number}" if position else ""
         self._is_done = False
         if position and may_repeat:
@@ -287,7 +270,6 @@ class MysqlDatabase(MysqlRows):
 
     @property
     def is_done(self) -> bool:
-        """See the base."""
         return self._is_done
 
     def _steps_done(self, position: str) -> int:
@@ -365,7 +347,6 @@ class MysqlDatabase(MysqlRows):
         return self.table(name).replace("%%", "%")
 
     def drop(self, name: TableName) -> None:
-        """See the base."""
         self._ddl(f"DROP TABLE IF EXISTS {self.table(name)}")
 
     def drop_unknown(self, name: TableName) -> None:
@@ -374,11 +355,9 @@ class MysqlDatabase(MysqlRows):
             self.drop(name)
 
     def truncate(self, model: TableModel) -> None:
-        """See the base."""
         self._ddl(f"TRUNCATE TABLE {self.table((model.database, model.name))}")
 
     def renew(self, old: TableModel, new: TableModel) -> None:
-        """See the base."""
         name, after = (old.database, old.name), (new.database, new.name)
         if not self._is_done:
             objects = self.objects(old)
@@ -392,7 +371,6 @@ class MysqlDatabase(MysqlRows):
             self.names.forget(name)
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """See the base."""
         before, after = self._move(old, new)
         if not self._is_done:
             self._create_database(new.database)
@@ -405,7 +383,6 @@ class MysqlDatabase(MysqlRows):
         return before, self.table((new.database, new.name))
 
     def has(self, stored: str) -> bool:
-        """See the base."""
         return False
 
     def objects(self, model: TableModel) -> list[str]:
@@ -436,7 +413,6 @@ class MysqlDatabase(MysqlRows):
         return made
 
     def attempt(self, statement: str) -> str:
-        """See the base."""
         try:
             self._ddl(statement.replace("%", "%%"))
         except ServerError as error:
@@ -444,7 +420,6 @@ class MysqlDatabase(MysqlRows):
         return ""
 
     def alter(self, alteration: Alteration) -> bool:
-        """See the base."""
         before, after = alteration.before, alteration.after
         clauses = [*self._clauses(alteration), self._comment()]
         name = (before.database, before.name)
@@ -498,7 +473,6 @@ class MysqlDatabase(MysqlRows):
         return f"AFTER {self.quoted(new_names[left[at - 1]])}" if at else "FIRST"
 
     def definition(self, model: TableModel, table: str) -> str:
-        """See the base."""
         keyed = {name for name, _ in model.primary_key}
         parts = [self._column(column, keyed) for column in model.columns]
         if keyed:

@@ -52,14 +52,12 @@ class MysqlRows(MirrorDatabase):
         """Run a statement, in which a % of a name is doubled, and return its rows."""
 
     def quoted(self, name: str) -> str:
-        """See the base."""
         return before_arguments(mysql_name(name))
 
     def _of(self, model: TableModel) -> str:
         return self.table((model.database, model.name))
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
-        """See the base."""
         self._insert(table, model, rows)
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
@@ -163,7 +161,6 @@ class MysqlRows(MirrorDatabase):
         )
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """See the base."""
         table = self._of(model)
         return sum(
             self.change(f"DELETE FROM {table} WHERE {where}", values)
@@ -189,8 +186,6 @@ class MysqlRows(MirrorDatabase):
         patched: Sequence[int],
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
-        """See the base."""
-
         def equal(indexes: Sequence[int], between: str) -> str:
             columns = [model.columns[at] for at in indexes]
             return between.join(f"{self.quoted(one.name)} = {placeholder(one)}" for one in columns)

@@ -81,7 +81,6 @@ class MysqlSink(TableMirrorSink):
         )
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(self._probe)
 
     def _probe(self) -> None:

@@ -71,7 +71,7 @@ def postgres_names() -> StoredNames:
 
 
 class PostgresDatabase(StatementDatabase):
-    """See :class:`~replica_client.sinks.mirror.statement_database.StatementDatabase`.
+    """A mirror's PostgreSQL server.
 
     Args:
         connect: opens the connection, with ``autocommit``.
@@ -103,7 +103,6 @@ class PostgresDatabase(StatementDatabase):
         self._renamed: dict[str, _Renamed] = {}
 
     def prepare(self) -> None:
-        """See the base."""
         found = self._connection.execute("SHOW server_encoding").fetchone()
         if found is None or found[0] != "UTF8":
             raise SinkError(f"{self.where}: the encoding of the database must be UTF8")
@@ -115,17 +114,14 @@ class PostgresDatabase(StatementDatabase):
 
     @property
     def is_made(self) -> bool:
-        """See the base."""
         found = self._connection.execute("SELECT to_regclass(%s)", (self.state_table,)).fetchone()
         return found is not None and found[0] is not None
 
     @property
     def session(self) -> str:
-        """See the base."""
         return str(self._connection.info.backend_pid)
 
     def end_session(self, session: str) -> None:
-        """See the base."""
         # Session numbers are reused: only a session of ours is ended.
         self._connection.execute(
             "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE pid = %s AND "
@@ -134,57 +130,46 @@ class PostgresDatabase(StatementDatabase):
         )
 
     def abort(self) -> None:
-        """See the base."""
         with contextlib.suppress(OSError, psycopg.Error):
             with socket.socket(fileno=os.dup(self._connection.fileno())) as found:
                 found.shutdown(socket.SHUT_RDWR)
 
     def lock_owners(self) -> None:
-        """See the base."""
         self._connection.execute("SELECT pg_advisory_xact_lock(hashtext('replica_client'))")
 
     @property
     def in_transaction(self) -> bool:
-        """See the base."""
         idle = psycopg.pq.TransactionStatus.IDLE
         return bool(self._connection.info.transaction_status != idle)
 
     def begin(self) -> None:
-        """See the base."""
         self._connection.execute("BEGIN")
 
     def commit(self) -> None:
-        """See the base."""
         self._renamed.clear()
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        """See the base."""
         self._renamed.clear()
         self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """See the base."""
         self._connection.close()
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """See the base."""
         cursor = self._connection.execute(sql, tuple(values))
         while some := cursor.fetchmany(_FETCHED):
             yield from some
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """See the base."""
         return int(self._connection.execute(sql, tuple(values)).rowcount)
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """See the base."""
         with self._connection.cursor() as cursor:
             cursor.executemany(sql, rows)
             return int(cursor.rowcount)
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
-        """See the base."""
         found = iter(rows)
         first = list(islice(found, 1))
         if not first:
@@ -203,15 +188,12 @@ class PostgresDatabase(StatementDatabase):
         return name if len(name) <= _MAX_NAME else shortened(name, _MAX_NAME, name)
 
     def table(self, name: TableName) -> str:
-        """See the base."""
         return f"{_quoted(self.schema(name[0]))}.{_quoted(self.names.name(name))}"
 
     def quoted(self, name: str) -> str:
-        """See the base."""
         return _quoted(name)
 
     def definition(self, model: TableModel, table: str) -> str:
-        """See the base."""
         _check_names(model)
         if table != self.rebuilt:
             schema = _quoted(self.schema(model.database))
@@ -254,7 +236,6 @@ class PostgresDatabase(StatementDatabase):
                 )
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
-        """See the base."""
         schema, _, table = rebuilt.partition(".")
         self._move(schema, table, (new.database, new.name))
 
@@ -397,19 +378,15 @@ class PostgresDatabase(StatementDatabase):
         self.change(f"ALTER TABLE {target}.{moved} RENAME TO {_quoted(self.names.name(new))}")
 
     def has(self, stored: str) -> bool:
-        """See the base."""
         return False
 
     def value(self, column: ColumnModel) -> str:
-        """See the base."""
         return f"CAST(%s AS {cast_type(column)})"
 
     def shown(self, column: ColumnModel) -> str:
-        """See the base."""
         return shown(column, _quoted(column.name))
 
     def same(self, column: ColumnModel) -> str:
-        """See the base."""
         name = _quoted(column.name)
         if cast_type(column) == "json":
             return f"{name}::text IS NOT DISTINCT FROM CAST(%s AS text)"
@@ -419,7 +396,6 @@ class PostgresDatabase(StatementDatabase):
         return f"{name} IS NOT DISTINCT FROM {self.value(column)}"
 
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:
-        """See the base."""
         names = [_quoted(column.name) for column in model.columns]
         values = ", ".join(self.value(column) for column in model.columns)
         keys = ", ".join(names[at] for at in key)
@@ -459,7 +435,6 @@ class PostgresDatabase(StatementDatabase):
         )
 
     def row_number(self, model: TableModel) -> str | None:
-        """See the base."""
         return "ctid"
 
 

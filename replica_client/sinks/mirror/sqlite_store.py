@@ -79,7 +79,7 @@ def _short_rows(rows: Iterable[Values], long: list[Values]) -> Iterator[Values]:
 
 
 class SqliteDatabase(StatementDatabase):
-    """See :class:`~replica_client.sinks.mirror.statement_database.StatementDatabase`.
+    """A mirror's SQLite file.
 
     Args:
         path: of the file.
@@ -101,7 +101,6 @@ class SqliteDatabase(StatementDatabase):
         )
 
     def prepare(self) -> None:
-        """See the base."""
         run = self._connection.execute
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
@@ -114,49 +113,38 @@ class SqliteDatabase(StatementDatabase):
 
     @property
     def is_made(self) -> bool:
-        """See the base."""
         return self.has(self.state_table)
 
     @property
     def in_transaction(self) -> bool:
-        """See the base."""
         return self._connection.in_transaction
 
     def begin(self) -> None:
-        """See the base."""
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """See the base."""
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        """See the base."""
         self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """See the base."""
         self._connection.close()
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Values]:
-        """See the base."""
         yield from self._connection.execute(sql, tuple(values))
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """See the base."""
         return self._connection.execute(sql, tuple(values)).rowcount
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """See the base."""
         return self._connection.executemany(sql, rows).rowcount
 
     def insert(self, table: str, model: TableModel, rows: Iterable[Values]) -> None:
-        """See the base."""
         stored = table if table == self.rebuilt else self._stored(model)
         self._add(stored, model, rows, replace=False)
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """See the base."""
         self._add(self._stored(model), model, rows, replace=True)
 
     def _stored(self, model: TableModel) -> str:
@@ -199,15 +187,12 @@ class SqliteDatabase(StatementDatabase):
                     blob.write(pieces[begin : begin + _PIECE])
 
     def table(self, name: TableName) -> str:
-        """See the base."""
         return sqlite_name(self.names.name(name))
 
     def quoted(self, name: str) -> str:
-        """See the base."""
         return sqlite_name(name)
 
     def definition(self, model: TableModel, table: str) -> str:
-        """See the base."""
         columns = [
             f"{sqlite_name(column.name)} {column_type('sqlite', column)}".strip()
             for column in model.columns
@@ -218,7 +203,6 @@ class SqliteDatabase(StatementDatabase):
         return f"CREATE TABLE {table} ({', '.join(columns)}){_tail(model)}"
 
     def rename(self, old: TableName, new: TableModel) -> None:
-        """See the base."""
         # In two steps, as names that differ only in case are equal to SQLite.
         run = self._connection.execute
         run(f"ALTER TABLE {self.table(old)} RENAME TO _replica_client_renamed")
@@ -226,22 +210,18 @@ class SqliteDatabase(StatementDatabase):
         run(f"ALTER TABLE _replica_client_renamed RENAME TO {self._of(new)}")
 
     def replace(self, rebuilt: str, new: TableModel) -> None:
-        """See the base."""
         self._connection.execute(f"ALTER TABLE {rebuilt} RENAME TO {self._of(new)}")
 
     def has(self, stored: str) -> bool:
-        """See the base."""
         found = self._connection.execute(
             "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (stored,)
         )
         return found.fetchone() is not None
 
     def same(self, column: ColumnModel) -> str:
-        """See the base."""
         return f"{sqlite_name(column.name)} IS ?"
 
     def replaced(self, model: TableModel, key: Sequence[int]) -> str:
-        """See the base."""
         return _adding(self._stored(model), model, ["?"] * len(model.columns), replace=True)
 
     def change_rows(
@@ -283,7 +263,6 @@ class SqliteDatabase(StatementDatabase):
         return added + [str(text) for (text,) in found]
 
     def attempt(self, statement: str) -> str:
-        """See the base."""
         try:
             self._connection.execute(statement)
         except sqlite3.Error as error:

@@ -36,7 +36,6 @@ class StatementDatabase(MirrorDatabase):
         """Return the expression that tells equal rows apart; None if there is none."""
 
     def put(self, table: str, columns: Sequence[str], values: Sequence[str]) -> None:
-        """See the base."""
         *keys, column = columns
         marks = ", ".join([self.mark] * len(columns))
         self.change(
@@ -83,13 +82,11 @@ class StatementDatabase(MirrorDatabase):
         return sum(1 for one in keys for _ in self.rows(query, one))
 
     def remove(self, model: TableModel, key: Sequence[int], keys: Collection[Values]) -> int:
-        """See the base."""
         return self.change_many(
             f"DELETE FROM {self._of(model)} WHERE {self._has(model, key)}", keys
         )
 
     def put_rows(self, model: TableModel, key: Sequence[int], rows: Collection[Values]) -> None:
-        """See the base."""
         self.change_many(self.replaced(model, key), rows)
 
     def patch(
@@ -99,7 +96,6 @@ class StatementDatabase(MirrorDatabase):
         patched: Sequence[int],
         rows: Sequence[tuple[Values, Values]],
     ) -> int:
-        """See the base."""
         columns = [model.columns[at] for at in patched]
         sets = ", ".join(f"{self.quoted(one.name)} = {self.value(one)}" for one in columns)
         return self.change_many(
@@ -108,7 +104,6 @@ class StatementDatabase(MirrorDatabase):
         )
 
     def take_away(self, model: TableModel, counts: Collection[tuple[Values, int]]) -> int:
-        """See the base."""
         table, number = self._of(model), self.row_number(model)
         where = " AND ".join(self.same(column) for column in model.columns)
         if number is not None:

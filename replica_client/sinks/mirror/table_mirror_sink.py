@@ -90,15 +90,12 @@ class TableMirrorSink:
 
     @property
     def replaced_values(self) -> int:
-        """See :class:`~replica_client.sinks.protocol.ReplacingSink`."""
         return self._replaced.count
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         return await self._worker.run(self._owners)
 
     def _owners(self) -> Sequence[Owner]:
@@ -110,33 +107,26 @@ class TableMirrorSink:
                 database.close()
 
     async def saved(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         return await self._worker.run(self._saved)
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         return await self._worker.run(self._open)
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.add(transaction)
 
     async def write_some(self, transactions: Sequence[Transaction], size: int) -> None:
-        """See :class:`~replica_client.sinks.protocol.GroupSink`."""
         await self._batches.add_some(transactions, size)
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         await self._batches.flush()
         await self._worker.run(self._commit, checkpoint)
 
     def abort(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.AbortableSink`."""
         if self._store is not None:
             self._store.abort()
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._close)
         self._worker.stop()
@@ -145,28 +135,22 @@ class TableMirrorSink:
 
     @property
     def tables(self) -> Collection[TableName]:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         return self._store.tables.keys() if self._store is not None else ()
 
     @property
     def copies(self) -> Mapping[TableName, TableCopy]:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         return self._store.copies if self._store is not None else {}
 
     async def want_copies(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.want_copies(tables))
 
     async def forget_tables(self, tables: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.protocol.ForgettingSink`."""
         await self._worker.run(self._with_store, lambda store: store.forget_tables(tables))
 
     async def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.begin_copy(copy), copy.name)
 
     async def copy_rows(self, copy: TableCopy, rows: Sequence[Row]) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         model = copy.definition
         assert model is not None
 
@@ -176,7 +160,6 @@ class TableMirrorSink:
         await self._worker.run(self._with_store, work, copy.name)
 
     async def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         await self._worker.run(self._with_store, lambda store: store.save_copy(copy))
 
     def _with_store(
@@ -346,7 +329,6 @@ class FileMirrorSink(TableMirrorSink):
         return super()._saved() if self._path.exists() else None
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         await self._worker.run(self._probe)
 
     def _probe(self) -> None:

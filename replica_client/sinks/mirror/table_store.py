@@ -471,7 +471,6 @@ class TableStore:
     # Initial copies.
 
     def want_copies(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         for name in names:
             self._check_owner(name)
@@ -479,7 +478,6 @@ class TableStore:
         self._database.commit()
 
     def forget_tables(self, names: Iterable[TableName]) -> None:
-        """See :class:`~replica_client.sinks.protocol.ForgettingSink`."""
         self.begin()
         for name in names:
             self._take_document(self._database.tables_table, name)
@@ -489,7 +487,6 @@ class TableStore:
         self._database.commit()
 
     def begin_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         begun = self.copies.get(copy.name)
         database = self._database
@@ -510,12 +507,10 @@ class TableStore:
             database.commit()
 
     def copy_rows(self, model: TableModel, rows: Iterable[Values]) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         self._insert(model, rows)
 
     def save_copy(self, copy: TableCopy) -> None:
-        """See :class:`~replica_client.sinks.protocol.CopyingSink`."""
         self.begin()
         self._note(copy)
         if copy.until is not None and copy.definition is not None:

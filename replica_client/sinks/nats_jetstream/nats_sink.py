@@ -62,13 +62,11 @@ class NatsSink(EventSink):
         self._error = ""
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         with self._errors():
             client = await self._connected()
             await client.close()
 
     async def connect(self) -> None:
-        """See the base."""
         options = self._options
         with self._errors():
             self._client = await self._connected()
@@ -114,7 +112,6 @@ class NatsSink(EventSink):
         self._error = f"{type(error).__name__}: {error}"
 
     async def send(self, events: Sequence[Event]) -> None:
-        """See the base."""
         if self._stream is None:
             raise SinkError(f"{self._where}: the sink is not open")
         acknowledged: list[asyncio.Future[PubAck]] = []
@@ -157,7 +154,6 @@ class NatsSink(EventSink):
         return f"{self._options.subject}.{_token(message.database)}.{_token(message.table)}"
 
     async def disconnect(self) -> None:
-        """See the base."""
         client, self._client, self._stream = self._client, None, None
         if client is not None:
             with self._errors():

@@ -172,17 +172,14 @@ class RedisSink:
         self._closing = asyncio.Event()
 
     def claim(self, claim: Claim) -> None:
-        """See :class:`~replica_client.stream.position.stores.ownership.OwnedSink`."""
         self._claim = claim
 
     async def owners(self) -> Sequence[Owner]:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         with redis_errors(self._where):
             async with _client(self._options) as client:
                 return await self._owners(client)
 
     async def saved(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.ReadSink`."""
         with redis_errors(self._where):
             async with _client(self._options) as client:
                 if self._claim is not None:
@@ -192,17 +189,14 @@ class RedisSink:
                 return self._read(saved)
 
     def route_outbox(self) -> None:
-        """See :class:`~replica_client.sinks.formats.outbox.OutboxSink`."""
         self._spool.route_outbox()
 
     async def probe(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.ProbedSink`."""
         with redis_errors(self._where):
             async with _client(self._options) as client:
                 await client.ping()
 
     async def open(self) -> Checkpoint | None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         options, self._at_once = self._options, False
         self._closing.clear()
         with redis_errors(self._where):
@@ -308,24 +302,20 @@ class RedisSink:
             ) from error
 
     async def write(self, transaction: Transaction) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         with os_errors("temporary file of the sink redis"):
             await self._batches.add(transaction)
 
     @property
     def takes_snapshot(self) -> bool:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         return not self._ahead
 
     async def write_snapshot(self, rows: SnapshotRows) -> None:
-        """See :class:`~replica_client.sinks.snapshot_sink.SnapshotSink`."""
         with os_errors("temporary file of the sink redis"):
             await self._batches.flush()
             await self._worker.run(self._spool.take_snapshot, rows)
         self._at_once = True
 
     async def commit(self, checkpoint: Checkpoint) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         with os_errors("temporary file of the sink redis"):
             await self._batches.flush()
         options, total, seen = self._options, self._spool.count, 0
@@ -400,7 +390,6 @@ class RedisSink:
         self._version = version
 
     async def close(self) -> None:
-        """See :class:`~replica_client.sinks.protocol.Sink`."""
         self._batches.clear()
         await self._worker.run(self._spool.clear)
         self._worker.stop()

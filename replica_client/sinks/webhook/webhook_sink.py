@@ -126,7 +126,6 @@ class WebhookSink(EventSink):
         self._client = httpx.AsyncClient(headers=headers, timeout=options.timeout, verify=verify)
 
     async def send(self, events: Sequence[Event]) -> None:
-        """See the base."""
         if self._batch:
             body = b"[" + b",".join(event.value for event in events) + b"]"
         else:
@@ -177,7 +176,6 @@ class WebhookSink(EventSink):
         raise SinkError(f"{self._where}: {why} to the events {name} to {last}")
 
     async def disconnect(self) -> None:
-        """See the base."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

@@ -1,6 +1,15 @@
-from replica_client.stream.fast.fast_path cimport FastPath
-from replica_client.stream.fast.fast_path_tables cimport FastPathTable
+from replica_client.protocol.binlog.layout cimport (
+    DELETE, HEADER_SIZE, INSERT, ROWS_KIND, TABLE_ID_SIZE, TIMESTAMP_OFFSET, TYPE_OFFSET, UPDATE, EventClass,
+    rows_columns)
+from replica_client.protocol.codec.event_queue cimport EventQueue
+from replica_client.protocol.codec.memory cimport load_le, same_bytes
 from replica_client.protocol.codec.turns cimport Turn
+from replica_client.stream.fast.fast_path cimport FastPath
+from replica_client.stream.fast.fast_path_tables cimport FastPathTable, FastPathTables
+from replica_client.stream.fast.gtid_runs cimport GtidRuns
+from replica_client.rows.column_layout cimport Layout
+from replica_client.rows.columnar cimport ColumnarRows
+from replica_client.rows.runs cimport EventRuns
 
 cdef struct RowsRecord:
     void* table

@@ -20,32 +20,7 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.constants.event_types import event_type_name
 from replica_client.protocol.position import Position
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        DELETE,
-        HEADER_SIZE,
-        INSERT,
-        ROWS_KIND,
-        TABLE_ID_SIZE,
-        TIMESTAMP_OFFSET,
-        TYPE_OFFSET,
-        UPDATE,
-        EventClass,
-        rows_columns,
-    )
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, same_bytes
-    from cython.cimports.replica_client.protocol.codec.turns import Turn
-    from cython.cimports.replica_client.rows.column_layout import Layout
-    from cython.cimports.replica_client.rows.columnar import ColumnarRows
-    from cython.cimports.replica_client.rows.runs import EventRuns
-    from cython.cimports.replica_client.stream.fast.fast_path import FastPath
-    from cython.cimports.replica_client.stream.fast.fast_path_tables import (
-        FastPathTable,
-        FastPathTables,
-    )
-    from cython.cimports.replica_client.stream.fast.gtid_runs import GtidRuns
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         DELETE,
         HEADER_SIZE,
@@ -137,7 +112,7 @@ def _add_run(runs: EventRuns, rows: ColumnarRows, record: RecordPointer) -> cyth
 
 @cython.final
 @cython.cclass
-class ColumnFastPath(FastPath):  # type: ignore[misc]
+class ColumnFastPath(FastPath):
     """Fast path that puts the rows of ordinary transactions into columns.
 
     Args:
@@ -185,7 +160,6 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """See :meth:`FastPath.take`."""
         self._last_tables = {}
         self._tables_of_turn.clear()
         self._switch += 1
@@ -558,7 +532,6 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _take_deferred(self) -> cython.int:
-        """See :meth:`FastPath._take_deferred`."""
         return self._decode_noted() if self._noted else 0
 
     @cython.cfunc
@@ -570,7 +543,7 @@ class ColumnFastPath(FastPath):  # type: ignore[misc]
         record: RecordPointer
         table: FastPathTable
         is_full: cython.bint
-        turn: Turn = self._turn
+        turn: Turn = cython.cast(Turn, self._turn)
         shared: cython.bint = turn is not None
         given: cython.bint
         try:

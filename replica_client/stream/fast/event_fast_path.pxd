@@ -1,5 +1,7 @@
+from replica_client.protocol.binlog.layout cimport HEADER_SIZE, TYPE_OFFSET, EventClass
 from replica_client.protocol.codec.event_queue cimport EventQueue
 from replica_client.stream.fast.fast_path cimport FastPath
+from replica_client.stream.fast.fast_path_tables cimport FastPathTables
 
 cdef class EventFastPath(FastPath):
     cdef long long _taken_size

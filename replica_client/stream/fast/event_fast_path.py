@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        HEADER_SIZE,
-        TYPE_OFFSET,
-        EventClass,
-    )
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.stream.fast.fast_path import FastPath
-    from cython.cimports.replica_client.stream.fast.fast_path_tables import FastPathTables
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         HEADER_SIZE,
         TYPE_OFFSET,
@@ -34,15 +25,15 @@ else:
 
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.decoder import BinlogDecoder
-    from replica_client.stream.fast.fast_path_tables import RowConsumers
+    from replica_client.stream.fast.fast_path_tables import RowConsumers, TableResolver
     from replica_client.stream.position.tracker import PositionTracker
-    from replica_client.stream.transactions.event_feed import LocatedEvent
+    from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 
 MAX_TAKEN = cython.declare(cython.longlong, 1 << 20)
 
 
 @cython.cclass
-class EventFastPath(FastPath):  # type: ignore[misc]
+class EventFastPath(FastPath):
     """Fast path that visits each event of a file's ordinary transactions.
 
     Args:
@@ -51,7 +42,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         consumers: take the rows.
     """
 
-    def __init__(self, feed: Any, assembler: Any, consumers: RowConsumers) -> None:
+    def __init__(self, feed: EventFeed, assembler: TableResolver, consumers: RowConsumers) -> None:
         FastPath.__init__(self, feed, assembler, consumers, True)
         self._passes_over = False
         self._taken_size = 0
@@ -69,7 +60,7 @@ class EventFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """See :meth:`FastPath.take`; takes at most about a mebibyte, so call it again."""
+        """Take at most about a mebibyte; call it again for the rest."""
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))
 

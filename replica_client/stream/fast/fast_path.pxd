@@ -1,7 +1,17 @@
 cimport cython
+from replica_client.protocol.binlog.layout cimport (
+    ARTIFICIAL_FLAG, EVENT_SIZE_OFFSET, FLAGS_OFFSET, GTID_CLOCK_OFFSET, GTID_NUMBER_OFFSET,
+    GTID_NUMBER_SIGN_OFFSET, GTID_TIMESTAMP_OFFSET, GTID_TIMESTAMP_SIZE, GTID_VERSION_SIZE, HEADER_SIZE,
+    LENGTH_8_BYTES, LENGTH_ERROR, LENGTH_NULL, LOGICAL_CLOCK, MARIADB_COMMIT_ID, MARIADB_COMMIT_ID_SIZE,
+    MARIADB_FIELDS_OFFSET, MARIADB_FLAGS_OFFSET, MARIADB_GTID_SIZE, MARIADB_SEQUENCE_OFFSET,
+    MARIADB_SEQUENCE_SIGN_OFFSET, MARIADB_THREAD_ID, MARIADB_THREAD_ID_SIZE, MARIADB_UNUSUAL,
+    NEXT_POSITION_OFFSET, QUERY_POST_HEADER_SIZE, SIGN_BIT, TYPE_OFFSET, XID_SIZE, EventClass, query_text)
+from replica_client.protocol.codec.crc cimport valid_until
 from replica_client.protocol.codec.event_queue cimport EventQueue
-from replica_client.stream.fast.gtid_runs cimport GtidRuns
+from replica_client.protocol.codec.memory cimport load_le, longs
+from replica_client.stream.position.groups cimport Ending, State, control_of, is_plain_statement, step
 from replica_client.stream.fast.fast_path_tables cimport FastPathTables
+from replica_client.stream.fast.gtid_runs cimport GtidRuns
 from replica_client.stream.fast.tagged_gtid cimport TaggedGtid
 
 cdef Py_ssize_t FIRST_AHEAD

@@ -29,54 +29,7 @@ from replica_client.protocol.binlog.payload import NOT_INSIDE, payload_bytes
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.stream.position.groups import STEPS
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        ARTIFICIAL_FLAG,
-        EVENT_SIZE_OFFSET,
-        FLAGS_OFFSET,
-        GTID_CLOCK_OFFSET,
-        GTID_NUMBER_OFFSET,
-        GTID_NUMBER_SIGN_OFFSET,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
-        HEADER_SIZE,
-        LENGTH_8_BYTES,
-        LENGTH_ERROR,
-        LENGTH_NULL,
-        LOGICAL_CLOCK,
-        MARIADB_COMMIT_ID,
-        MARIADB_COMMIT_ID_SIZE,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_GTID_SIZE,
-        MARIADB_SEQUENCE_OFFSET,
-        MARIADB_SEQUENCE_SIGN_OFFSET,
-        MARIADB_THREAD_ID,
-        MARIADB_THREAD_ID_SIZE,
-        MARIADB_UNUSUAL,
-        NEXT_POSITION_OFFSET,
-        QUERY_POST_HEADER_SIZE,
-        SIGN_BIT,
-        TYPE_OFFSET,
-        XID_SIZE,
-        EventClass,
-        query_text,
-    )
-    from cython.cimports.replica_client.protocol.codec.crc import valid_until
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, longs
-    from cython.cimports.replica_client.stream.fast.fast_path_tables import FastPathTables
-    from cython.cimports.replica_client.stream.fast.gtid_runs import GtidRuns
-    from cython.cimports.replica_client.stream.fast.tagged_gtid import TaggedGtid
-    from cython.cimports.replica_client.stream.position.groups import (
-        Ending,
-        State,
-        control_of,
-        is_plain_statement,
-        step,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         ARTIFICIAL_FLAG,
         EVENT_SIZE_OFFSET,
@@ -125,8 +78,7 @@ else:
     )
 
 if TYPE_CHECKING:
-    from replica_client.stream.fast.fast_path_tables import RowConsumers
-    from replica_client.stream.transactions.assembler import TransactionAssembler
+    from replica_client.stream.fast.fast_path_tables import RowConsumers, TableResolver
     from replica_client.stream.transactions.event_feed import EventFeed
 
 _ANONYMOUS = cython.declare(cython.int, int(EventType.ANONYMOUS_GTID_LOG_EVENT))
@@ -360,7 +312,7 @@ class FastPath:
     def __init__(
         self,
         feed: EventFeed,
-        assembler: TransactionAssembler,
+        assembler: TableResolver,
         consumers: RowConsumers,
         in_file: bool,
     ) -> None:

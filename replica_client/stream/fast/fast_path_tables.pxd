@@ -1,3 +1,7 @@
+from replica_client.protocol.binlog.layout cimport (
+    LENGTH_NULL, PARTITION_INSERT_SIZE, PARTITION_UPDATE_SIZE, ROWS_COMPRESSED, ROWS_EXTRA, ROWS_EXTRA_SIZE,
+    ROWS_KIND, ROWS_OTHER, ROWS_POST_HEADER_SIZE, TABLE_ID_SIZE, TABLE_MAP_POST_HEADER_SIZE, UPDATE)
+from replica_client.protocol.codec.memory cimport load_le, same_bytes
 from replica_client.rows.column_layout cimport Layout
 from replica_client.rows.columnar cimport ColumnarRows
 from replica_client.rows.runs cimport EventRuns

@@ -17,26 +17,7 @@ from replica_client.protocol.binlog.layout import ROWS_FORMS, ROWS_TYPES
 from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.schema.shape import TableShape
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        LENGTH_NULL,
-        PARTITION_INSERT_SIZE,
-        PARTITION_UPDATE_SIZE,
-        ROWS_COMPRESSED,
-        ROWS_EXTRA,
-        ROWS_EXTRA_SIZE,
-        ROWS_KIND,
-        ROWS_OTHER,
-        ROWS_POST_HEADER_SIZE,
-        TABLE_ID_SIZE,
-        TABLE_MAP_POST_HEADER_SIZE,
-        UPDATE,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, same_bytes
-    from cython.cimports.replica_client.rows.column_layout import Layout
-    from cython.cimports.replica_client.rows.columnar import ColumnarRows
-    from cython.cimports.replica_client.rows.runs import EventRuns
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         LENGTH_NULL,
         PARTITION_INSERT_SIZE,
@@ -58,8 +39,8 @@ else:
 
 if TYPE_CHECKING:
     from replica_client.protocol.binlog.context import BinlogFormat
+    from replica_client.protocol.binlog.decoder import BinlogDecoder
     from replica_client.rows.image import RowImageDecoder
-    from replica_client.stream.transactions.assembler import TransactionAssembler
     from replica_client.stream.transactions.event_feed import EventFeed
 
 _PARTITION = cython.declare(cython.int, PARTITION)
@@ -84,6 +65,35 @@ class RowConsumers(Protocol):
     def made_builder(self, shape: TableShape, decoder: RowImageDecoder) -> Any:
         """Create the object that takes a table's rows; None if the fast path must leave them."""
         ...
+
+
+class TableResolver(Protocol):
+    """A resolver of the tables of table maps: the assembler, or what takes its place."""
+
+    @property
+    def full_rows(self) -> bool:
+        """Whether row images that lack wanted columns are refused."""
+        ...
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction is open."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """A number that changes when tables may resolve differently."""
+        ...
+
+    def decoder_if_certain(
+        self, table_map: TableMapEvent, decoder: BinlogDecoder
+    ) -> tuple[tuple[TableShape, RowImageDecoder] | None] | None:
+        """Return a table's shape and decoder in a tuple, (None,) for an unwanted table, None if uncertain."""
+        ...
+
+
+class RowTables(TableResolver, RowConsumers, Protocol):
+    """A resolver of tables that also makes what takes their rows."""
 
 
 @cython.final
@@ -136,9 +146,7 @@ class FastPathTables:
         wanted: whether :meth:`rows_ok` met rows of a wanted table since this was last set to False.
     """
 
-    def __init__(
-        self, feed: EventFeed, assembler: TransactionAssembler, consumers: RowConsumers
-    ) -> None:
+    def __init__(self, feed: EventFeed, assembler: TableResolver, consumers: RowConsumers) -> None:
         self._feed: Any = feed
         self._assembler: Any = assembler
         self._consumers: Any = consumers
@@ -181,7 +189,7 @@ class FastPathTables:
 
     def begin_turn(self) -> None:
         """Forget tables that may have changed, and the ids that the decoder met since."""
-        revision = self._assembler.schema.history.revision
+        revision = self._assembler.revision
         if revision != self._revision or self._consumers.generation != self._generation:
             self._revision = revision
             self._generation = self._consumers.generation
@@ -303,7 +311,7 @@ class FastPathTables:
 
     def _resolved(self, content: bytes, table_map: TableMapEvent) -> FastPathTable | None:
         """Return the table of a map, with what takes its rows; None if it is uncertain."""
-        found = self._assembler.undoubted_decoder(table_map, self._feed.decoder)
+        found = self._assembler.decoder_if_certain(table_map, self._feed.decoder)
         if found is None:
             return None
         builder = None

@@ -1,3 +1,8 @@
+from replica_client.protocol.binlog.layout cimport (
+    GTID_NUMBER_OFFSET, GTID_SID_OFFSET, GTID_SID_SIZE, GTID_TIMESTAMP_OFFSET, GTID_TIMESTAMP_SIZE,
+    HEADER_SIZE, MARIADB_COMMIT_ID, MARIADB_COMMIT_ID_SIZE, MARIADB_DOMAIN_OFFSET, MARIADB_FIELDS_OFFSET,
+    MARIADB_FLAGS_OFFSET, MARIADB_SEQUENCE_OFFSET, MARIADB_THREAD_ID_SIZE, SERVER_ID_OFFSET, TYPE_OFFSET)
+from replica_client.protocol.codec.memory cimport load_le
 from replica_client.stream.fast.tagged_gtid cimport TaggedGtid
 
 cdef class GtidRuns:

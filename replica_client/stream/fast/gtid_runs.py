@@ -13,27 +13,7 @@ import cython
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import Gtid, MariadbGtid
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        GTID_NUMBER_OFFSET,
-        GTID_SID_OFFSET,
-        GTID_SID_SIZE,
-        GTID_TIMESTAMP_OFFSET,
-        GTID_TIMESTAMP_SIZE,
-        HEADER_SIZE,
-        MARIADB_COMMIT_ID,
-        MARIADB_COMMIT_ID_SIZE,
-        MARIADB_DOMAIN_OFFSET,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_SEQUENCE_OFFSET,
-        MARIADB_THREAD_ID_SIZE,
-        SERVER_ID_OFFSET,
-        TYPE_OFFSET,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-    from cython.cimports.replica_client.stream.fast.tagged_gtid import TaggedGtid
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         GTID_NUMBER_OFFSET,
         GTID_SID_OFFSET,

@@ -1,7 +1,13 @@
+from replica_client.protocol.binlog.layout cimport (
+    HEADER_SIZE, QUERY_THREAD_OFFSET, ROWS_KIND, TABLE_ID_SIZE, TIMESTAMP_OFFSET, TYPE_OFFSET, UPDATE,
+    XID_SIZE, EventClass, rows_columns)
 from replica_client.protocol.codec.event_queue cimport EventQueue
-from replica_client.stream.fast.fast_path cimport FastPath
-from replica_client.stream.transactions.transaction cimport Transaction
-from replica_client.rows.change cimport RowsOfEvent
+from replica_client.protocol.codec.memory cimport load_le, same_bytes
+from replica_client.stream.fast.fast_path cimport FIRST_AHEAD, FastPath, header_fits
+from replica_client.stream.fast.fast_path_tables cimport FastPathTable, FastPathTables
+from replica_client.stream.fast.gtid_runs cimport GtidRuns
+from replica_client.stream.transactions.transaction cimport Transaction, pending_transaction
+from replica_client.rows.change cimport RowsOfEvent, undecoded_rows
 
 cdef class RowFastPath(FastPath):
     cdef list _taken

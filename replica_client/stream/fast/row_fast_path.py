@@ -19,37 +19,7 @@ from replica_client.schema.shape import TableShape
 from replica_client.stream.fast.transaction_gtids import GtidPositions
 from replica_client.stream.transactions.assembler import TransactionAssembler
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        HEADER_SIZE,
-        QUERY_THREAD_OFFSET,
-        ROWS_KIND,
-        TABLE_ID_SIZE,
-        TIMESTAMP_OFFSET,
-        TYPE_OFFSET,
-        UPDATE,
-        XID_SIZE,
-        EventClass,
-        rows_columns,
-    )
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le, same_bytes
-    from cython.cimports.replica_client.rows.change import RowsOfEvent, undecoded_rows
-    from cython.cimports.replica_client.stream.fast.fast_path import (
-        FIRST_AHEAD,
-        FastPath,
-        header_fits,
-    )
-    from cython.cimports.replica_client.stream.fast.fast_path_tables import (
-        FastPathTable,
-        FastPathTables,
-    )
-    from cython.cimports.replica_client.stream.fast.gtid_runs import GtidRuns
-    from cython.cimports.replica_client.stream.transactions.transaction import (
-        Transaction,
-        pending_transaction,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         HEADER_SIZE,
         QUERY_THREAD_OFFSET,
@@ -101,7 +71,7 @@ class RowTables:
 
 @cython.final
 @cython.cclass
-class RowFastPath(FastPath):  # type: ignore[misc]
+class RowFastPath(FastPath):
     """Fast path that returns ordinary transactions as objects.
 
     Args:
@@ -128,7 +98,7 @@ class RowFastPath(FastPath):  # type: ignore[misc]
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """See :meth:`FastPath.take`; takes at most about a mebibyte, so call it again."""
+        """Take at most about a mebibyte; call it again for the rest."""
         self._gtid_positions = None
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))

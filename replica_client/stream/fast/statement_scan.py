@@ -14,19 +14,7 @@ import cython
 from replica_client.protocol.binlog.layout import CLASSES
 from replica_client.protocol.binlog.layout import EventClass as _Class
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        ARTIFICIAL_FLAG,
-        FLAGS_OFFSET,
-        HEADER_SIZE,
-        NEXT_POSITION_OFFSET,
-        TYPE_OFFSET,
-        EventClass,
-    )
-    from cython.cimports.replica_client.protocol.codec.event_queue import EventQueue
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-    from cython.cimports.replica_client.stream.position.groups import control_of
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         ARTIFICIAL_FLAG,
         FLAGS_OFFSET,

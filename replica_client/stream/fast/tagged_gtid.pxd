@@ -1,3 +1,7 @@
+from replica_client.protocol.binlog.layout cimport (
+    GTID_SID_SIZE, GTID_TIMESTAMP_SIZE, GTID_VERSION_SIZE, LENGTH_3_BYTES, LENGTH_NULL)
+from replica_client.protocol.codec.memory cimport load_le
+
 cdef class TaggedGtid:
     cdef bytearray _sid_memory
     cdef unsigned char* sid

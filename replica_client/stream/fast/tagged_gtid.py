@@ -13,16 +13,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        GTID_SID_SIZE,
-        GTID_TIMESTAMP_SIZE,
-        GTID_VERSION_SIZE,
-        LENGTH_3_BYTES,
-        LENGTH_NULL,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         GTID_SID_SIZE,
         GTID_TIMESTAMP_SIZE,

@@ -1,3 +1,9 @@
+from replica_client.protocol.binlog.layout cimport (
+    ARTIFICIAL_FLAG, EVENT_SIZE_OFFSET, FLAGS_OFFSET, HEADER_SIZE, MARIADB_FIELDS_OFFSET,
+    MARIADB_FLAGS_OFFSET, MARIADB_UNUSUAL, TIMESTAMP_OFFSET, TYPE_OFFSET, EventClass)
+from replica_client.protocol.codec.memory cimport load_le
+from replica_client.stream.position.groups cimport Ending, State, control_of, step
+
 cdef class TransactionScan:
     cdef readonly long long position
     cdef readonly int reason

@@ -15,27 +15,7 @@ import cython
 from replica_client.protocol.binlog.layout import CLASSES
 from replica_client.stream.position.groups import STEPS
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.layout import (
-        ARTIFICIAL_FLAG,
-        EVENT_SIZE_OFFSET,
-        FLAGS_OFFSET,
-        HEADER_SIZE,
-        MARIADB_FIELDS_OFFSET,
-        MARIADB_FLAGS_OFFSET,
-        MARIADB_UNUSUAL,
-        TIMESTAMP_OFFSET,
-        TYPE_OFFSET,
-        EventClass,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import load_le
-    from cython.cimports.replica_client.stream.position.groups import (
-        Ending,
-        State,
-        control_of,
-        step,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
         ARTIFICIAL_FLAG,
         EVENT_SIZE_OFFSET,

@@ -305,7 +305,7 @@ class FilePrepared(PreparedRows):
         self._make = make
 
     def read_back(self, xid: XaId, commit: Position) -> None:
-        """See :class:`PreparedRows`; reads from the ledger's position or the last XA PREPARE."""
+        """Read from the ledger's position or the last XA PREPARE."""
         # A stream cannot be read again.
         self._files = {file.name: file for file in self._list() if file.stream is None}
         known = self.ledger.find(xid)

@@ -86,11 +86,11 @@ class _Looking(TransactionAssembler):
         if found is not None:
             self._saw(*found)
 
-    def undoubted_decoder(
+    def decoder_if_certain(
         self, table_map: TableMapEvent, decoder: BinlogDecoder
     ) -> tuple[tuple[TableShape, RowImageDecoder] | None] | None:
-        """See :class:`TransactionAssembler`; treats every table as unwanted."""
-        found = super().undoubted_decoder(table_map, decoder)
+        """Treat every table as not selected."""
+        found = super().decoder_if_certain(table_map, decoder)
         if found is None or found[0] is None:
             return found
         self._saw(*found[0])

@@ -13,7 +13,6 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.libc.errno import EINTR, errno
     from cython.cimports.posix.unistd import pread
-    from cython.cimports.replica_client.protocol.codec.turns import Turn
 else:
     from replica_client.protocol.codec.turns import Turn
 

@@ -42,6 +42,7 @@ def _exposition(collect: Callable[[], Iterable[Metric]]) -> Callable[[], bytes]:
 
     class State(Collector):
         def collect(self) -> Iterable[Metric]:
+            """Return the metrics."""
             return collect()
 
     registry = CollectorRegistry(auto_describe=False)

@@ -424,7 +424,12 @@ class TransactionAssembler:
         for one in rows:
             self._savepoints.append(one)
 
-    def undoubted_decoder(
+    @property
+    def revision(self) -> int:
+        """The revision of the schema history."""
+        return self.schema.history.revision
+
+    def decoder_if_certain(
         self, table_map: TableMapEvent, decoder: BinlogDecoder
     ) -> tuple[_Decoder | None] | None:
         """Return the decoder of a table map if it is certain, in a tuple.

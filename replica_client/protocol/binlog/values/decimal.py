@@ -16,13 +16,7 @@ import cython
 
 from replica_client.errors import EncodeError
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        load_be,
-        power_of_ten,
-        put_digits,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import load_be, power_of_ten, put_digits
 
 _GROUP_DIGITS = 9

@@ -1,3 +1,5 @@
+from replica_client.protocol.binlog.values.json_reader cimport decode_json_value
+
 cdef class JsonDocument:
     cdef readonly bytes data
     cdef str _text

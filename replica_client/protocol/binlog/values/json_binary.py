@@ -36,9 +36,7 @@ if TYPE_CHECKING:  # the same types with and without Cython installed
 else:
     import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.json_reader import decode_json_value
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.values.json_reader import decode_json_value
 
 __all__ = ["JsonDocument", "JsonOpaque", "encode_json"]

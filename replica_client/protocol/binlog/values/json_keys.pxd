@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.memory cimport copy_quotable, fingerprint, load_le, same_bytes, utf8_ok
+
 cdef enum:
     RECENT_MASK = 7
 

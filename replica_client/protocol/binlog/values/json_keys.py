@@ -15,15 +15,7 @@ from typing import Any
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_quotable,
-        fingerprint,
-        load_le,
-        same_bytes,
-        utf8_ok,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.codec.memory import (
         copy_quotable,
         fingerprint,

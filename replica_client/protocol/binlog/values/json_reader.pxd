@@ -1,3 +1,6 @@
+from replica_client.protocol.codec.ascii_text cimport text_of
+from replica_client.protocol.codec.memory cimport load_le, load_signed, same_bytes
+
 cpdef object decode_json_value(bytes data)
 cpdef object decode_json_bytes(bytes data, object convert)
 

@@ -45,12 +45,6 @@ from replica_client.protocol.binlog.values.json_layout import (
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.replica_client.protocol.codec.ascii_text import text_of
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        load_le,
-        load_signed,
-        same_bytes,
-    )
 else:
     from replica_client.protocol.codec.ascii_text import text_of
     from replica_client.protocol.codec.memory import load_le, load_signed, same_bytes

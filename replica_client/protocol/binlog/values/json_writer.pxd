@@ -1,4 +1,9 @@
-from replica_client.protocol.binlog.values.json_keys cimport KeyMemo, KeySection
+from replica_client.protocol.binlog.values cimport json_layout as layout
+from replica_client.protocol.binlog.values.decimal cimport decimal_fits, put_decimal
+from replica_client.protocol.binlog.values.json_keys cimport RECENT_MASK, KeyMemo, KeySection, has_keys
+from replica_client.protocol.codec.memory cimport (
+    copy_bytes, copy_over, copy_quotable, load_le, load_signed, put_digits, put_escaped, put_literal,
+    put_signed, put_ten_thousandths, utf8_ok)
 
 cdef class JsonTextWriter:
     cdef const unsigned char* data

@@ -23,30 +23,6 @@ from replica_client.protocol.constants.column_types import ColumnType
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.replica_client.protocol.binlog.values import json_layout as layout
-    from cython.cimports.replica_client.protocol.binlog.values.decimal import (
-        decimal_fits,
-        put_decimal,
-    )
-    from cython.cimports.replica_client.protocol.binlog.values.json_keys import (
-        RECENT_MASK,
-        KeyMemo,
-        KeySection,
-        has_keys,
-    )
-    from cython.cimports.replica_client.protocol.codec.memory import (
-        copy_bytes,
-        copy_over,
-        copy_quotable,
-        load_le,
-        load_signed,
-        put_digits,
-        put_escaped,
-        put_literal,
-        put_signed,
-        put_ten_thousandths,
-        utf8_ok,
-    )
 else:
     from replica_client.protocol.binlog.values import json_layout as layout
     from replica_client.protocol.binlog.values.decimal import decimal_fits, put_decimal

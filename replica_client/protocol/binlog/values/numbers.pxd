@@ -1,3 +1,5 @@
+from replica_client.protocol.codec.memory cimport put_ten_thousandths
+
 cdef object float_at(const unsigned char* data, Py_ssize_t offset)
 cdef object double_at(const unsigned char* data, Py_ssize_t offset)
 cdef unsigned long long uint_le(const unsigned char* data, Py_ssize_t offset, int size) noexcept

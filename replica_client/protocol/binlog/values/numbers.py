@@ -16,7 +16,6 @@ from replica_client.errors import EncodeError
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.replica_client.protocol.codec.memory import put_ten_thousandths
 else:
     from replica_client.protocol.codec.memory import put_ten_thousandths
 

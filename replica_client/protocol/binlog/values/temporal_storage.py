@@ -28,14 +28,7 @@ import cython
 from replica_client.errors import EncodeError
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 
-if cython.compiled:
-    from cython.cimports.replica_client.protocol.binlog.values.temporal import (
-        new_date,
-        new_datetime,
-        new_time,
-        new_timestamp,
-    )
-else:
+if not cython.compiled:
     from replica_client.protocol.binlog.values.temporal import (
         new_date,
         new_datetime,
@@ -52,6 +45,7 @@ NOT_IN_CALENDAR = -(1 << 62)
 """Returned instead of days or microseconds for a value that is not in the calendar."""
 
 _NOT_IN_CALENDAR = cython.declare(cython.longlong, NOT_IN_CALENDAR)
+_DAY_MICROSECONDS = cython.declare(cython.longlong, 86_400_000_000)
 # Not -1, which signals an exception.
 _BAD_FRACTION = cython.declare(cython.int, 1_000_000)
 
@@ -419,17 +413,30 @@ def put_timestamp2(
         to = _put_ymd(target, to, 0, 0, 0)
         target[to] = 32
         return _put_clock(target, to + 1, 0, 0, 0, 0, fraction_digits)
-    seconds: cython.longlong = total // 1_000_000
-    to = put_day(target, to, seconds // 86_400)
+    days: cython.longlong = total // _DAY_MICROSECONDS
+    to = put_day(target, to, days)
     target[to] = 32
-    rest: cython.int = cython.cast(cython.int, seconds % 86_400)
+    return put_clock(target, to + 1, total - days * _DAY_MICROSECONDS, fraction_digits)
+
+
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(-1, check=False)
+def put_clock(
+    target: cython.p_uchar,
+    to: cython.Py_ssize_t,
+    microseconds: cython.longlong,
+    fraction_digits: cython.int,
+) -> cython.Py_ssize_t:
+    """Write up to 838 hours, minutes and seconds; return where they end."""
+    rest: cython.int = cython.cast(cython.int, microseconds // 1_000_000)
     return _put_clock(
         target,
-        to + 1,
+        to,
         rest // 3600,
         rest // 60 % 60,
         rest % 60,
-        cython.cast(cython.int, total % 1_000_000),
+        cython.cast(cython.int, microseconds % 1_000_000),
         fraction_digits,
     )
 
@@ -441,6 +448,15 @@ def put_day(
     target: cython.p_uchar, to: cython.Py_ssize_t, days: cython.longlong
 ) -> cython.Py_ssize_t:
     """Write the date of a day since 1970, in a year up to 9999; return where it ends."""
+    packed: cython.uint = packed_day(days)
+    return _put_ymd(target, to, packed >> 9, (packed >> 5) & 15, packed & 31)
+
+
+@cython.cfunc
+@cython.cdivision(True)
+@cython.exceptval(check=False)
+def packed_day(days: cython.longlong) -> cython.uint:
+    """Return a day since 1970, from year 1 to 9999, as a DATE stores it."""
     # Years from March have the leap day last: Hinnant, "Low-level date algorithms".
     z: cython.longlong = days + 719468
     era: cython.longlong = z // 146097
@@ -453,13 +469,7 @@ def put_day(
     year += era * 400
     if month <= 2:
         year += 1
-    return _put_ymd(
-        target,
-        to,
-        cython.cast(cython.int, year),
-        cython.cast(cython.int, month),
-        cython.cast(cython.int, day),
-    )
+    return cython.cast(cython.uint, year << 9 | month << 5 | day)
 
 
 def decode_date(data: bytes) -> Date:

@@ -9,13 +9,14 @@ from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.binlog.encryption import EventCipher
-from replica_client.protocol.binlog.event import EventHeader, HeaderScan
+from replica_client.protocol.binlog.event import EventHeader
 from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     FormatDescriptionEvent,
     StartEncryptionEvent,
 )
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.header_scan import HeaderScan
 from tests.unit.protocol.binlog.events.seed import whole_event
 
 T = EventType

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replica_client.errors import BinlogFormatError, TruncatedEventError
-from replica_client.protocol.binlog.event import EventHeader, FileKind, HeaderScan, file_kind
+from replica_client.protocol.binlog.event import EventHeader, FileKind, file_kind
 from replica_client.protocol.constants.event_types import EventType
+from tests.header_scan import HeaderScan
 from tests.unit.protocol.binlog.events.seed import BEGIN, FORMAT_5_5_2, ROTATE, whole_event
 
 FILE = b"\xfebin" + FORMAT_5_5_2 + BEGIN + ROTATE

@@ -11,7 +11,6 @@ from replica_client.protocol.binlog.event import (
     BinlogEvent,
     EventBody,
     EventHeader,
-    HeaderScan,
 )
 from replica_client.protocol.binlog.events import (
     CreateFileEvent,
@@ -27,6 +26,7 @@ from replica_client.protocol.binlog.events import (
 from replica_client.protocol.binlog.events.control import FORMAT_V1, FORMAT_V3
 from replica_client.protocol.binlog.events.load import LoadSyntax
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
+from tests.header_scan import HeaderScan
 
 T = EventType
 OLD_SYNTAX = LoadSyntax(b"\t", b"\0", b"\n", b"\0", b"\\", 0, 0b01010)

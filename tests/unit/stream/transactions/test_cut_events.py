@@ -12,8 +12,8 @@ import pytest
 import replica_client as rc
 from replica_client.cli.file_check import FileCheck, Findings
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
-from replica_client.protocol.binlog.event import HeaderScan
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
+from tests.header_scan import HeaderScan
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 FILES = [

@@ -165,7 +165,7 @@ def test_definitions_and_copies_have_the_columns_of_rows() -> None:
             values = next(iter(rows))
             row = values.before or values.after
             assert row is not None
-            (copied,) = plan.rows(source, [row[1:-1]])
+            (copied,) = plan.rows(source, [row[1:-1]])  # type: ignore[list-item]
             assert copied.columns == row.columns
             assert tuple(copied) == (*row[:-1], 0)
             compared += 1

@@ -1,0 +1,1 @@
+from replica_client.protocol.codec.turns cimport Turn
