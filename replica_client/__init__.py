@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
     from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
     from replica_client.protocol.position import Position
-    from replica_client.rows.absent import ABSENT
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.row import Row
     from replica_client.rows.row_change import Change
     from replica_client.rows.selection import Selection
+    from replica_client.rows.special_values import ABSENT
     from replica_client.schema.history import SchemaHistory
     from replica_client.schema.history_records import SchemaChange
     from replica_client.schema.shape import ColumnShape, TableShape
@@ -178,7 +178,7 @@ _MODULES = {
         "MariadbGtidSet",
     ),
     "protocol.position": ("Position",),
-    "rows.absent": ("ABSENT",),
+    "rows.special_values": ("ABSENT",),
     "rows.change": ("RowsOfEvent",),
     "rows.row": ("Row",),
     "rows.row_change": ("Change",),

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Any
 
-from replica_client.archive.file_list import ListedFile
-from replica_client.archive.statement_meaning import PLAIN_CONTROL, ReadStatement
+from replica_client.archive.file_list import PLAIN_CONTROL, ListedFile, ReadStatement
 from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from replica_client.errors import ConfigError, DataLossError
+from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position, split_file_name
+from replica_client.schema.ddl.statement_context import StatementContext
+from replica_client.schema.ddl.steps import Meaning, TableName, tables_touched
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.stream.files.file_bytes import found_files, in_order, index_files, order_of
+from replica_client.stream.transactions.query_text import read_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +132,32 @@ def check_no_gap(files: Sequence[ListedFile]) -> None:
                 f"between {before.name} and {after.name} files are missing: their changes would be lost; "
                 "restore them, or start over behind the gap"
             )
+
+
+PLAIN_CONTROL: Final = (b"BEGIN", b"COMMIT", b"ROLLBACK")
+"""Texts of statements that change no table."""
+
+
+class ReadStatement(NamedTuple):
+    """A parsed statement.
+
+    Attributes:
+        text: its text.
+        context: its session.
+        meaning: its effect.
+    """
+
+    text: str
+    context: StatementContext
+    meaning: Meaning
+
+    @classmethod
+    def of(cls, event: BinlogEvent, layout: BinlogFormat) -> ReadStatement:
+        """Return the statement of a QUERY event."""
+        read = read_query(event, layout)
+        return cls(read.text, read.context, read.meaning)
+
+    @property
+    def touched(self) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
+        """The tables and databases that the statement may change, and whether it may change any."""
+        return tables_touched(self.meaning)

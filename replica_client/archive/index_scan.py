@@ -10,7 +10,7 @@ from operator import add
 from typing import BinaryIO, Final
 
 from replica_client.archive.file_index import QUERIES, FileIndex, make_index
-from replica_client.archive.file_list import ListedFile
+from replica_client.archive.file_list import PLAIN_CONTROL, ListedFile
 from replica_client.archive.index_format import (
     BlockFlag,
     BlockRecord,
@@ -22,7 +22,6 @@ from replica_client.archive.index_format import (
     section_of,
 )
 from replica_client.archive.key_scan import KeyScan, KeyTable, fill_filter, has_number
-from replica_client.archive.statement_meaning import PLAIN_CONTROL
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from replica_client.archive.archive import Archive
-from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.archive.file_list import ReadStatement
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statements import cascading_references

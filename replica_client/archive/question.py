@@ -18,7 +18,6 @@ from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.conditions import ConditionColumns, is_equal, matches
 from replica_client.rows.image import RowImageDecoder
@@ -27,6 +26,7 @@ from replica_client.rows.row_change import Change
 from replica_client.rows.row_screen import EITHER
 from replica_client.rows.screens import Screens, Wanted
 from replica_client.rows.selection import Selection
+from replica_client.rows.special_values import ABSENT
 from replica_client.rows.where import And, Comparison, Condition, Value, columns_of
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.left_out import hiding_columns

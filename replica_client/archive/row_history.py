@@ -11,10 +11,10 @@ from replica_client.archive.question import Key, key_literals
 from replica_client.errors import DataLossError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import exact_pattern
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.ddl.steps import TableName
 
 _Order = tuple[Position, int, int]

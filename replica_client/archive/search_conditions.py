@@ -35,7 +35,6 @@ from replica_client.protocol.codec.charsets import encode_text
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_op
 from replica_client.rows.conditions import is_equal, temporal_literal
 from replica_client.rows.image import RowImageDecoder
@@ -43,6 +42,7 @@ from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.row_screen import AFTER, BEFORE
 from replica_client.rows.screens import Wanted
+from replica_client.rows.special_values import ABSENT
 from replica_client.rows.where import Comparison, Value
 from replica_client.schema.shape import ColumnShape, TableShape
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, field
 from typing import Any, Final
 
 from replica_client.archive.binlog_archive import IndexedFile, IndexedFiles
-from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.archive.file_list import ReadStatement
 from replica_client.errors import ReplicaClientError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtidSet

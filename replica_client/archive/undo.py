@@ -12,12 +12,12 @@ from replica_client.archive.sql_values import ExpectedRow, condition_sql, value_
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT, WHY_ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
+from replica_client.rows.special_values import ABSENT, WHY_ABSENT
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import HASH_NAME
 from replica_client.schema.names import SPEAKS_UTF8, mysql_name, mysql_names, mysql_table

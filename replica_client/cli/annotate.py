@@ -95,7 +95,7 @@ def _annotated(
 
 
 def _decoded(decoder: BinlogDecoder, raw: bytes, plain: bytes, position: int) -> BinlogEvent:
-    """The event; one that the decoder refuses has its bytes undivided."""
+    """Annotate an event; the bytes of one that the decoder refuses stay undivided."""
     try:
         return decoder.decode(raw, position)
     except BinlogDecodeError:

@@ -25,7 +25,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def version_text() -> str:
-    """The version, and which implementation of the hot modules runs."""
+    """Return the version, and which implementation of the hot modules runs."""
     form = "compiled" if compiled() else "pure Python"
     return f"{PROGRAM} {__version__} ({form}, Python {platform.python_version()})"
 
@@ -104,7 +104,7 @@ class _Sections(TyperGroup):
 
 
 def make_app(only: str = "") -> typer.Typer:
-    """The command, with all its subcommands.
+    """Make the command, with all its subcommands.
 
     Args:
         only: a subcommand: it alone is imported, so that it starts sooner. The others, and all of them

@@ -145,7 +145,7 @@ def as_of(
 
 
 def _print_rows(state: TableState) -> int:
-    from replica_client.archive.as_of.state_lines import state_lines
+    from replica_client.archive.as_of.reconstruction import state_lines
 
     lines, rows = Lines(), 0
     for line in state_lines(state):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replica_client.cli.chosen_changes import ChangeOutput, ChosenChanges
+from replica_client.cli.acknowledging import ChangeOutput, ChosenChanges
 from replica_client.cli.flags import (
     Begin,
     Exclude,
@@ -162,7 +162,7 @@ def changes(
 
 
 def _condition(text: str | None) -> Condition | None:
-    """What ``--where`` asks for.
+    """Return the condition of ``--where``.
 
     Raises:
         ConfigError: it is no condition.
@@ -199,7 +199,7 @@ def _output(
     arrow: str | None,
     statements: bool,
 ) -> ChangeOutput:
-    """The output that the options ask for.
+    """Return the output that the options ask for.
 
     Raises:
         ConfigError: several, or a file that cannot be one.

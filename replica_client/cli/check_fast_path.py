@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cython
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.event_types import EventType
 
 if not cython.compiled:
@@ -95,7 +95,7 @@ class CheckFastPath(EventFastPath):
     def feed(
         self, located: LocatedEvent, decoder: BinlogDecoder, tracker: PositionTracker
     ) -> tuple[()]:
-        """Nothing: the general check was given the event."""
+        """Do nothing: the general check got the event."""
         return ()
 
     def take_counts(self, add: Callable[[int, int, int, int], None]) -> None:
@@ -194,7 +194,7 @@ class CheckFastPath(EventFastPath):
     def _learn(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
-        """An event in which the general check found nothing wrong may come again."""
+        """Remember an event in which the general check found no fault."""
         event_class: cython.int = self._classes[raw[at + TYPE_OFFSET]]
         at += HEADER_SIZE
         if event_class == EventClass.TABLE_MAP:
@@ -210,7 +210,7 @@ class CheckFastPath(EventFastPath):
     def _rows_of(
         self, raw: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.longlong:
-        """How many rows an event has; -1 for one that is not right for certain."""
+        """Return the number of rows of an event; -1 where a fault is possible."""
         code: cython.int = raw[at + TYPE_OFFSET]
         event_class: cython.int = self._classes[code]
         at += HEADER_SIZE
@@ -254,7 +254,7 @@ class CheckFastPath(EventFastPath):
         end: cython.Py_ssize_t,
         code: cython.int,
     ) -> cython.longlong:
-        """How many rows a rows event has; -1 where one is not right for certain."""
+        """Return the number of rows of a rows event; -1 where a fault is possible."""
         tables: FastPathTables = self._tables
         table: FastPathTable = cython.cast(
             FastPathTable, tables.known(load_le(raw, at, TABLE_ID_SIZE))

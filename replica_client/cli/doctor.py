@@ -19,8 +19,8 @@ from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.position import Position
-from replica_client.service.doctor.diagnosis import can_be_followed, diagnose
 from replica_client.service.doctor.finding import Finding, Severity, to_copy
+from replica_client.service.doctor.standing import can_be_followed, diagnose
 from replica_client.stream.position.stores.object import position_file as open_position_file
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
@@ -89,7 +89,7 @@ def doctor(
 
 
 def _summary(findings: list[Finding]) -> str:
-    """What to make of findings without a problem, in one line."""
+    """Sum up findings without a problem in one line."""
     counts = Counter(finding.severity for finding in findings)
     shown = (Severity.WARNING, Severity.NOTE)
     listed = [f"{counts[one]} {one}{'s' * (counts[one] > 1)}" for one in shown if counts[one]]

@@ -23,7 +23,7 @@ from replica_client.protocol.binlog.events.query_status import STATUS_TEXTS
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.protocol.gtid import format_uuid
 

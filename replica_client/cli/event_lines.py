@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def json_line(event: BinlogEvent) -> str:
-    """An event as a JSON object, without a line end."""
+    """Return an event as a JSON object, without a line end."""
     header = event.header
     record = {
         "file": event.file,
@@ -53,7 +53,7 @@ def json_line(event: BinlogEvent) -> str:
 
 
 def plain_line(event: BinlogEvent) -> str:
-    """An event for people, without a line end."""
+    """Return an event for people, without a line end."""
     header = event.header
     inner = "" if event.inner_index is None else f"/{event.inner_index}"
     cells = (
@@ -92,7 +92,7 @@ def terminal_line(event: BinlogEvent, width: int) -> str:
 
 
 def plain_fields(event: BinlogEvent) -> str:
-    """An event's own fields for people, short."""
+    """Return an event's own fields for people, short."""
     text = " ".join(summary(event).split())
     return text if len(text) <= SUMMARY_SIZE else text[: SUMMARY_SIZE - 1] + "…"
 
@@ -108,17 +108,17 @@ class FieldTexts:
         self._json = json
 
     def decoded(self, body: bytes, code: int, layout: BinlogFormat) -> BinlogEvent:
-        """An event with a body that decodes without what came before it."""
+        """Return an event with a body that decodes without the events before it."""
         context = EventContext(layout, code, 0, DecodeOptions())
         decoded = EVENT_CLASSES[code].decode(ByteReader(body), context)
         return BinlogEvent(EventHeader(0, code, 0, 0, 0, 0), decoded)
 
     def text_of(self, event: BinlogEvent) -> str:
-        """The fields of an event."""
+        """Return the fields of an event."""
         if self._json:
             return json.dumps(event_fields(event), ensure_ascii=False)
         return printable(plain_fields(event))
 
     def text(self, body: bytes, code: int, layout: BinlogFormat) -> str:
-        """The fields of a body that decodes without what came before it."""
+        """Return the fields of a body that decodes without the events before it."""
         return self.text_of(self.decoded(body, code, layout))

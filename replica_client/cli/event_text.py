@@ -22,8 +22,8 @@ from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.query_status import xid_offset
 from replica_client.protocol.binlog.values.strings import is_utf8
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.printable import printable
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.event_types import EventType, event_type_name
 from replica_client.protocol.gtid import format_uuid
 from replica_client.rows.value_text import quoted
@@ -530,7 +530,7 @@ class EventText(EventFastPath):
         return True
 
     def _session_text(self, head: bytes) -> tuple[bytes, bytes, int] | None:
-        """What is written of a statement but its own text: before and behind its number, and where that is.
+        """Return the text before and after the number of a statement, and the position of the number.
 
         None where its text is not for certain that of its bytes.
         """

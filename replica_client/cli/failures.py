@@ -79,12 +79,12 @@ class MissingLibraryError(ReplicaClientError):
 
     @staticmethod
     def is_meant(error: ImportError) -> bool:
-        """Whether the system's loader raised it, not Python: a library is missing, not a module."""
+        """Return whether the system's loader raised it, not Python: a library is missing, not a module."""
         return "cannot open shared object file" in str(error)
 
 
 def exit_status(error: BaseException) -> int:
-    """The exit status that an error means."""
+    """Return the exit status of an error."""
     return WRONG_USAGE if isinstance(error, ConfigError) else FAULTY
 
 

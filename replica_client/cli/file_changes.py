@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
-from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.acknowledging import SAVE_INTERVAL, ChosenChanges, Delivery
 from replica_client.cli.interruption import Stop
 from replica_client.cli.sources import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
@@ -49,7 +48,7 @@ class FileProgress:
         self._drawn = 0.0
 
     def read(self, transaction: Transaction) -> None:
-        """A transaction was read."""
+        """Note that a transaction was read."""
         if self._progress is None or self._task is None:
             return
         now = time.monotonic()
@@ -63,7 +62,7 @@ class FileProgress:
 
 @contextmanager
 def file_progress(paths: Sequence[Location], *, shares_terminal: bool) -> Iterator[FileProgress]:
-    """A bar on standard error while files are read.
+    """Show a bar on standard error while files are read.
 
     Args:
         paths: as the user gave them.

@@ -30,8 +30,8 @@ from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.protocol.binlog.payload import split_payload
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.event_types import (
     ChecksumAlgorithm,
     EventFlag,
@@ -53,7 +53,7 @@ from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
 
 def files_of(sources: Sequence[str]) -> list[Location]:
-    """The binlog files that paths and directories name, in order.
+    """Return the binlog files that paths and directories name, in order.
 
     Raises:
         typer.BadParameter: a source is a live one.
@@ -174,7 +174,7 @@ def _run(files: list[Location], options: DecodeOptions, findings: Findings) -> N
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun."""
+    """Return a count with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -267,7 +267,7 @@ class FileCheck:
             self._findings.rows[event.header.type_code] += 1
 
     def row_decoder(self, table_map: TableMapEvent) -> RowImageDecoder:
-        """What decodes the rows of a table.
+        """Return the decoder of the rows of a table.
 
         Raises:
             SchemaError: what is known of the table does not fit its table map.

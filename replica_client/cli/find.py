@@ -152,7 +152,7 @@ def write_found(
     if count:
         lines.data(str(sum(1 for _ in found)))
     elif html is not None:
-        from replica_client.cli.archive_pages import write_timeline
+        from replica_client.cli.archive_options import write_timeline
 
         write_timeline(html, title, found)
     elif json:

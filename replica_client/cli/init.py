@@ -21,8 +21,8 @@ from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.service.doctor.diagnosis import can_be_followed, diagnose
 from replica_client.service.doctor.finding import Finding, Severity, to_copy, visible_databases
+from replica_client.service.doctor.standing import can_be_followed, diagnose
 from replica_client.stream.transport.url import split_hosts
 
 PASSWORD: Final = "SOURCE_PASSWORD"  # noqa: S105  # its name
@@ -47,7 +47,7 @@ class Configuration:
 def daemon_configuration(
     url: str, tables: Sequence[str], findings: Iterable[Finding]
 ) -> Configuration:
-    """What ``replica-client run`` takes: the source's changes as JSON Lines in a directory.
+    """Return a configuration of ``replica-client run``: changes as JSON Lines in a directory.
 
     Raises:
         ConfigError: the URL has a password among its options.
@@ -88,7 +88,7 @@ path = "changes"                        # a directory: changes-000001.jsonl, …
 def pipeline_configuration(
     url: str, tables: Sequence[str], findings: Iterable[Finding]
 ) -> Configuration:
-    """What ``replica-client pipeline`` takes: Delta tables that follow the source.
+    """Return a configuration of ``replica-client pipeline``: Delta tables that follow the source.
 
     Raises:
         ConfigError: the URL has several hosts, or a password among its options.
@@ -115,7 +115,7 @@ trigger = "available-now"               # to the end and done; "continuous": fol
 
 
 def without_password(url: str) -> tuple[str, bool]:
-    """A URL without its password, and whether it had one.
+    """Return a URL without its password, and whether it had one.
 
     Raises:
         ConfigError: an option of the URL is a password, which would be written.
@@ -134,7 +134,7 @@ def without_password(url: str) -> tuple[str, bool]:
 
 
 def pattern_of(database: str) -> str:
-    """The pattern of all tables of a database, whatever its name holds."""
+    """Return the pattern of all tables of a database, whatever characters its name has."""
     if _PLAIN.fullmatch(database):
         return f"{database}.*"
     parts = database.replace("`", "``").split("$")
@@ -159,12 +159,12 @@ def _tables(tables: Sequence[str]) -> str:
 
 
 def _name_of(tables: Sequence[str]) -> str:
-    """A name for the source: the first database."""
+    """Return a name for the source: the first database."""
     return (_NAME.sub("", tables[0].split(".")[0]) if tables else "") or "source"
 
 
 def _quoted(text: str) -> str:
-    """A text of TOML, whose escapes are JSON's."""
+    """Return a text as TOML, whose escapes are JSON's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -41,7 +41,7 @@ class Stop:
         self.requested = True
 
     def until(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        """The items up to the signal, which ends the work on the next one at once.
+        """Yield the items up to the signal, which ends the work on the next one at once.
 
         Raises:
             KeyboardInterrupt: it came while the next item was made.
@@ -96,7 +96,7 @@ def end_at_once(status: int) -> None:
 
 
 def ignore_signals() -> None:
-    """The process is as good as over: Python takes its handlers away next, and a signal would be its status."""
+    """Ignore signals: Python removes its handlers next, and a signal would become the exit status."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -182,7 +182,7 @@ def heard(calls: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """The loop is told by the wakeup descriptor."""
+    """Do nothing: the wakeup descriptor tells the loop."""
 
 
 def run_async(work: Coroutine[Any, Any, None]) -> None:

@@ -40,7 +40,7 @@ class _TerminalFormatter(LineFormatter):
     """Warnings as messages are shown."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The text of a record."""
+        """Return the text of a record."""
         return wrapped(super().format(record))
 
 

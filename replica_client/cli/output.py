@@ -30,7 +30,7 @@ def message(text: str) -> None:
 
 
 def wrapped(line: str) -> str:
-    """A line for standard error: on a terminal, one that is too wide for it is wrapped between words."""
+    """Wrap a line for standard error between words, where a terminal is too narrow for it."""
     if not sys.stderr.isatty():
         return line
     width = terminal_width(sys.stderr)
@@ -87,14 +87,14 @@ def _one_less(kept: str, shown: int, width: int) -> str:
 
 
 def console() -> Console:
-    """A console on standard output for tables that are printed once."""
+    """Return a console on standard output for tables that are printed once."""
     from rich.console import Console  # not by commands that print plain lines
 
     return Console(soft_wrap=True, highlight=False)
 
 
 def progress_console() -> Console:
-    """A console on standard error."""
+    """Return a console on standard error."""
     from rich.console import Console
 
     return Console(stderr=True)

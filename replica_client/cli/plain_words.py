@@ -41,7 +41,7 @@ def run_plain(words: Sequence[str]) -> bool:
 
 
 def _follow(url: str, *, json: bool) -> None:
-    from replica_client.cli.chosen_changes import ChosenChanges
+    from replica_client.cli.acknowledging import ChosenChanges
     from replica_client.cli.row_output import RowOutput
     from replica_client.cli.source_changes import write_source_changes
     from replica_client.stream.live.connect import connect
@@ -54,7 +54,7 @@ def _follow(url: str, *, json: bool) -> None:
 
 
 def _changes(sources: Sequence[str], *, json: bool) -> None:
-    from replica_client.cli.chosen_changes import ChosenChanges
+    from replica_client.cli.acknowledging import ChosenChanges
     from replica_client.cli.file_changes import file_progress, write_file_changes
     from replica_client.cli.row_output import RowOutput
     from replica_client.stream.files.binlog_file import open_binlog

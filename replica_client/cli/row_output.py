@@ -19,11 +19,11 @@ from replica_client.cli.output import (
 from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import ABSENT
 from replica_client.rows.table_lines import TableLines
 from replica_client.storage.location import local_path
 from replica_client.stream.transactions.transaction import Statement, Transaction

@@ -158,7 +158,7 @@ def rebuild(
 
 
 def load(sources: list[str], lower_case_table_names: int | None = None) -> SchemaHistory:
-    """The history that a position file, an export, binlog files or a source give.
+    """Return the history that a position file, an export, binlog files or a source give.
 
     Args:
         sources: those.
@@ -192,7 +192,7 @@ def load(sources: list[str], lower_case_table_names: int | None = None) -> Schem
 
 
 def _checkpoint(sources: list[str]) -> Checkpoint | None:
-    """That of a position file; None for anything else."""
+    """Return the history of a position file; None for anything else."""
     path = _json_path(sources)
     if path is None:
         return None
@@ -203,7 +203,7 @@ def _checkpoint(sources: list[str]) -> Checkpoint | None:
 
 
 def _json_path(sources: list[str]) -> Path | None:
-    """The one path, when a file of JSON is there."""
+    """Return the only path, if it is a file of JSON."""
     if len(sources) > 1 or is_live(sources[0]) or is_url(sources[0]) or Path(sources[0]).is_dir():
         return None
     with Path(sources[0]).open("rb") as stream:
@@ -222,7 +222,7 @@ def _of_source(url: str) -> SchemaHistory:
 
 
 def _proven(url: str, saved: Position) -> SchemaHistory:
-    """The tables of a source as they were at a position, which nothing changed since.
+    """Return the tables of a source at a position, if nothing changed them since.
 
     Raises:
         SchemaError: something did.

@@ -8,8 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from replica_client.cli.acknowledging import SAVE_INTERVAL, Delivery
-from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.acknowledging import SAVE_INTERVAL, ChosenChanges, Delivery
 from replica_client.cli.event_output import ChosenEvents, EventOutput
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import message

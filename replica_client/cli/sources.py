@@ -39,7 +39,7 @@ def is_live(source: str) -> bool:
 
 
 def live_source(sources: Sequence[str]) -> str | None:
-    """The URL, when the one SOURCE is a URL; None when they are paths.
+    """Return the URL, when the only SOURCE is a URL; None when they are paths.
 
     Raises:
         typer.BadParameter: a URL among others.
@@ -69,7 +69,7 @@ def no_letter_case(lower_case_table_names: int | None) -> None:
 
 
 def binlog_paths(sources: Sequence[str]) -> list[Location]:
-    """The paths and URLs of object stores, of which each path can be read.
+    """Return paths and URLs of object stores, after a check that each path can be read.
 
     Raises:
         typer.BadParameter: one is a live source.
@@ -184,7 +184,7 @@ def _has(position: Position, stop: Position) -> bool:
 
 
 def read_schema_file(path: Path) -> SchemaHistory:
-    """The history in a file.
+    """Read the history in a file.
 
     Raises:
         SchemaError: the file holds none.
@@ -201,7 +201,7 @@ def read_schema_file(path: Path) -> SchemaHistory:
 
 
 def schema_of(path: Path | None, saved: Checkpoint | None) -> SchemaHistory | None:
-    """The history saved with a position, else the one in a file, else None.
+    """Return the history saved with a position, else the one in a file, else None.
 
     Raises:
         SchemaError: it is damaged.

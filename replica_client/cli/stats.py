@@ -38,7 +38,7 @@ def stats(
     with opened(sources, **archived) as archive:
         found = archive.stats()
     if html is not None:
-        from replica_client.cli.archive_pages import write_statistics
+        from replica_client.cli.archive_options import write_statistics
 
         write_statistics(html, found)
         return

@@ -18,8 +18,8 @@ import cython
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.values.json_encoder import JsonOpaque
 from replica_client.protocol.binlog.values.temporal_storage import NOT_IN_CALENDAR
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
+from replica_client.rows.special_values import ABSENT
 
 if cython.compiled:
     # Not in the .pxd: the functions below would be defined twice.

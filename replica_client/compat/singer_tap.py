@@ -23,7 +23,7 @@ from replica_client.compat.table_sync import CopiedRows, TableSync
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import check_names
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_hosts
 

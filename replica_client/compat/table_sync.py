@@ -42,7 +42,7 @@ from replica_client.stream.snapshot import (
     low_watermark,
     reading,
 )
-from replica_client.stream.snapshot.present_definitions import cascaded_tables, read_definitions
+from replica_client.stream.snapshot.watermarks import cascaded_tables, read_definitions
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.loss_watch import changes_of
 from replica_client.stream.transactions.transaction import Transaction

@@ -20,8 +20,7 @@ from replica_client.lake.data_files import data_paths, delta_address, open_delta
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.schema.history import SchemaChange
 from replica_client.storage.files import remove_files
-from replica_client.storage.location import Location, ObjectUrl
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, ObjectUrl, reason_of
 
 COMPRESSION: Final = "zstd"
 _COMMIT_ATTEMPTS: Final = 5

@@ -30,8 +30,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import NetRows
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.storage.location import Location, ObjectUrl
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, ObjectUrl, reason_of
 
 FULL_DATA_FILE_SIZE = 24 << 20
 """Bytes of the last file above which rows after its range go to a new file."""

@@ -37,8 +37,7 @@ from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import net_rows, without_keys
 from replica_client.lake.taken_copies import is_copy
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 from replica_client.stream.transactions.arguments import micros_of, parse_start
 
 _TRIES: Final = 5

@@ -27,8 +27,7 @@ from replica_client.lake.unmerged import from_json
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.steps import TableName
 from replica_client.storage.files import read_file
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 
 ORDER = [
     ("_commit_version", "ascending"),

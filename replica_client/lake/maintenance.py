@@ -22,8 +22,7 @@ from replica_client.lake.pipeline_state import OutputInUseError, load_state, loc
 from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.files import names_in, remove_tree
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 
 
 def local_runner(threads: int = 2) -> Runner:

@@ -41,8 +41,7 @@ from replica_client.lake.typed_columns import (
     in_lake_types,
 )
 from replica_client.schema.model import TableModel
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 
 _BEFORE: Final = pa.array(["delete", "update_preimage"])
 _MOST_NAMED: Final = 20

@@ -22,7 +22,7 @@ from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.partial_images import POSTIMAGE, PREIMAGE
 from replica_client.lake.typed_columns import in_lake_types
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.rows.absent import WHY_ABSENT
+from replica_client.rows.special_values import WHY_ABSENT
 
 ORDER: Final = "_order"
 """Number of a change in the order of the binlog, over the change files of a merge."""

@@ -21,8 +21,7 @@ from replica_client.lake.lake_table import DELETED, LakeTable, keys_of, row_dige
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet, repeating_columns
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.files import remove_files
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 from replica_client.stream.tables.net_changes import NetByKey, NetCounts
 
 COMPRESSION = "zstd"

@@ -39,8 +39,7 @@ from replica_client.lake.lake_table import COPY_KEY, LakeTable
 from replica_client.lake.merge import Merge, Merged, plan_merges
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.lake.rewrite import NetRows, NewFile, Rewrite
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 
 _COMMIT_ATTEMPTS: Final = 4
 """Attempts of one commit to a store; each attempt first checks whether the commit exists."""

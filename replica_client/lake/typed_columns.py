@@ -11,7 +11,7 @@ from replica_client.errors import SchemaMismatchError
 from replica_client.lake.change_files import COLUMN
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
-from replica_client.rows.absent import WHY_ABSENT
+from replica_client.rows.special_values import WHY_ABSENT
 from replica_client.schema.model import ColumnModel
 
 _BIG: Final = pa.decimal128(20, 0)

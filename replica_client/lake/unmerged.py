@@ -21,8 +21,7 @@ from replica_client.lake.merge import Merge, net_by_key, plan_merges
 from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import without_keys
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.storage.location import Location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import Location, reason_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from weakref import ref
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.special_values import RawJson
 
 _Known = TypeVar("_Known")
 

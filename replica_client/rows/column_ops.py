@@ -1,12 +1,13 @@
-"""The operation with which the row decoder reads each column, from the column's shape."""
+"""The operation with which the row decoder reads each column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import Any, Final
 
+from replica_client.errors import ColumnDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.values import temporal_legacy as legacy
 from replica_client.protocol.binlog.values.binary_types import (
@@ -17,7 +18,13 @@ from replica_client.protocol.binlog.values.binary_types import (
     decode_vector,
 )
 from replica_client.protocol.binlog.values.decimal import decimal_size, decode_old_decimal
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue, enum_values
+from replica_client.protocol.binlog.values.enum_set import (
+    EnumValue,
+    SetValue,
+    enum_value,
+    enum_values,
+    set_value,
+)
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.strings import (
     BINARY_COLLATION,
@@ -28,8 +35,8 @@ from replica_client.protocol.binlog.values.strings import (
 )
 from replica_client.protocol.binlog.values.temporal_storage import fraction_size
 from replica_client.protocol.codec.charsets import UnknownCollationError
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.column_types import (
     BLOB_TYPES,
     CHARACTER_TYPES,
@@ -38,9 +45,50 @@ from replica_client.protocol.constants.column_types import (
     TYPE_FACTS,
     ColumnType,
 )
-from replica_client.rows.known_labels import known_enum, known_set
 from replica_client.schema.kinds import KINDS, kind_name
 from replica_client.schema.shape import ColumnShape
+
+
+def known_enum(
+    name: str, values: Sequence[EnumValue], unknown: Container[int], index: int
+) -> EnumValue:
+    """Return the ENUM value of an index.
+
+    Args:
+        name: of the column.
+        values: all values of the column, built once and not for each row.
+        unknown: indexes of unknown labels.
+        index: of the value.
+
+    Raises:
+        ColumnDecodeError: its label is unknown.
+        ValueError: the index is beyond the labels.
+    """
+    if index in unknown:
+        raise _unknown_label(name, index)
+    return enum_value(index, values)
+
+
+def known_set(name: str, labels: Sequence[str], unknown: Iterable[int], bits: int) -> SetValue:
+    """Return the SET value of a bitmap.
+
+    Raises:
+        ColumnDecodeError: one of its labels is unknown.
+        ValueError: a bit is beyond the labels.
+    """
+    for index in unknown:
+        if bits >> (index - 1) & 1:
+            raise _unknown_label(name, index)
+    return set_value(bits, labels)
+
+
+def _unknown_label(name: str, index: int) -> ColumnDecodeError:
+    return ColumnDecodeError(
+        f"label {index} of column {name} is not known: listings of the source show '?' for a character that they "
+        "cannot hold, or a character set on its way into the table is not known or lacks it; set "
+        "binlog_row_metadata=FULL on the source, or read from where the table was defined"
+    )
+
 
 _T = ColumnType
 

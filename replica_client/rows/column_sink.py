@@ -16,8 +16,8 @@ import cython
 
 from replica_client.errors import LimitExceededError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp
+from replica_client.rows.special_values import ABSENT
 
 if not cython.compiled:
     from replica_client.protocol.codec.memory import (

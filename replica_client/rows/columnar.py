@@ -17,8 +17,8 @@ from typing import Any
 import cython
 
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_writer import lossless_text
+from replica_client.rows.special_values import ABSENT
 
 if not cython.compiled:
     from replica_client.protocol.codec.memory import load_le, load_le_there, longs

@@ -42,10 +42,9 @@ from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_lookup import is_container
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
 from replica_client.protocol.codec.printable import did_you_mean
-from replica_client.rows.absent import ABSENT
-from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import ABSENT, RawJson
 from replica_client.rows.where import (
     And,
     Comparison,

@@ -26,9 +26,9 @@ from replica_client.protocol.binlog.values.enum_set import SetValue, enum_value,
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs
 from replica_client.protocol.codec.compression import inflate_record
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_readers
 from replica_client.rows.row import row_class
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import TableShape
 
 if not cython.compiled:
@@ -159,7 +159,7 @@ class RowImageDecoder:
     """A decoder of the row images of one table.
 
     A row is a :class:`~replica_client.rows.row.Row` with one value per wanted column: None for NULL,
-    :data:`~replica_client.rows.absent.ABSENT` for a column that the image left out, else a value of
+    :data:`~replica_client.rows.special_values.ABSENT` for a column that the image left out, else a value of
 
     ======================================  ======================================================
     column                                  value

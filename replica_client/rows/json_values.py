@@ -36,9 +36,9 @@ from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.rows.by_decoder import json_null_columns, json_null_member
-from replica_client.rows.raw_json import RawJson
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import RawJson
 
 quote: Callable[[str], str] = encode_basestring
 """Return the JSON text of a string; characters outside ASCII are not escaped."""

@@ -14,8 +14,7 @@ from weakref import WeakValueDictionary
 import cython
 
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
-from replica_client.rows.absent import ABSENT
-from replica_client.rows.pretty import pretty_call
+from replica_client.rows.special_values import ABSENT, pretty_call
 
 if not cython.compiled:
     from replica_client.protocol.binlog.values.json_reader import decode_json_value
@@ -72,7 +71,7 @@ class Row(tuple[Any, ...]):
     """The values of one row image, in the table's column order.
 
     Index it by number like any tuple, or by column name. A column that the row image left out is
-    :data:`~replica_client.rows.absent.ABSENT`. Each table shape has its own subclass (made by
+    :data:`~replica_client.rows.special_values.ABSENT`. Each table shape has its own subclass (made by
     :func:`row_class`), so that a row costs no more memory than its tuple.
 
     Iteration, ``len``, comparison and unpacking (``id, name = row``) use its values, as for a

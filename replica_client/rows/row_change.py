@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from replica_client.errors import PositionError
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
-from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row import Row
+from replica_client.rows.special_values import ABSENT, pretty_call
 from replica_client.schema.shape import TableShape
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython

@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.names import check_names
 from replica_client.storage.durable import create_temporary, publish_file
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.schema.character_sets import BINARY, WIDE_CHARSETS
 from replica_client.schema.ddl.column_clause import ColumnText, PrimaryKey
 from replica_client.schema.ddl.columns_after import (

@@ -23,8 +23,8 @@ from replica_client.protocol.codec.charsets import (
     decode_text,
     text_decoder,
 )
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.column_types import FRACTION_TYPES, ColumnType
 from replica_client.schema.facts import ColumnFacts, column_facts

@@ -22,9 +22,8 @@ from replica_client.server.budget import AccountBudget, Worker
 from replica_client.server.packet_output import Output
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.session import ServerSession
-from replica_client.server.sql_grammar import normal
+from replica_client.server.sql_grammar import PLAYED_VARIABLES, normal, own_variables
 from replica_client.server.understood_sql import Rows
-from replica_client.server.variables import PLAYED_VARIABLES, own_variables
 from replica_client.stream.transport.server_statements import parse_version
 
 if TYPE_CHECKING:

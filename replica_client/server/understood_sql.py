@@ -23,6 +23,7 @@ from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
 from replica_client.server.sql_grammar import (
     MAX_STATEMENT_SIZE,
+    SESSION_VARIABLES,
     Assignments,
     Call,
     Expression,
@@ -39,7 +40,6 @@ from replica_client.server.sql_grammar import (
     parse,
     unquote,
 )
-from replica_client.server.variables import SESSION_VARIABLES
 from replica_client.stream.transport.server_statements import parse_version
 
 Rows = tuple[Sequence[str], Sequence[Sequence[Value]]]

@@ -218,8 +218,8 @@ async def _check_conditions(config: DaemonConfig, source: SourceTable) -> list[F
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """Return the faults found by connecting to sources, sinks and the store."""
     # Imported only for the check, to keep the start of the service quick.
-    from replica_client.service.doctor.diagnosis import diagnose
     from replica_client.service.doctor.finding import Severity
+    from replica_client.service.doctor.standing import diagnose
 
     faults = []
     for source in config.sources:

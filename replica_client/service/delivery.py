@@ -13,10 +13,9 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.service.configuration import RouteConfig, bytes_of
 from replica_client.service.dead_letters import DeadLetters
-from replica_client.service.group_tally import GroupTally
 from replica_client.service.observation import Observation
 from replica_client.service.table_checker import RowCounter
-from replica_client.service.tables_set_aside import TablesSetAside
+from replica_client.service.tables_set_aside import GroupTally, TablesSetAside
 from replica_client.sinks.protocol import AbortableSink, GroupSink, Sink
 from replica_client.stream.live.grouped import TransactionGroup
 from replica_client.stream.live.source_stream import SourceStream

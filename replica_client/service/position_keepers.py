@@ -20,10 +20,9 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.service.config_file import read_config
 from replica_client.service.configuration import DaemonConfig, RouteConfig
 from replica_client.service.external_values import resolved
-from replica_client.service.mysql_position_store import MysqlDatabase, MysqlPositionStore
 from replica_client.service.process import StateLock
 from replica_client.service.route_memory import RouteMemory
-from replica_client.service.stores import SUFFIX, Stores
+from replica_client.service.stores import SUFFIX, MysqlDatabase, MysqlPositionStore, Stores
 from replica_client.sinks.protocol import ReadSink, Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.files import files_in

@@ -51,7 +51,7 @@ from replica_client.service.table_checker import ChangedKeys
 from replica_client.service.tables_set_aside import TablesSetAside, failed_tables
 from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.stream.live.source_stream import SourceStream
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.tables.table_copy import TableName, TableRefusedError
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connection import SourceConnection

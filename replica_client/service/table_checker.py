@@ -15,13 +15,13 @@ from replica_client.errors import BinlogDecodeError, ConfigError
 from replica_client.options import Option, Surface, options_on
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.history import LogPosition, SchemaChange
 from replica_client.service.configuration import bytes_of
-from replica_client.service.overrides import override
+from replica_client.service.external_values import override
 from replica_client.storage.toml_file import KeyPath, TomlFile, nearest
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transactions.transaction import Transaction

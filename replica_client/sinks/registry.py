@@ -22,18 +22,18 @@ ENTRY_POINT_GROUP = "replica_client.sinks"
 SinkFactory = Callable[[Mapping[str, object]], Sink]
 
 _OWN = {
-    "file": "replica_client.sinks.json_lines.file_sink:make",
-    "stdout": "replica_client.sinks.json_lines.stdout_sink:make",
+    "file": "replica_client.sinks.file_sink:make",
+    "stdout": "replica_client.sinks.stdout_sink:make",
     "sqlite": "replica_client.sinks.mirror.sqlite_store:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "postgres": "replica_client.sinks.mirror.postgres_sink:make",
     "duckdb": "replica_client.sinks.mirror.duckdb_store:make",
     "clickhouse": "replica_client.sinks.mirror.clickhouse_store:make",
-    "parquet": "replica_client.sinks.parquet.parquet_sink:make",
-    "redis": "replica_client.sinks.redis_streams.stream_sink:make",
+    "parquet": "replica_client.sinks.parquet_sink:make",
+    "redis": "replica_client.sinks.stream_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
-    "http": "replica_client.sinks.webhook.webhook_sink:make",
-    "nats": "replica_client.sinks.nats_jetstream.nats_sink:make",
+    "http": "replica_client.sinks.webhook_sink:make",
+    "nats": "replica_client.sinks.nats_sink:make",
 }
 _EXTRAS = {
     "pyarrow": "arrow",

@@ -24,8 +24,7 @@ from replica_client.errors import (
     StorageError,
 )
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.storage.location import ObjectUrl
-from replica_client.storage.store_errors import storage_error
+from replica_client.storage.location import ObjectUrl, storage_error
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Obstore

@@ -41,8 +41,8 @@ from replica_client.protocol.constants.column_types import (
 )
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape
 
 _T = ColumnType

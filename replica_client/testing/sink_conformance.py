@@ -38,7 +38,7 @@ from replica_client.stream.files.binlog_file import open_binlog
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.transaction import Transaction
-from replica_client.testing.hostile_names import HOSTILE_NAMES, on_tables
+from replica_client.testing.made_changes import HOSTILE_NAMES, on_tables
 
 _DATA = Path(replica_client.__file__).parent / "testing" / "data"
 _PART_SIZE = 400

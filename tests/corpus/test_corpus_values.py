@@ -24,8 +24,8 @@ from replica_client.protocol.binlog.values.temporal_storage import decode_dateti
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.corpus.binlogs import BROKEN, CORPUS, binlog_files, require_corpus
 from tests.corpus.test_corpus_roundtrip import walk

@@ -39,7 +39,7 @@ from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
 from replica_client.rows.json_values import change_to_json
 from replica_client.stream.transport.connect_options import MIB, ConnectOptions, TlsMode, TlsOptions
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.testing import BinlogSource
 
 ALLOWED = (ProtocolError, ServerError, TransportError, BinlogDecodeError)

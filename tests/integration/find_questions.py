@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import replica_client as rc
 from replica_client.archive import file_index
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.selection import exact_pattern
+from replica_client.rows.special_values import ABSENT
 from tests.integration.undo_histories import SETTINGS, Table
 from tests.servers.local import LocalServer
 

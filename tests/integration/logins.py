@@ -27,7 +27,7 @@ from replica_client.errors import (
 )
 from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.integration.login_certificates import Certificates

@@ -17,8 +17,7 @@ from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.events import RotateEvent
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest, DumpStream
 from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer
 

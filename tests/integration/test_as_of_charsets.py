@@ -10,7 +10,7 @@ import pytest
 
 from replica_client.archive.archive import open_archive
 from replica_client.archive.as_of.reconstruction import planned_state
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.special_values import ABSENT
 from tests.servers.local import LocalServer
 
 CHARSETS = ("utf8mb4", "latin1", "cp1251", "binary")

@@ -13,7 +13,7 @@ from replica_client.rows.arrow_types import allocate
 from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
 from replica_client.rows.json_values import row_to_json
 from replica_client.stream.snapshot import reading
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import TYPES

@@ -16,7 +16,7 @@ from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
 from replica_client.rows.arrow_types import allocate
 from replica_client.stream.snapshot import KeyRange, reading
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 

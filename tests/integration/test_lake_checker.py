@@ -32,7 +32,7 @@ from replica_client.lake.verify.sides import (
 from replica_client.rows.arrow_types import allocate
 from replica_client.storage.location import location
 from replica_client.stream.snapshot import KeyRange, reading
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import KEYS, NAMES, change_types, make_types

@@ -16,7 +16,7 @@ from replica_client.schema.names import (
     mysql_value,
 )
 from replica_client.stream.snapshot.chunks import key_ranges, read_chunk
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer

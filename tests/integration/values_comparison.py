@@ -16,7 +16,7 @@ import pymysql
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import apply_diffs
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.special_values import ABSENT
 from tests.integration.values_charsets import modern
 from tests.integration.values_generator import makers
 from tests.integration.values_kinds import Draws

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.json_values import value_to_json
+from replica_client.rows.special_values import ABSENT
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*.0*"))

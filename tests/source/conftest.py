@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest, DumpStream
 from replica_client.stream.transport.url import parse_url
 
 REPLICA_UUID = "6a3f6f56-0000-4000-8000-000000000001"

@@ -30,7 +30,7 @@ from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.wire.server_errors import server_error
 from replica_client.stream.live.stream_options import ReconnectPolicy
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Drip, FlipByte, InjectEvent, SendError, Stall
 from tests.source.binlogs import TIMESTAMP, BinlogMaker, two_files, type_of

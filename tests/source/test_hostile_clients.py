@@ -25,8 +25,7 @@ from replica_client.server.certificates import server_context
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest, DumpStream
 from replica_client.stream.transport.url import parse_url
 from tests.source.binlogs import SOURCE_UUID, two_files
 

@@ -30,7 +30,7 @@ from replica_client.protocol.wire.framing import encode_packets
 from replica_client.protocol.wire.packets import AuthSwitchRequest, OkPacket
 from replica_client.protocol.wire.resultset import encode_result
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt

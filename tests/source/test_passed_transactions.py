@@ -9,7 +9,7 @@ from replica_client.archive.transaction_ranges import TransactionRange
 from replica_client.lake.spark.source.read_ranges import PassedTransactions
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.testing import BinlogSource
 from tests.source.conftest import start_dump
 from tests.source.test_stream import DATA

@@ -11,8 +11,7 @@ from replica_client.errors import BinlogReadError
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
 from replica_client.server.packet_output import CHUNK_SIZE
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest, DumpStream
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import BinlogMaker, is_artificial, next_position_of, two_files, type_of
 from tests.source.conftest import read_all, start_dump

@@ -15,7 +15,7 @@ import pytest
 import replica_client as rc
 from replica_client.protocol.binlog.event import EventHeader
 from replica_client.protocol.binlog.events import GtidEvent, RowsEvent, TableMapEvent, XidEvent
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import Gtid
 from replica_client.rows.row import Row

@@ -19,7 +19,7 @@ from replica_client.lake.change_log_files import (  # noqa: E402
 )
 from replica_client.lake.spark.pipeline.change_log import ChangeLogWriter  # noqa: E402
 from replica_client.lake.spark.source.change_file_source import described  # noqa: E402
-from replica_client.lake.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
+from replica_client.lake.spark.source.shapes import ENVELOPE_SCHEMA, BatchColumns  # noqa: E402
 
 
 def rows(log, first, count):

@@ -16,8 +16,13 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from replica_client.lake.rewrite import Rewrite
 from replica_client.lake.spark.pipeline.executors import by_data_frame, cause_of, on_executors
 from replica_client.lake.spark.pipeline.lake_run import spark_runner
-from replica_client.lake.spark.pipeline.progress import position_of
-from replica_client.lake.spark.pipeline.run_history import LAST_COMMIT, OBSERVED, lag_of, rows_of
+from replica_client.lake.spark.pipeline.run_history import (
+    LAST_COMMIT,
+    OBSERVED,
+    lag_of,
+    position_of,
+    rows_of,
+)
 from tests.spark.binlogs import DATA
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})

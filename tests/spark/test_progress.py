@@ -10,7 +10,7 @@ pytest.importorskip("deltalake")
 
 from rich.console import Console
 
-from replica_client.lake.spark.pipeline.progress import Progress
+from replica_client.lake.spark.pipeline.run_history import Progress
 
 
 def batch(number, rows, end):

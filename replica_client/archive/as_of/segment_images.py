@@ -14,9 +14,9 @@ from replica_client.archive.as_of.table_course import Segment
 from replica_client.archive.question import BlockChoice, Question
 from replica_client.errors import DataLossError, SchemaMismatchError
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import WHY_ABSENT
 from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection, exact_pattern
+from replica_client.rows.special_values import WHY_ABSENT
 from replica_client.schema.shape import TableShape
 from replica_client.stream.files.piece_batches import Decoding, PieceReading, decoded_in_order
 from replica_client.stream.files.pieces import PIECE_SIZE, Piece

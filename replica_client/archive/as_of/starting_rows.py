@@ -24,8 +24,12 @@ from replica_client.schema.model import TableModel
 from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import TableShape
 from replica_client.stream.snapshot.chunks import reading
-from replica_client.stream.snapshot.present_definitions import cascaded_tables, read_definitions
-from replica_client.stream.snapshot.watermarks import Locking, Window
+from replica_client.stream.snapshot.watermarks import (
+    Locking,
+    Window,
+    cascaded_tables,
+    read_definitions,
+)
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import is_source_url, parse_url
 

@@ -36,8 +36,7 @@ from replica_client.storage.location import local_path
 from replica_client.stream.live.stream_options import ReconnectPolicy
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest, random_server_id
+from replica_client.stream.transport.dump import DumpRequest, DumpStream, random_server_id
 from replica_client.stream.transport.url import parse_url
 
 _LOG = logging.getLogger("replica_client")
@@ -196,7 +195,7 @@ class Backup:
             return self.newest
 
     async def _copy(self, catalog: Catalog, receiver: BackupReceiver) -> None:
-        """Connection after connection."""
+        """Receive over one connection after another."""
         delays = self._options.reconnect.delays()
         while True:
             before = receiver.appended

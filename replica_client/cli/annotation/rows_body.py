@@ -25,9 +25,9 @@ from replica_client.protocol.constants.column_types import (
     ColumnType,
 )
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_values import value_to_json
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import TableShape
 
 _T = ColumnType

@@ -28,7 +28,7 @@ from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.protocol.binlog.layout import HEADER_SIZE
-from replica_client.protocol.binlog.serialization import read_unsigned
+from replica_client.protocol.binlog.payload import read_unsigned
 from replica_client.protocol.constants.column_types import (
     FRACTION_TYPES,
     METADATA_SIZES,

@@ -109,7 +109,7 @@ def _key(row: dict[str, object]) -> tuple[object, ...]:
 
 
 def _log(file: Path) -> Rows:
-    """The whole lines of the file, in the form of a change log's rows."""
+    """Return the whole lines of the file, in the form of a change log's rows."""
     lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
     rows = []
     for line in lines:

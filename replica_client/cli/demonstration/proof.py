@@ -36,7 +36,7 @@ class TableProof:
 
 @dataclass(frozen=True)
 class Proof:
-    """The verdict.
+    """Print the verdict.
 
     Attributes:
         changes: in the binlog.
@@ -142,7 +142,7 @@ def _differences(
 
 
 def _same(value: Any, text: str | None) -> bool:
-    """Whether a value of a JSON row is what SELECT printed."""
+    """Return whether a value of a JSON row is what SELECT printed."""
     if value is None or text is None:
         return value is None and text is None
     if isinstance(value, dict) and list(value) == ["$binary"]:
@@ -172,11 +172,11 @@ class Screen:
         return time.monotonic() - self._began
 
     def say(self, text: str) -> None:
-        """A line of text."""
+        """Print a line of text."""
         self._console.print(Text(text))
 
     def heading(self, text: str) -> None:
-        """The numbered heading of an act."""
+        """Print the numbered heading of an act."""
         self._headings += 1
         self._console.print()
         self._console.print(Text(f"{self._headings}. {text}", style="bold"))
@@ -218,7 +218,7 @@ class Screen:
                 time.sleep(_LOOK)
 
     def changes(self, log: Rows) -> None:
-        """The first and the last changes of a change log."""
+        """Print the first and the last changes of a change log."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         for name in ("position", "change", "table", "row"):
             table.add_column(name, no_wrap=True)
@@ -239,7 +239,7 @@ class Screen:
         self._console.print(table)
 
     def proof(self, proof: Proof, what: str) -> None:
-        """The verdict.
+        """Print the verdict.
 
         Args:
             proof: of it.

@@ -42,7 +42,7 @@ class ServedBinlog:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def changes(self, part: int | None = None) -> list[Change]:
-        """The row changes in a part, or in all files, read straight from them."""
+        """Return the row changes in a part, or in all files, read straight from them."""
         files = self.files if part is None else [self.files[part]]
         return list(open_binlog(files).changes())
 
@@ -68,7 +68,7 @@ class ServedBinlog:
         return source
 
     def add_rest(self) -> None:
-        """Let the source have its other files too."""
+        """Add the other files to the source."""
         assert self._source is not None
         assert self._loop is not None
         for file in self.files[1:]:
@@ -126,7 +126,7 @@ class ClientProcess:
             )
 
     def result(self) -> dict[str, Any]:
-        """The JSON object that it printed in the end.
+        """Return the JSON object that it printed in the end.
 
         Raises:
             ReplicaClientError: it failed; with its error line.
@@ -143,7 +143,7 @@ def _text(file: IO[bytes]) -> str:
 
 @contextmanager
 def client_process(arguments: Sequence[str], output: Path | None = None) -> Iterator[ClientProcess]:
-    """A command that does not outlive the block."""
+    """Run a command that ends with the block."""
     process = ClientProcess(arguments, output)
     try:
         yield process

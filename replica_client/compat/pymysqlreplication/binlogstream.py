@@ -75,8 +75,8 @@ from replica_client.compat.pymysqlreplication.table_numbers import TableMap
 from replica_client.errors import ServerError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.event_queue import EventQueue
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.client_server import Command
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet as CoreGtidSet
@@ -85,7 +85,7 @@ from replica_client.protocol.wire.dump_commands import ComRegisterSlave
 from replica_client.schema.model import TableModel
 from replica_client.stream.transport import driver_dump
 from replica_client.stream.transport.driver_dump import DriverDump
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.server_statements import (
     ServerInfo,
     binlog_status,

@@ -19,8 +19,8 @@ from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.values.json_diff import JsonDiff as CoreDiff
 from replica_client.protocol.codec.charsets import charset_of
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.column_types import BLOB_TYPES, CHARACTER_TYPES, ColumnType
 from replica_client.rows.image import RowImageDecoder

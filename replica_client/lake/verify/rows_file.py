@@ -20,7 +20,7 @@ from replica_client.lake.verify.sides import source_checksums, source_rows
 from replica_client.lake.verify.texts import RowTexts, shown_text
 from replica_client.schema.model import TableModel
 from replica_client.stream.snapshot import Locking, Window
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 

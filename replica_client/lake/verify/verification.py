@@ -49,7 +49,7 @@ from replica_client.storage.location import Location
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import StreamOptions
 from replica_client.stream.snapshot import Window
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connection import SourceConnection
 

@@ -41,7 +41,7 @@ from replica_client.protocol.binlog.events.transaction_payload import Transactio
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.byte_fields import ByteReader
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.event_types import (
     ChecksumAlgorithm,
     EventFlag,

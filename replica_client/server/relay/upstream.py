@@ -31,7 +31,7 @@ from replica_client.stream.live.source_identity import check_executed
 from replica_client.stream.live.stream_options import ReconnectPolicy
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.source_gtids import gtids_in_binlog
 
 _LOG = logging.getLogger("replica_client.relay")

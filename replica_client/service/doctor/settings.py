@@ -17,7 +17,7 @@ _SHOWING_PLUGINS = ("caching_sha2_password", "sha256_password", "mysql_clear_pas
 
 
 def settings(facts: SourceFacts) -> Iterator[Finding]:
-    """Findings from the source's variables and tables, in the order of reading."""
+    """Return findings from the source's variables and tables, in the order of reading."""
     yield _version(facts)
     yield _tls(facts)
     yield _binlog(facts)

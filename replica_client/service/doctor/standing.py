@@ -1,4 +1,4 @@
-"""Findings about this client at a source: privileges, server id, and whether the source still has what is needed."""
+"""The account's privileges and the source's state, and the whole diagnosis."""
 
 from __future__ import annotations
 
@@ -8,18 +8,34 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final
 
-from replica_client.errors import AccessDeniedError, BinlogDecodeError, ReplicaClientError
+from replica_client.errors import (
+    AccessDeniedError,
+    BinlogDecodeError,
+    ReplicaClientError,
+    TransportError,
+)
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType, event_type_name
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
-from replica_client.service.doctor.finding import Finding, grants, note, ok, problem, warning
-from replica_client.service.doctor.source_facts import SourceFacts
+from replica_client.service.doctor.finding import (
+    Finding,
+    Severity,
+    grants,
+    note,
+    ok,
+    problem,
+    warning,
+)
+from replica_client.service.doctor.settings import settings
+from replica_client.service.doctor.source_facts import SourceFacts, gather_facts
 from replica_client.stream.transactions.query_text import changes_rows
 from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
+from replica_client.stream.transport.url import parse_url
 
 _DAY = 86400
 
@@ -318,7 +334,7 @@ def _short(query: bytes) -> str:
 
 
 def seen(sample: Sample) -> Iterator[Finding]:
-    """Findings about a sample."""
+    """Return findings about a sample."""
     names = sorted({name for code, name in _MARKED.items() if sample.events[code]})
     unknown = sorted(code for code in sample.events if event_type_name(code).startswith("UNKNOWN_"))
     count = sum(sample.events.values())
@@ -339,3 +355,57 @@ def seen(sample: Sample) -> Iterator[Finding]:
             f"({sample.first_statement})",
             "have every session use binlog_format = ROW, and start behind these statements",
         )
+
+
+async def diagnose(
+    source: str | ConnectOptions,
+    *,
+    server_id: int | None = None,
+    position: Position | None = None,
+) -> list[Finding]:
+    """Look at everything that following a source depends on.
+
+    Two connections: one for SQL, one for a short dump of the newest file. What a missing privilege
+    hides is a finding that says so.
+
+    Args:
+        source: URL, or how to connect.
+        server_id: the one that we would use; None: a random one.
+        position: where we would go on.
+
+    Raises:
+        ConnectError: no connection, or no login.
+        ServerError: the login was refused.
+        TransportError: the connection was lost.
+    """
+    options = parse_url(source) if isinstance(source, str) else source
+    async with await SourceConnection.open(options) as connection:
+        facts = await gather_facts(connection)
+    sample, trial = await _try_dump(options, facts)
+    findings = list(settings(facts))
+    if facts.is_on("log_bin"):
+        findings += privileges(facts, trial)
+        findings += [] if sample is None else seen(sample)
+        findings.append(server_ids(facts, server_id))
+        findings += retention(facts, position)
+    return findings
+
+
+def can_be_followed(findings: list[Finding]) -> bool:
+    """Return whether no finding is a problem."""
+    return all(finding.severity is not Severity.PROBLEM for finding in findings)
+
+
+async def _try_dump(
+    options: ConnectOptions, facts: SourceFacts
+) -> tuple[Sample | None, ReplicaClientError | None]:
+    if not facts.is_on("log_bin"):
+        return None, None
+    newest = str(facts.files.rows[-1][0]) if facts.files.rows else ""
+    try:
+        sample = await take_sample(options, newest)
+    except TransportError:
+        raise
+    except ReplicaClientError as error:
+        return None, error
+    return sample, None

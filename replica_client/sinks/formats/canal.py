@@ -43,10 +43,10 @@ from typing import Any
 import msgspec
 
 from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaChange

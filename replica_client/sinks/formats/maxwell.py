@@ -39,10 +39,10 @@ import msgspec
 
 from replica_client.protocol.binlog.values.binary_types import Geometry
 from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote, value_to_json
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import BYTES, CLOCKS, INTEGERS, STRINGS, rules
 from replica_client.schema.model import ColumnModel, TableModel

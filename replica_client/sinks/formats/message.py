@@ -10,9 +10,9 @@ from typing import IO, Any, Final, Literal, NamedTuple
 import msgspec
 
 from replica_client.errors import PoisonChangeError, SinkError
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.row_text import ValueWriter
 

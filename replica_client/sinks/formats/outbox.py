@@ -17,10 +17,9 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from replica_client.errors import PoisonChangeError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote, value_to_json
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.special_values import ABSENT, RawJson
 from replica_client.schema.shape import OutboxColumns
 from replica_client.sinks.formats.line_format import LineFormat, MessageFormat
 from replica_client.sinks.formats.message import Message

@@ -21,9 +21,9 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import Any
 
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape
 
 ValueWriter = Callable[[Any], str]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.sinks.formats.line_format import make_message_format
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.registry import Count, Period, Whole, read_options

@@ -11,9 +11,9 @@ from replica_client.errors import PoisonChangeError, SinkError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.ddl.statements import makes_cascade
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel

@@ -31,8 +31,8 @@ from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.mysql_rows import MysqlRows
 from replica_client.sinks.mirror.mysql_values import TargetServer
 from replica_client.sinks.mirror.stored_names import StoredNames, mysql_database, mysql_names
-from replica_client.stream.tables.added_values import StoredValue
 from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
+from replica_client.stream.tables.conversions import StoredValue
 from replica_client.stream.tables.net_changes import Values
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transport.connect_options import ConnectOptions

@@ -15,7 +15,7 @@ from typing import Any, Final
 from replica_client.errors import SinkError
 from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
 from replica_client.protocol.binlog.values.enum_set import EnumValue
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.special_values import RawJson
 from replica_client.schema.kinds import NUMBERS, REALS, TEXT_KINDS, kinds_of, rules
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.names import before_arguments, mysql_name

@@ -17,7 +17,7 @@ from replica_client.protocol.binlog.values.binary_types import encode_geometry
 from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.rows.json_values import value_to_json
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.special_values import RawJson
 from replica_client.schema.kinds import DATES, TEXT_KINDS, rules
 from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder

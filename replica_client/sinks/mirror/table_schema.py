@@ -9,7 +9,6 @@ from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.collector import ApplySchema, unknown_table
 from replica_client.sinks.mirror.mirror_database import Alteration
 from replica_client.sinks.mirror.table_store import TableStore
-from replica_client.stream.tables.added_values import added_value
 from replica_client.stream.tables.alterations import (
     CannotFollowError,
     ColumnSource,
@@ -18,7 +17,7 @@ from replica_client.stream.tables.alterations import (
     column_sources,
     replaces_table,
 )
-from replica_client.stream.tables.conversions import Conversion, conversion, widens
+from replica_client.stream.tables.conversions import Conversion, added_value, conversion, widens
 from replica_client.stream.tables.net_changes import Values
 
 

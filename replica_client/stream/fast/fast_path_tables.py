@@ -14,7 +14,7 @@ from replica_client.errors import MissingTableMapError
 from replica_client.protocol.binlog.events.rows import PARTITION
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.layout import ROWS_FORMS, ROWS_TYPES
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.schema.shape import TableShape
 
 if not cython.compiled:

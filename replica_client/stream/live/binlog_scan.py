@@ -32,8 +32,8 @@ from replica_client.stream.transactions.query_text import first_word, read_query
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.own_thread import in_own_thread
-from replica_client.stream.transport.request import DumpRequest
 from replica_client.stream.transport.source_gtids import executed_gtids
 
 _QUERIES: Final = frozenset((EventType.QUERY_EVENT, EventType.QUERY_COMPRESSED_EVENT))

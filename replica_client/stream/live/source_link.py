@@ -45,8 +45,7 @@ from replica_client.stream.transport import server_statements
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest, random_server_id
+from replica_client.stream.transport.dump import DumpRequest, DumpStream, random_server_id
 from replica_client.stream.transport.server_statements import ServerInfo
 from replica_client.stream.transport.source_gtids import gtids_in_binlog
 

@@ -41,7 +41,7 @@ from replica_client.stream.transactions.arguments import Start, micros_of
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.server_statements import BinlogStatus
 
 

@@ -1,12 +1,16 @@
-"""A page that is served, and the address where."""
+"""Pages, and metrics in Prometheus' text format."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,46 @@ def listen_address(text: str) -> tuple[str, int]:
     if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"listen: {text!r} is no address; write 127.0.0.1:9190")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def metrics_page(collect: Callable[[], Iterable[Metric]]) -> Callable[[], Page]:
+    """Return the function that makes the page ``/metrics``, with the metrics of the process and of Python.
+
+    Args:
+        collect: returns the metrics; it is called for each page.
+    """
+    made: list[Callable[[], bytes]] = []
+
+    def page() -> Page:
+        # The library takes a tenth of a second to import: not at the start, and only when asked.
+        if not made:
+            made.append(_exposition(collect))
+        return Page(made[0](), CONTENT_TYPE)
+
+    return page
+
+
+def _exposition(collect: Callable[[], Iterable[Metric]]) -> Callable[[], bytes]:
+    from prometheus_client import (
+        CollectorRegistry,
+        GCCollector,
+        PlatformCollector,
+        ProcessCollector,
+    )
+    from prometheus_client.exposition import generate_latest
+    from prometheus_client.registry import Collector
+
+    class State(Collector):
+        def collect(self) -> Iterable[Metric]:
+            """Return the metrics."""
+            return collect()
+
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    registry.register(State())
+    return lambda: generate_latest(registry)

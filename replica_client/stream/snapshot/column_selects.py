@@ -29,9 +29,8 @@ from replica_client.protocol.binlog.values.strings import TextPolicy, char_funct
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.codec.charsets import text_decoder
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.rows.column_ops import decoder_of
-from replica_client.rows.known_labels import known_enum, known_set
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.column_ops import decoder_of, known_enum, known_set
+from replica_client.rows.special_values import RawJson
 from replica_client.rows.where import And, Comparison, Condition, IsNull, Not, OneOf, Or, Value
 from replica_client.schema.character_sets import representative_id
 from replica_client.schema.kinds import BYTES, DATES, EXACT_NUMBERS, SIZED, STRINGS, Rules, rules

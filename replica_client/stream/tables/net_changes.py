@@ -12,7 +12,7 @@ from math import copysign
 from typing import Any, Final, Generic, TypeVar
 
 from replica_client.errors import SinkError
-from replica_client.rows.absent import ABSENT, WHY_ABSENT
+from replica_client.rows.special_values import ABSENT, WHY_ABSENT
 from replica_client.schema.kinds import REALS
 from replica_client.schema.model import TableModel
 

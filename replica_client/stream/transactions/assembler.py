@@ -30,8 +30,8 @@ from replica_client.protocol.binlog.events.gtids import MariadbGtidFlag
 from replica_client.protocol.binlog.events.rows import STMT_END_F
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.layout import ROWS_TYPES, EventClass, types_of
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.gtid import Gtid, MariadbGtid

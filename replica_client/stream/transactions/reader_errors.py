@@ -1,4 +1,4 @@
-"""Errors of readers: misuse, texts that transforms hide, unreadable state.
+"""Errors of readers, and option names on each surface.
 
 Type checkers do not see these methods, and so report such statements as errors.
 """

@@ -11,7 +11,7 @@ from replica_client.options import remedies
 from replica_client.protocol.binlog.context import BinlogFormat, parse_server_version
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import SERVERS_OWN, Selection
 from replica_client.schema.catalog import Absent, TableChange, TableState, Unverified, are_shared

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, overload
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent, changes_of_transaction
-from replica_client.rows.pretty import pretty_call
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import pretty_call
 from replica_client.schema.history import SchemaChange
 from replica_client.stream.fast.transaction_gtids import GtidPositions
 from replica_client.stream.position.losses import Loss

@@ -11,10 +11,10 @@ from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.rows import RowsEvent, RowsKind
 from replica_client.protocol.binlog.values.strings import encode_string
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
 from replica_client.rows.image_splice import DROP, KEEP, ImageSplicer
+from replica_client.rows.special_values import ABSENT
 from replica_client.stream.transforms.column_rules import DELETED, PRESENT, is_text, length_size
 from replica_client.stream.transforms.table_plan import DROPPED, TablePlan
 

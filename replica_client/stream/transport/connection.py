@@ -40,9 +40,14 @@ from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_uuid
 from replica_client.protocol.wire.dump_commands import ComRegisterSlave, DumpSession
 from replica_client.stream.transport import server_statements
 from replica_client.stream.transport.connect_options import ConnectOptions
-from replica_client.stream.transport.dump import DEFAULT_QUEUE_SIZE, DumpProtocol, DumpStream
+from replica_client.stream.transport.dump import (
+    DEFAULT_QUEUE_SIZE,
+    DumpProtocol,
+    DumpRequest,
+    DumpStream,
+    random_server_id,
+)
 from replica_client.stream.transport.login import LoginConnection
-from replica_client.stream.transport.request import DumpRequest, random_server_id
 from replica_client.stream.transport.row_stream import RowStream
 from replica_client.stream.transport.server_statements import (
     RELAY_COMMENT,

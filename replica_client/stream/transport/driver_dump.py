@@ -20,8 +20,7 @@ from replica_client.protocol.wire.dump_commands import ComRegisterSlave, DumpSes
 from replica_client.stream.transport import server_statements
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
-from replica_client.stream.transport.dump import DumpStream
-from replica_client.stream.transport.request import DumpRequest
+from replica_client.stream.transport.dump import DumpRequest, DumpStream
 from replica_client.stream.transport.server_statements import (
     ServerInfo,
     SessionSettings,

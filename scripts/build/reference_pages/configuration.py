@@ -14,18 +14,18 @@ from replica_client.lake import config
 from replica_client.options import OPTIONS, SURFACES, Surface, options_on
 from replica_client.service import configuration, relay_configuration
 from replica_client.service.examples import EXAMPLE
-from replica_client.sinks.json_lines.file_sink import FileOptions
-from replica_client.sinks.json_lines.stdout_sink import StdoutOptions
+from replica_client.sinks.file_sink import FileOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
 from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_store import SqliteOptions
-from replica_client.sinks.nats_jetstream.nats_options import NatsOptions
-from replica_client.sinks.parquet.parquet_sink import ParquetOptions
-from replica_client.sinks.redis_streams.stream_sink import RedisOptions
+from replica_client.sinks.nats_options import NatsOptions
+from replica_client.sinks.parquet_sink import ParquetOptions
 from replica_client.sinks.registry import sink_kinds
-from replica_client.sinks.webhook.webhook_options import WebhookOptions
+from replica_client.sinks.stdout_sink import StdoutOptions
+from replica_client.sinks.stream_sink import RedisOptions
+from replica_client.sinks.webhook_options import WebhookOptions
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "file": FileOptions,

@@ -25,7 +25,7 @@ from replica_client.archive.index_format import (
 from replica_client.archive.search_conditions import literal_of, stored_forms
 from replica_client.errors import DataLossError, ReplicaClientError, TruncatedEventError
 from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.model import column_length
 from replica_client.schema.shape import ColumnShape
 

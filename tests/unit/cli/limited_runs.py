@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import replica_client as rc
-from replica_client.cli.chosen_changes import ChosenChanges
+from replica_client.cli.acknowledging import ChosenChanges
 from replica_client.cli.file_changes import write_file_changes
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import STATE_KEY, SchemaHistory

@@ -16,8 +16,8 @@ from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.unit.rows.images import SAMPLES, bitmap, encode_image, shape_of
 

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.batches import CHANGE_FIELDS
 from replica_client.rows.columnar import lossless_text
 from replica_client.rows.row_change import Change
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import TableShape
 
 

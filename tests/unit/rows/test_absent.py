@@ -3,7 +3,7 @@
 import copy
 import pickle
 
-from replica_client.rows.absent import ABSENT, AbsentType
+from replica_client.rows.special_values import ABSENT, AbsentType
 
 
 def test_absent_is_one_false_object_and_not_none() -> None:

@@ -21,8 +21,8 @@ from replica_client.protocol.binlog.values.json_diff import (
 from replica_client.protocol.codec.compression import deflate_record
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.shape import ColumnShape, TableShape
 from tests.unit.rows.images import SAMPLES, Sample, bitmap, encode_image, shape_of
 

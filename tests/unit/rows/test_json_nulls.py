@@ -13,13 +13,13 @@ from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_images import json_images
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.row import Row
+from replica_client.rows.special_values import ABSENT
 from replica_client.sinks.formats.native import NativeFormat
 from replica_client.stream.transactions.transaction import Transaction
 from tests.unit.rows.images import SAMPLES, Sample, bitmap, encode_image, shape_of

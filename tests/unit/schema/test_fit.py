@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from replica_client.protocol.constants.column_types import ColumnType
-from replica_client.schema.fit import misfit
 from replica_client.schema.model import ColumnModel
+from replica_client.schema.resolve import misfit
 from replica_client.schema.shape import ColumnShape
 
 T = ColumnType

@@ -107,7 +107,7 @@ def test_spark_has_every_kind(kind: str) -> None:
     pytest.importorskip("pyspark")
     from pyspark.sql.types import StringType
 
-    from replica_client.lake.spark.source.typed import spark_type
+    from replica_client.lake.spark.source.shapes import spark_type
     from replica_client.protocol.binlog.context import DecodeOptions
 
     for flavor in ServerFlavor:
@@ -160,7 +160,7 @@ def test_an_unknown_kind_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("code", [ColumnType.MYSQL_TYPE_VAR_STRING, ColumnType.MYSQL_TYPE_VARCHAR])
 def test_a_varchar_of_an_old_table_fits_its_definition(code: ColumnType) -> None:
-    from replica_client.schema.fit import misfit
+    from replica_client.schema.resolve import misfit
 
     shape = ColumnShape("c", code, metadata=40, length=40, collation_id=45)
     assert misfit(shape, ColumnModel("c", "varchar", 10, charset="utf8mb4")) == ""
@@ -205,7 +205,7 @@ from replica_client.schema.catalog import Catalog
 from replica_client.schema.ddl.lexer import Cursor, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.type_clause import read_type
-from replica_client.schema.fit import misfit
+from replica_client.schema.resolve import misfit
 from replica_client.schema.model import ColumnModel, column_type
 from replica_client.schema.shape import TableShape
 from replica_client.sinks.column_models import column_model, sql_type

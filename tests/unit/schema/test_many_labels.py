@@ -13,11 +13,11 @@ from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
-from replica_client.protocol.codec.sized_cache import SizedCache
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.column_types import MetadataFieldType
 from replica_client.rows.column_ops import column_op
-from replica_client.schema.fit import misfit
 from replica_client.schema.model import ColumnModel
+from replica_client.schema.resolve import misfit
 from replica_client.schema.shape import ColumnShape, TableShape
 
 ENUM, SET = 0xF7, 0xF8

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica_client.sinks.formats.message import Message
-from replica_client.sinks.json_lines.stdout_sink import encode_messages
+from replica_client.sinks.stdout_sink import encode_messages
 
 _PIECE = 256 << 10
 _LENGTHS = st.one_of(

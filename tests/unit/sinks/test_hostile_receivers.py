@@ -21,7 +21,7 @@ from replica_client.sinks.bounded_http import BoundedTransport, exchange
 from replica_client.sinks.event_sink import Event
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient, ClickhouseError
 from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
-from replica_client.sinks.webhook.webhook_sink import make
+from replica_client.sinks.webhook_sink import make
 
 SECONDS = 1.0
 _BOMB = gzip.compress(gzip.compress(bytes(1 << 30), 9), 9)

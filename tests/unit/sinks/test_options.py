@@ -11,7 +11,7 @@ import pytest
 
 from replica_client.errors import ConfigError
 from replica_client.sinks import registry
-from replica_client.sinks.json_lines.file_sink import FileSink
+from replica_client.sinks.file_sink import FileSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink, sink_kinds
 
@@ -156,7 +156,7 @@ def points(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_sinks_of_others_come_by_entry_point(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    points(monkeypatch, "replica_client.sinks.json_lines.file_sink:make")
+    points(monkeypatch, "replica_client.sinks.file_sink:make")
     assert isinstance(make_sink("theirs", {"path": str(tmp_path)}), FileSink)
     assert "theirs" in sink_kinds()
 
@@ -178,9 +178,7 @@ def test_sinks_of_others_that_are_none(
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [
-        one for one in sys.modules if one.startswith("replica_client.sinks.redis_streams")
-    ]:
+    for name in [one for one in sys.modules if one.startswith("replica_client.sinks")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(ConfigError, match=r"install replica-client\[redis\]"):
@@ -197,6 +195,6 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_redis_compares_the_name_of_a_certificate(url: str, checked: bool | None) -> None:
-    stream_sink = pytest.importorskip("replica_client.sinks.redis_streams.stream_sink")
+    stream_sink = pytest.importorskip("replica_client.sinks.stream_sink")
     client = stream_sink._client(stream_sink.RedisOptions(url=url))
     assert client.connection_pool.connection_kwargs.get("ssl_check_hostname") == checked

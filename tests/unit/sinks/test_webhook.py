@@ -19,7 +19,7 @@ from replica_client.sinks.event_sink import Event
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
-from replica_client.sinks.webhook.webhook_sink import retry_after, signature, signing_key
+from replica_client.sinks.webhook_sink import retry_after, signature, signing_key
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.event_receiver import KEY, EventReceiver

@@ -20,9 +20,8 @@ from replica_client.storage.files import (
     matching_files,
     read_at,
 )
-from replica_client.storage.location import ObjectUrl, location
+from replica_client.storage.location import ObjectUrl, location, storage_error
 from replica_client.storage.object_store import PART_SIZE, ObjectStore
-from replica_client.storage.store_errors import storage_error
 from tests.object_stores import SECRET
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from replica_client import lake
 from replica_client.errors import StorageError
-from replica_client.storage.location import location
-from replica_client.storage.store_errors import reason_of
+from replica_client.storage.location import location, reason_of
 
 WHERE = location("s3://bucket/lake", {"aws_secret_access_key": "s3cr/et+1"})
 BODY = (

@@ -48,7 +48,7 @@ class ChangeLogSink(DataSource):
         return FORMAT
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ChangeLogWriter:
-        """Writes one query's batches."""
+        """Write one query's batches."""
         options = {
             name.removeprefix("storage."): value
             for name, value in self.options.items()

@@ -30,7 +30,7 @@ from replica_client.errors import (
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.maintenance import table_sizes
-from replica_client.lake.spark.pipeline.progress import Progress
+from replica_client.lake.spark.pipeline.run_history import Progress
 from replica_client.lake.spark.pipeline.spark_session import make_session
 from replica_client.lake.verify.sides import FileTask, Mapper, map_here
 from replica_client.lake.verify.verification import Verification, VerifyReport

@@ -45,7 +45,7 @@ from replica_client.storage.files import remove_files, remove_tree
 from replica_client.storage.location import Location
 from replica_client.stream.live.live_schema import read_source
 from replica_client.stream.snapshot import begin_between, log_end, low_watermark
-from replica_client.stream.snapshot.present_definitions import cascaded_tables, read_definitions
+from replica_client.stream.snapshot.watermarks import cascaded_tables, read_definitions
 from replica_client.stream.transport.connection import SourceConnection
 
 CASCADED: Final = (

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from replica_client._version import __version__
 from replica_client.lake.lake_catalog import TableEntry
 from replica_client.lake.spark.pipeline.lake_run import LakeRun
-from replica_client.lake.spark.pipeline.progress import Progress
-from replica_client.lake.spark.pipeline.run_history import RunHistory
-from replica_client.stream.pages.page import Page, alive, json_page
-from replica_client.stream.pages.prometheus import metrics_page
+from replica_client.lake.spark.pipeline.run_history import Progress, RunHistory
+from replica_client.stream.pages.page import Page, alive, json_page, metrics_page
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

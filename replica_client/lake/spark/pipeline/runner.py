@@ -37,12 +37,12 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.pipeline import change_log
 from replica_client.lake.spark.pipeline.executors import PurgedRangeError, cause_of, is_transient
 from replica_client.lake.spark.pipeline.lake_run import LakeRun, check_image, prepare_lake
-from replica_client.lake.spark.pipeline.progress import Progress
 from replica_client.lake.spark.pipeline.report import PipelineResult, write_report
 from replica_client.lake.spark.pipeline.run_history import (
     CHANGES,
     LAST_COMMIT,
     OBSERVED,
+    Progress,
     RunHistory,
 )
 from replica_client.lake.spark.pipeline.run_pages import RunState, pages_of
@@ -124,7 +124,7 @@ def _run(config: PipelineConfig, progress: Progress, verbose: bool) -> PipelineR
 
 
 def _pages(config: PipelineConfig, view: RunState) -> AbstractContextManager[object]:
-    """Serves the run's pages where the configuration wants them."""
+    """Serve the run's pages where the configuration asks for them."""
     if not config.listen:
         return nullcontext()
     return served(config.listen, pages_of(view), "listen in [pipeline]")

@@ -20,15 +20,15 @@ from replica_client.errors import SinkError
 from replica_client.lake.change_files import ChangeFile, ChangeFileBuilder, ChangeFileWriter
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.data_source import BinlogDataSource
-from replica_client.lake.spark.source.envelope import (
-    ENVELOPE_SCHEMA,
-    BatchColumns,
-    statement_row,
-)
 from replica_client.lake.spark.source.lost_range import loss_row, lost_batch
 from replica_client.lake.spark.source.read_ranges import BinlogRange, range_batches
 from replica_client.lake.spark.source.readers import BinlogStreamReader, settle
-from replica_client.lake.spark.source.typed import TypedTable
+from replica_client.lake.spark.source.shapes import (
+    ENVELOPE_SCHEMA,
+    BatchColumns,
+    TypedTable,
+    statement_row,
+)
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.batching import BatchAssembler

@@ -9,7 +9,6 @@ from pyspark.sql.types import StructType
 
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.envelope import ENVELOPE_SCHEMA, VARIANT_ENVELOPE_SCHEMA
 from replica_client.lake.spark.source.readers import (
     AsOfReader,
     BinlogBatchReader,
@@ -18,7 +17,11 @@ from replica_client.lake.spark.source.readers import (
     PlannedState,
     make_planner,
 )
-from replica_client.lake.spark.source.typed import TypedTable
+from replica_client.lake.spark.source.shapes import (
+    ENVELOPE_SCHEMA,
+    VARIANT_ENVELOPE_SCHEMA,
+    TypedTable,
+)
 
 FORMAT = "mysql-binlog"
 

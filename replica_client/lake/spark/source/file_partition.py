@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from replica_client.archive.file_list import ListedFile, list_files
-from replica_client.archive.statement_meaning import PLAIN_CONTROL, ReadStatement
+from replica_client.archive.file_list import PLAIN_CONTROL, ListedFile, ReadStatement, list_files
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder

@@ -18,7 +18,7 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.file_catalog import FileCatalog, table_maps, table_names
 from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.lake.spark.source.schema_timeline import SchemaTimeline
-from replica_client.lake.spark.source.typed import TypedTable, plan_table
+from replica_client.lake.spark.source.shapes import TypedTable, plan_table
 from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet

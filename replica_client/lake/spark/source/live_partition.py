@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.envelope_batches import MAX_ROWS
 from replica_client.lake.spark.source.file_partition import Changes, KeepingAssembler
+from replica_client.lake.spark.source.shape_batches import MAX_ROWS
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.position import Position
@@ -26,7 +26,7 @@ from replica_client.stream.live.stream_options import ReconnectPolicy, StreamOpt
 from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.request import random_server_id
+from replica_client.stream.transport.dump import random_server_id
 
 MAX_KEPT = 4
 """Connections that stay open in a worker's process."""
@@ -54,11 +54,11 @@ class _Ignored:
         return transaction
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Gives nothing."""
+        """Return nothing."""
         return iter(())
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Gives nothing."""
+        """Return nothing."""
         for _ in self.batches.flush():
             pass
         return iter(())
@@ -70,7 +70,7 @@ class RangeStream(SourceStream):
     changed: Changes
 
     def make_assembler(self, assembly: AssemblyOptions) -> TransactionAssembler:
-        """Shows transactions to what makes the batches."""
+        """Pass transactions to the maker of batches."""
         decode = self._options.decode
         return KeepingAssembler(self.changed, assembly, decode, self.history, self.prepared)
 

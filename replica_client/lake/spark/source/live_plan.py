@@ -19,7 +19,7 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.live_source import LiveSource
 from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
 from replica_client.lake.spark.source.schema_timeline import LiveSchemaTimeline
-from replica_client.lake.spark.source.typed import TypedTable, plan_table
+from replica_client.lake.spark.source.shapes import TypedTable, plan_table
 from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.constants.client_server import ServerFlavor

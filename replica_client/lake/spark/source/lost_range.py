@@ -8,8 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.spark.source.envelope import ENVELOPE_SCHEMA, BatchColumns
-from replica_client.lake.spark.source.typed import TypedTable
+from replica_client.lake.spark.source.shapes import ENVELOPE_SCHEMA, BatchColumns, TypedTable
 from replica_client.protocol.position import Position
 from replica_client.stream.position.losses import Loss
 from replica_client.stream.transactions.transaction import Transaction

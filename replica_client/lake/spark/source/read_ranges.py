@@ -14,8 +14,6 @@ from replica_client.archive.file_list import ListedFile
 from replica_client.archive.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.errors import ReplicaClientError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.envelope import with_variants
-from replica_client.lake.spark.source.envelope_batches import EnvelopeChanges
 from replica_client.lake.spark.source.file_partition import (
     Changes,
     TransformedChanges,
@@ -23,8 +21,8 @@ from replica_client.lake.spark.source.file_partition import (
 )
 from replica_client.lake.spark.source.live_partition import live_batches
 from replica_client.lake.spark.source.lost_range import lost_batch
-from replica_client.lake.spark.source.typed import TypedTable
-from replica_client.lake.spark.source.typed_batches import TypedChanges
+from replica_client.lake.spark.source.shape_batches import EnvelopeChanges, TypedChanges
+from replica_client.lake.spark.source.shapes import TypedTable, with_variants
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder

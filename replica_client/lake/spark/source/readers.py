@@ -42,12 +42,11 @@ from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.as_of.reconstruction import planned_state
 from replica_client.errors import ConfigError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.envelope import BatchColumns
 from replica_client.lake.spark.source.file_plan import FilePlanner
 from replica_client.lake.spark.source.live_plan import LivePlanner
 from replica_client.lake.spark.source.read_ranges import BinlogRange, batches
-from replica_client.lake.spark.source.typed import TypedTable, plan_table
-from replica_client.lake.spark.source.typed_batches import converted
+from replica_client.lake.spark.source.shape_batches import converted
+from replica_client.lake.spark.source.shapes import BatchColumns, TypedTable, plan_table
 from replica_client.options import options_of
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import exact_pattern, quoted_name

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from replica_client.archive.file_index import QUERIES, FileIndex, concerns_tables
-from replica_client.archive.file_list import ListedFile
-from replica_client.archive.statement_meaning import ReadStatement
+from replica_client.archive.file_list import ListedFile, ReadStatement
 from replica_client.errors import BinlogDecodeError, ConfigError, ServerError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.file_catalog import FileCatalog

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from replica_client.errors import BinlogDecodeError, EncodeError, UnsupportedEventError
 from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
-from replica_client.protocol.binlog.serialization import (
+from replica_client.protocol.binlog.payload import (
     VERSION,
     MessageHead,
     read_array,
@@ -69,7 +69,7 @@ _SAME_AS: Final = {
 class GtidTaggedEvent:
     """The start of a transaction ``sid:tag:gno``.
 
-    The body is one message of :mod:`replica_client.protocol.binlog.serialization`, with these fields::
+    The body is one message of :mod:`replica_client.protocol.binlog.payload`, with these fields::
 
         id  field                       value
         0   flags                       unsigned; bit 0: may hold non-transactional changes

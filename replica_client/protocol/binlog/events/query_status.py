@@ -22,8 +22,8 @@ from replica_client.protocol.binlog.events.fields import (
     when,
 )
 from replica_client.protocol.codec.byte_fields import ByteReader
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 
 MAX_UPDATED_DATABASES = 16
 """The most database names that a server lists (``MAX_DBS_IN_EVENT_MTS``); else only a count."""

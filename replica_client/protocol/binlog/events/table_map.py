@@ -9,8 +9,8 @@ from replica_client.errors import BinlogDecodeError, EncodeError
 from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
 from replica_client.protocol.binlog.events.table_metadata import TableMetadata, parse_table_metadata
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
+from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.codec.sized_cache import SizedCache
 from replica_client.protocol.constants.column_types import METADATA_SIZES, ColumnType
 
 _ARRAY_VARCHAR_SIZE = 3

@@ -3,7 +3,7 @@
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from replica_client.lake.change_log_files import CHANGE_LOG_SCHEMA
-from replica_client.lake.spark.source.envelope import ENVELOPE_SCHEMA
+from replica_client.lake.spark.source.shapes import ENVELOPE_SCHEMA
 
 
 def test_both_have_the_same_columns() -> None:

@@ -12,7 +12,7 @@ from replica_client.errors import (
     ShortBufferError,
     UnsupportedEventError,
 )
-from replica_client.protocol.binlog.serialization import (
+from replica_client.protocol.binlog.payload import (
     MessageHead,
     read_array,
     read_signed,

@@ -9,7 +9,7 @@ import pytest
 
 from replica_client import open_binlog
 from replica_client.protocol.constants.column_types import ColumnType as T
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.formats.debezium import DebeziumFormat, DebeziumOptions

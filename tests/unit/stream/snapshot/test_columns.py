@@ -10,7 +10,7 @@ import pytest
 
 from replica_client import Date, DateTime, Time, Timestamp
 from replica_client.errors import ColumnDecodeError, MalformedPacketError
-from replica_client.rows.raw_json import RawJson
+from replica_client.rows.special_values import RawJson
 from replica_client.schema.model import ColumnModel
 from replica_client.stream.snapshot.column_selects import selected
 

@@ -9,7 +9,7 @@ import pytest
 from replica_client.errors import ServerError
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.model import describe
-from replica_client.stream.snapshot.present_definitions import read_definitions
+from replica_client.stream.snapshot.watermarks import read_definitions
 from tests.unit.stream.snapshot.answers import Answers, Rows
 
 TABLES: Rows = [

@@ -13,7 +13,7 @@ from replica_client.errors import (
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.position import Position
 from replica_client.stream.snapshot import begin_between, low_watermark, watermarks
-from replica_client.stream.snapshot.present_definitions import cascaded_tables
+from replica_client.stream.snapshot.watermarks import cascaded_tables
 from tests.unit.stream.snapshot.answers import Answers, Rows
 
 STATUS = "SHOW BINARY LOG STATUS"

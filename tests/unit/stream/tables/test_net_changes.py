@@ -11,7 +11,7 @@ import pytest
 
 from replica_client.errors import SinkError
 from replica_client.protocol.position import Position
-from replica_client.rows.absent import ABSENT
+from replica_client.rows.special_values import ABSENT
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.table_store import TableStore
 from replica_client.sinks.registry import make_sink

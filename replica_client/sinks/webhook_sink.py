@@ -41,7 +41,7 @@ from replica_client.sinks.bounded_http import exchange, trusting
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.cloud_events import BATCH
 from replica_client.sinks.formats.line_format import chosen_message_format
-from replica_client.sinks.webhook.webhook_options import WebhookOptions, read_webhook_options
+from replica_client.sinks.webhook_options import WebhookOptions, read_webhook_options
 
 _PREFIX: Final = "whsec_"
 

@@ -1,8 +1,9 @@
-"""The value of a column that a row image left out."""
+"""Values with a special meaning, and the display of rows."""
 
 from __future__ import annotations
 
-from typing import Final, final
+from collections.abc import Mapping
+from typing import Any, Final, final
 
 
 @final
@@ -40,3 +41,31 @@ plain INSERTs, with every ``binlog_row_image``. MySQL leaves out of an after ima
 
 WHY_ABSENT: Final = "binlog_row_image is not FULL, or MariaDB 11.8.9 left out a generated column"
 """The reason why a row image may lack a column, for messages."""
+
+
+class RawJson(str):
+    """Text that is already JSON and is written unchanged."""
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """The document's text, as of a document from the binlog."""
+        return str(self)
+
+
+def pretty_call(printer: Any, name: str, fields: Mapping[str, Any]) -> None:
+    """Print ``name(field=value, …)``.
+
+    Args:
+        printer: IPython's ``RepresentationPrinter``.
+        name: of the class.
+        fields: names and values to show.
+    """
+    with printer.group(len(name) + 1, f"{name}(", ")"):
+        for number, (field, value) in enumerate(fields.items()):
+            if number:
+                printer.text(",")
+                printer.breakable()
+            printer.text(f"{field}=")
+            printer.pretty(value)

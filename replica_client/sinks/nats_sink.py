@@ -28,7 +28,7 @@ from replica_client.sinks.bounded_http import trusting
 from replica_client.sinks.event_sink import Event, EventSink
 from replica_client.sinks.formats.line_format import chosen_message_format
 from replica_client.sinks.formats.message import Message, unwritable
-from replica_client.sinks.nats_jetstream.nats_options import NatsOptions, read_nats_options
+from replica_client.sinks.nats_options import NatsOptions, read_nats_options
 
 _KEY = "Replica-Client-Key"
 _NEVER_PASS = ("authorization", "permissions", "authentication")

@@ -20,7 +20,6 @@ import msgspec
 from replica_client.errors import ConfigError, SinkError
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.formats.outbox import OutboxFormat
-from replica_client.sinks.json_lines.stdout_sink import encode_lines, encode_messages
 from replica_client.sinks.output_directory import (
     CheckpointFile,
     DirectoryLock,
@@ -32,6 +31,7 @@ from replica_client.sinks.output_directory import (
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.registry import Count, PathText, Seconds, read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.stdout_sink import encode_lines, encode_messages
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all
 from replica_client.storage.location import local_path

@@ -1,1 +1,0 @@
-"""Sinks of JSON Lines: in files, exactly once, and on standard output."""

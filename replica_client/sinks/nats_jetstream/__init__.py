@@ -1,1 +1,0 @@
-"""Row changes as messages of a NATS JetStream stream."""

@@ -1,1 +1,0 @@
-"""Parquet files of row changes by table and time."""

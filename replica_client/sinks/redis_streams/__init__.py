@@ -1,1 +1,0 @@
-"""Row changes as entries of a Redis stream."""

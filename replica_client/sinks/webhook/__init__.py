@@ -1,1 +1,0 @@
-"""Row changes as HTTP requests."""
