@@ -18,8 +18,9 @@ from replica_client.archive.question import Key
 from replica_client.archive.statistics import ArchiveStatistics
 from replica_client.cli.flags import decode_options
 from replica_client.cli.output import clock, commit_clock
+from replica_client.cli.reading import schema_of
 from replica_client.cli.row_output import row_text
-from replica_client.cli.sources import binlog_paths, schema_of
+from replica_client.cli.sources import binlog_paths
 from replica_client.errors import ConfigError
 from replica_client.storage.files import write_file
 

@@ -25,8 +25,9 @@ from replica_client.cli.flags import (
     of_files,
     with_declared,
 )
+from replica_client.cli.reading import schema_of
 from replica_client.cli.row_output import RowOutput
-from replica_client.cli.sources import binlog_paths, live_source, no_letter_case, schema_of
+from replica_client.cli.sources import binlog_paths, live_source, no_letter_case
 from replica_client.errors import ConfigError
 from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
 from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
@@ -111,8 +112,8 @@ def changes(
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
+        from replica_client.cli.reading import ReadingEnd
         from replica_client.cli.source_changes import write_source_changes
-        from replica_client.cli.sources import ReadingEnd
         from replica_client.stream.live.connect import connect
         from replica_client.stream.live.stream_options import ReconnectPolicy
 

@@ -17,7 +17,7 @@ from replica_client.cli.event_lines import (
 )
 from replica_client.cli.event_text import EventTables, EventText
 from replica_client.cli.output import Lines, terminal_width
-from replica_client.cli.sources import ALLOW_EMPTY_HINT
+from replica_client.cli.reading import ALLOW_EMPTY_HINT
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from replica_client.cli.acknowledging import SAVE_INTERVAL, ChosenChanges, Delivery
 from replica_client.cli.interruption import Stop
-from replica_client.cli.sources import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
+from replica_client.cli.reading import ALLOW_EMPTY_HINT, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.stream.files.binlog_file import BinlogFileReader

@@ -29,8 +29,8 @@ from replica_client.cli.flags import (
     with_archive_texts,
 )
 from replica_client.cli.output import Column, Lines, commit_clock
+from replica_client.cli.reading import tell_losses
 from replica_client.cli.row_output import row_text
-from replica_client.cli.sources import tell_losses
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 

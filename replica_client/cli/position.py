@@ -11,7 +11,7 @@ from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Command, Json
 from replica_client.cli.output import Column, Lines
 from replica_client.cli.program import extra_module
-from replica_client.cli.sources import print_losses
+from replica_client.cli.reading import print_losses
 from replica_client.errors import (
     ConfigError,
     PositionFormatError,

@@ -11,15 +11,8 @@ import typer
 from replica_client.cli.flags import AllowEmpty, Command, Exclude, Json, LetterCase, Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.sources import (
-    ALLOW_EMPTY_HINT,
-    binlog_paths,
-    is_live,
-    live_source,
-    no_letter_case,
-    print_losses,
-    read_schema_file,
-)
+from replica_client.cli.reading import ALLOW_EMPTY_HINT, print_losses, read_schema_file
+from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position

@@ -12,7 +12,7 @@ from replica_client.cli.acknowledging import SAVE_INTERVAL, ChosenChanges, Deliv
 from replica_client.cli.event_output import ChosenEvents, EventOutput
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import message
-from replica_client.cli.sources import ReadingEnd, tell_losses, tell_unmatched
+from replica_client.cli.reading import ReadingEnd, tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
 from replica_client.stream.live.connect import connect
 from replica_client.stream.live.source_stream import SourceStream

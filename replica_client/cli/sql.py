@@ -27,13 +27,8 @@ from replica_client.cli.flags import (
 )
 from replica_client.cli.output import Column, Lines, cropped, terminal_width
 from replica_client.cli.program import extra_module
-from replica_client.cli.sources import (
-    ALLOW_EMPTY_HINT,
-    is_live,
-    live_source,
-    no_letter_case,
-    schema_of,
-)
+from replica_client.cli.reading import ALLOW_EMPTY_HINT, schema_of
+from replica_client.cli.sources import is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, without_secrets
 from replica_client.rows.json_values import json_text, plain_text
 from replica_client.rows.table_files import csv_cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -244,33 +244,31 @@ def column_name(cursor: Cursor) -> str:
     return name
 
 
+# Attributes that are one word: the field that they set, and its value.
+_WORDS: Final[Mapping[str, tuple[str, str | bool]]] = {
+    "ASCII": ("charset", "latin1"),
+    "UNICODE": ("charset", "ucs2"),
+    "BYTE": ("charset", BINARY),
+    "NULL": ("nullable", True),
+    "KEY": ("primary", True),
+    "VISIBLE": ("visible", True),
+    "INVISIBLE": ("visible", False),
+    "FIRST": ("column_position", "FIRST"),
+}
+
+
 def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) -> None:
     token = cursor.step()
     word = token.upper
-    if word in ("UNSIGNED", "ZEROFILL"):
-        column.type.unsigned = True
-        column.type.name += f" {word}"
-    elif word in ("CHARSET", "CHARACTER", "CHAR"):
-        if word != "CHARSET":
-            cursor.expect("SET")
-        cursor.take("=")
-        column.charset = _charset_value(cursor)
-    elif word == "COLLATE":
-        cursor.take("=")
-        _collation(cursor, column, context)
-    elif word == "ASCII":
-        column.charset = "latin1"
-    elif word == "UNICODE":
-        column.charset = "ucs2"
-    elif word == "BYTE":
-        column.charset = BINARY
+    if word in _WORDS:
+        setattr(column, *_WORDS[word])
+    elif _type_attribute(cursor, column, context, word):
+        return
     elif word == "NOT":
         if cursor.take("NULL"):
             column.nullable = False
         else:
             cursor.step()  # NOT ENFORCED, NOT SECONDARY
-    elif word == "NULL":
-        column.nullable = True
     elif word == "DEFAULT":
         column.default = read_default(cursor)
     elif word == "AUTO_INCREMENT" or (word == "SERIAL" and cursor.take("DEFAULT", "VALUE")):
@@ -283,13 +281,46 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
         column.on_update = True
     elif word in ("AS", "GENERATED"):
         _generated(cursor, column, word)
-    elif word == "PRIMARY":
+    elif word == "AFTER":
+        column.column_position, column.after = "AFTER", cursor.name()
+    elif word in ("WITH", "WITHOUT") and cursor.take("SYSTEM"):
+        cursor.expect("VERSIONING")
+        column.versioned = word == "WITH"
+    else:
+        _constraint_or_option(cursor, column, token)
+
+
+def _type_attribute(
+    cursor: Cursor, column: ColumnText, context: StatementContext, word: str
+) -> bool:
+    """Read an attribute of the column's type; return whether it was one."""
+    if word in ("UNSIGNED", "ZEROFILL"):
+        column.type.unsigned = True
+        column.type.name += f" {word}"
+    elif word in ("CHARSET", "CHARACTER", "CHAR"):
+        if word != "CHARSET":
+            cursor.expect("SET")
+        cursor.take("=")
+        column.charset = _charset_value(cursor)
+    elif word == "COLLATE":
+        cursor.take("=")
+        _collation(cursor, column, context)
+    elif word == "COMPRESSED":
+        column.type.compressed = True
+        if cursor.take("="):
+            cursor.step()
+    else:
+        return False
+    return True
+
+
+def _constraint_or_option(cursor: Cursor, column: ColumnText, token: Token) -> None:
+    word = token.upper
+    if word == "PRIMARY":
         cursor.take("KEY")
         column.primary = True
     elif word == "UNIQUE":
         cursor.take("KEY")
-    elif word == "KEY":
-        column.primary = True
     elif word == "REFERENCES":
         _skip_reference(cursor)
     elif word in ("CHECK", "("):
@@ -299,26 +330,11 @@ def _attribute(cursor: Cursor, column: ColumnText, context: StatementContext) ->
     elif word == "CONSTRAINT":
         if cursor.token.upper != "CHECK":
             cursor.name()
-    elif word == "INVISIBLE":
-        column.visible = False
-    elif word == "VISIBLE":
-        column.visible = True
-    elif word == "COMPRESSED":
-        column.type.compressed = True
-        if cursor.take("="):
-            cursor.step()
     elif word in _VALUED:
         cursor.take("=")
         value = cursor.step()
         if word == "COMMENT":
             column.comment = value.text
-    elif word == "FIRST":
-        column.column_position = "FIRST"
-    elif word == "AFTER":
-        column.column_position, column.after = "AFTER", cursor.name()
-    elif word in ("WITH", "WITHOUT") and cursor.take("SYSTEM"):
-        cursor.expect("VERSIONING")
-        column.versioned = word == "WITH"
     elif token.kind in (WORD, NAME) and cursor.take("="):
         cursor.step()  # an attribute of a storage engine
     elif word in ("ADD", "DROP", "CHANGE", "MODIFY", "RENAME"):

@@ -57,17 +57,11 @@ _GENERATED_KEY = "my_row_id"
 
 @dataclass(slots=True)
 class _Entry:
-    """A column during an ALTER TABLE.
-
-    Attributes:
-        column: the definition.
-        old: the name before the statement; ``""`` for a new column.
-        is_new: whether the statement defines the column.
-    """
+    """A column during an ALTER TABLE."""
 
     column: ColumnModel
-    old: str = ""
-    is_new: bool = False
+    old: str = ""  # the name before the statement; "" for a new column
+    is_new: bool = False  # the statement defines the column
 
 
 def altered(
@@ -80,15 +74,13 @@ def altered(
 ) -> TableModel:
     """Return the table after the clauses of an ALTER TABLE.
 
-    Column names in clauses are those before the statement; only names after AFTER are new ones.
-    Columns are added and moved in the order of the clauses.
+    Names in clauses are those before the statement, but for names after AFTER.
 
     Args:
         table: before the statement.
         steps: the clauses.
         database_charset: the database's default; None where it is uncertain.
-        converted_charset: the meaning of CONVERT TO CHARACTER SET DEFAULT; None where it is
-            uncertain.
+        converted_charset: the meaning of CONVERT TO CHARACTER SET DEFAULT, None if uncertain.
         resizes: whether a column that becomes TEXT gets the size of its old type with CONVERT TO.
 
     Raises:
@@ -141,34 +133,14 @@ def altered(
             moved.append(
                 (step.column, _Entry(step.column.model(inner, converted=converts), is_new=True))
             )
-    names = [entry.column.name.lower() for entry in entries]
-    for text, entry in moved:
-        if entry.old:
-            index = names.index(entry.column.name.lower())
-            del entries[index], names[index]
-        at = _insert_index(entries, names, text)
-        entries.insert(at, entry)
-        names.insert(at, entry.column.name.lower())
+    _place(entries, moved)
     if _has_generated_key(table):
-        # MySQL keeps a generated invisible primary key first, but only in InnoDB.
-        before = list(takewhile(lambda entry: entry.old != _GENERATED_KEY, entries))
-        is_there = len(before) < len(entries)
-        if before and is_there and all(_looks_like_key(entry.column) for entry in before):
-            # Both orders have the same types, so a table map could not reveal a wrong guess.
-            raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
-        entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
+        _keep_generated_key_first(entries)
     columns = [
         converted_column(entry.column, inner) if converts and not entry.is_new else entry.column
         for entry in entries
     ]
-    versioned = table.versioned
-    own_period = any(isinstance(step, AddColumn) and step.column.row_bound for step in steps)
-    for step in steps:
-        if isinstance(step, SetVersioning):
-            versioned = step.versioned
-            columns = [column for column in columns if not column.hidden]
-            if versioned and not own_period:
-                columns = list(with_system_period(columns))
+    versioned, columns = _versioned_after(table, steps, columns)
     key = _key_after(table, steps, renames, columns)
     keyed = {name.lower() for name, _ in key}
     for step in steps:
@@ -178,13 +150,47 @@ def altered(
         replace(column, nullable=False) if column.name.lower() in keyed else column
         for column in columns
     ]
-    if len({column.name.lower() for column in columns}) != len(columns):
-        raise NotUnderstoodError("a column name occurs twice")
-    if not columns:
-        raise NotUnderstoodError("no columns are left")
+    if not columns or len({column.name.lower() for column in columns}) != len(columns):
+        raise NotUnderstoodError("a column name occurs twice, or no columns are left")
     return replace(
         table, columns=tuple(columns), primary_key=key, charset=charset, versioned=versioned
     )
+
+
+def _place(entries: list[_Entry], moved: Sequence[tuple[ColumnText, _Entry]]) -> None:
+    """Insert added and moved columns, in the order of the clauses."""
+    names = [entry.column.name.lower() for entry in entries]
+    for text, entry in moved:
+        if entry.old:
+            index = names.index(entry.column.name.lower())
+            del entries[index], names[index]
+        at = _insert_index(entries, names, text)
+        entries.insert(at, entry)
+        names.insert(at, entry.column.name.lower())
+
+
+def _keep_generated_key_first(entries: list[_Entry]) -> None:
+    # MySQL keeps a generated invisible primary key first, but only in InnoDB.
+    before = list(takewhile(lambda entry: entry.old != _GENERATED_KEY, entries))
+    has_key = len(before) < len(entries)
+    if before and has_key and all(_looks_like_key(entry.column) for entry in before):
+        # Both orders have the same types, so a table map could not reveal a wrong guess.
+        raise NotUnderstoodError(f"whether {_GENERATED_KEY} stays first depends on the engine")
+    entries.sort(key=lambda entry: entry.old != _GENERATED_KEY)
+
+
+def _versioned_after(
+    table: TableModel, steps: Sequence[Step], columns: list[ColumnModel]
+) -> tuple[bool, list[ColumnModel]]:
+    versioned = table.versioned
+    own_period = any(isinstance(step, AddColumn) and step.column.row_bound for step in steps)
+    for step in steps:
+        if isinstance(step, SetVersioning):
+            versioned = step.versioned
+            columns = [column for column in columns if not column.hidden]
+            if versioned and not own_period:
+                columns = list(with_system_period(columns))
+    return versioned, columns
 
 
 def with_system_period(columns: Sequence[ColumnModel]) -> tuple[ColumnModel, ...]:
