@@ -73,6 +73,8 @@ def test_the_command_imports_no_subcommand_that_was_not_asked_for(words: list[st
     loaded = loaded_by(code)
     assert "replica_client.cli.changes" not in loaded
     assert not loaded & {
+        "replica_client.schema.history",
+        "replica_client.stream.transactions.assembler",
         "replica_client.stream.live.connect",
         "aiomysql",
         "cryptography",
