@@ -404,7 +404,7 @@ async def test_the_password_is_in_no_message() -> None:
 @pytest.fixture
 def cluster() -> Iterator[KafkaMock]:
     cluster = KafkaMock()
-    for name in ("all", "replica_client.stream.position"):
+    for name in ("all", "replica_client.position"):
         cluster.make_topic(name)
     yield cluster
     cluster.close()

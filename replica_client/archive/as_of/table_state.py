@@ -21,7 +21,7 @@ from replica_client.storage.durable import new_file
 
 Direction = Literal["backward", "forward"]
 
-POSITION: Final = b"replica_client.stream.position"
+POSITION: Final = b"replica_client.position"
 """Key of a schema's metadata with the position of the rows."""
 
 KEY: Final = b"replica_client.key"
