@@ -30,7 +30,7 @@ _OWN = {
     "duckdb": "replica_client.sinks.mirror.duckdb_store:make",
     "clickhouse": "replica_client.sinks.mirror.clickhouse_store:make",
     "parquet": "replica_client.sinks.parquet_sink:make",
-    "redis": "replica_client.sinks.stream_sink:make",
+    "redis": "replica_client.sinks.redis_sink:make",
     "kafka": "replica_client.sinks.kafka.kafka_sink:make",
     "http": "replica_client.sinks.webhook_sink:make",
     "nats": "replica_client.sinks.nats_sink:make",

@@ -54,7 +54,7 @@ class TestRedisInChunks(TestRedis):
     step_stride = 3
 
     def test_killed_between_chunks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from replica_client.sinks.stream_sink import RedisSink
+        from replica_client.sinks.redis_sink import RedisSink
 
         expected = self._expected(tmp_path)
         original = RedisSink._execute

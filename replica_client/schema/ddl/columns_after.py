@@ -133,7 +133,7 @@ def altered(
             moved.append(
                 (step.column, _Entry(step.column.model(inner, converted=converts), is_new=True))
             )
-    _place(entries, moved)
+    _insert_moved(entries, moved)
     if _has_generated_key(table):
         _keep_generated_key_first(entries)
     columns = [
@@ -157,7 +157,7 @@ def altered(
     )
 
 
-def _place(entries: list[_Entry], moved: Sequence[tuple[ColumnText, _Entry]]) -> None:
+def _insert_moved(entries: list[_Entry], moved: Sequence[tuple[ColumnText, _Entry]]) -> None:
     """Insert added and moved columns, in the order of the clauses."""
     names = [entry.column.name.lower() for entry in entries]
     for text, entry in moved:

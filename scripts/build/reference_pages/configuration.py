@@ -22,9 +22,9 @@ from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_store import SqliteOptions
 from replica_client.sinks.nats_options import NatsOptions
 from replica_client.sinks.parquet_sink import ParquetOptions
+from replica_client.sinks.redis_sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
 from replica_client.sinks.stdout_sink import StdoutOptions
-from replica_client.sinks.stream_sink import RedisOptions
 from replica_client.sinks.webhook_options import WebhookOptions
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {

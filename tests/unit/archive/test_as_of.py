@@ -22,7 +22,7 @@ from replica_client.archive.as_of.reconstruction import (  # noqa: E402
     state_lines,
 )
 from replica_client.archive.as_of.segment_images import LOSSLESS_FIELD, with_images  # noqa: E402
-from replica_client.archive.as_of.table_state import TableState, difference  # noqa: E402
+from replica_client.archive.as_of.table_state import POSITION, TableState, difference  # noqa: E402
 from replica_client.rows.json_values import row_to_json  # noqa: E402
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
@@ -205,3 +205,8 @@ def test_a_copy_without_a_column_is_refused(directory: Path) -> None:
     forward = archive.as_of("shop.orders", "latest", copy=middle, without=["state"])
     expected = archive.as_of("shop.orders", "latest", without=["state"])
     assert difference(forward, expected) == (37, [])
+
+
+def test_files_name_their_position_as_ever() -> None:
+    """Programs read the key from files that earlier releases wrote, too."""
+    assert POSITION == b"replica_client.position"

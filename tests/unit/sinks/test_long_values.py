@@ -116,8 +116,8 @@ store._database.commit()
 _PARQUET = """
 import time
 import pyarrow as pa
-from replica_client.sinks.segments import Journal, read_journal
-from replica_client.sinks.segments import SegmentWriter
+from replica_client.sinks.parquet_segments import Journal, read_journal
+from replica_client.sinks.parquet_segments import SegmentWriter
 names = {b"database": b"big", b"table": b"t"}
 batch = pa.record_batch([pa.array([b"x" * SIZE])], schema=pa.schema([("v", pa.binary())], names))
 (directory / "_open").mkdir()
@@ -148,7 +148,7 @@ def test_memory_of_a_long_value(tmp_path: Path, code: str, copies: int) -> None:
 
 def test_long_and_short_values_of_one_table_come_back(tmp_path: Path) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    from replica_client.sinks.segments import SegmentWriter
+    from replica_client.sinks.parquet_segments import SegmentWriter
 
     schema = pa.schema(
         [("id", pa.int64()), ("v", pa.binary())], {b"database": b"big", b"table": b"t"}

@@ -195,6 +195,6 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_redis_compares_the_name_of_a_certificate(url: str, checked: bool | None) -> None:
-    stream_sink = pytest.importorskip("replica_client.sinks.stream_sink")
+    stream_sink = pytest.importorskip("replica_client.sinks.redis_sink")
     client = stream_sink._client(stream_sink.RedisOptions(url=url))
     assert client.connection_pool.connection_kwargs.get("ssl_check_hostname") == checked

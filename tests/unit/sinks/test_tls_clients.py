@@ -65,7 +65,7 @@ def _clickhouse(port: int, ca: Path) -> None:
 
 def _redis(port: int, ca: Path) -> None:
     from replica_client.sinks.formats.line_format import chosen_format
-    from replica_client.sinks.stream_sink import RedisOptions, RedisSink
+    from replica_client.sinks.redis_sink import RedisOptions, RedisSink
 
     options = RedisOptions(url=f"rediss://:pw@127.0.0.1:{port}/?ssl_ca_certs={ca}", timeout=5)
     asyncio.run(RedisSink(options, chosen_format(options)).probe())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica_client.errors import SchemaError
-from replica_client.sinks.segments import table_directory
+from replica_client.sinks.parquet_segments import table_directory
 from replica_client.storage.file_names import NAME_MAX, file_name, ignores_case, joined_name
 
 HOSTILE = (
