@@ -18,7 +18,6 @@ from typer.core import TyperCommand
 from replica_client.errors import ConfigError
 from replica_client.options import OPTIONS, options_on
 from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.encryption import read_keys
 
 
 def flag(name: str) -> Any:
@@ -210,5 +209,7 @@ def decode_options(
         OSError: the file cannot be read.
         ReplicaClientError: it holds no keys.
     """
+    from replica_client.protocol.binlog.encryption import read_keys  # few need keys
+
     keys = read_keys(key_file.read_bytes()) if key_file else {}
     return DecodeOptions(verify_checksum=verify_checksum, keys=keys, invalid_text=invalid_text)

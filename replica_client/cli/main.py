@@ -95,7 +95,7 @@ _SURFACES: dict[str, Surface] = {
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
-        from replica_client.cli.interruption import serve
+        from replica_client.cli.serving import serve
 
         collect_from_here()
         with options_of("service"):

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.interruption import run_async, serve
+from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
 from replica_client.cli.program import extra_module
+from replica_client.cli.serving import serve
 
 EXAMPLE = "replica-client run --example > a.toml; replica-client run a.toml"
 

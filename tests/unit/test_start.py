@@ -76,6 +76,7 @@ def test_the_command_imports_no_subcommand_that_was_not_asked_for(words: list[st
         "replica_client.schema.history",
         "replica_client.stream.transactions.assembler",
         "replica_client.stream.live.connect",
+        "asyncio",
         "aiomysql",
         "cryptography",
         "pyarrow",
