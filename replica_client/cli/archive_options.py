@@ -108,7 +108,7 @@ _TABLE_END: Final = "</table></div>"
 _SLOTS: Final = 240
 """Columns of the timeline at most."""
 _WIDEST: Final = 60.0
-"""Of a column, so that one by itself is a column."""
+"""The maximum width of a column: a single one still looks like a column."""
 
 
 def write_timeline(path: Path, title: str, found: Iterable[FoundChange]) -> None:

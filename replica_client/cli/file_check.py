@@ -110,7 +110,7 @@ class Fault:
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         if self.is_encrypted:
             return "give the server's key file with --key-file FILE"
         return "copy the file again from the source, or report it if mysqlbinlog reads it"
@@ -118,7 +118,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found: counts per type code, and the first fault of each kind with its count."""
+    """The result of a check: counts per type code, and the first fault of each kind with its count."""
 
     events: Counter[int] = field(default_factory=Counter)
     rows: Counter[int] = field(default_factory=Counter)
@@ -290,7 +290,7 @@ class FileCheck:
 
     @property
     def history(self) -> SchemaHistory:
-        """What the statements so far tell of tables."""
+        """The schema history by the statements so far."""
         return self._tables.history
 
     def _inside(self, event: BinlogEvent) -> None:

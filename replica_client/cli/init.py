@@ -172,7 +172,7 @@ EXAMPLE = "replica-client init mysql://repl@db1/ shop.toml"
 
 
 class Kind(StrEnum):
-    """What the configuration is for."""
+    """The purposes of a configuration."""
 
     RUN = "run"
     PIPELINE = "pipeline"

@@ -82,7 +82,7 @@ class _End:
 
 
 def end_at_once(status: int) -> None:
-    """Let a signal end the process while there is nothing to finish yet, or nothing is left to finish."""
+    """End the process on a signal, while it has nothing to finish."""
     for number in SIGNALS:
         # The daemon, whose status is 0, hears what its parent ignores, too.
         if status and signal.getsignal(number) is signal.SIG_IGN:
@@ -97,7 +97,7 @@ def ignore_signals() -> None:
 
 
 def forget_interrupts() -> None:
-    """Let this process end with the status that it gives.
+    """Make this process end with the status that it gives.
 
     Python notes a KeyboardInterrupt that leaves a text given to ``exec`` (every dataclass is made so, while modules
     are imported), and a program run by ``python -m`` then ends as if by SIGINT, although it was caught. The next text

@@ -116,7 +116,7 @@ def prepare_standard_output() -> None:
 
 
 def discard_standard_output() -> None:
-    """Let the interpreter end quietly when nobody reads standard output any more."""
+    """Make the interpreter end quietly when nobody reads standard output any more."""
     try:
         number = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
@@ -263,7 +263,7 @@ class Lines:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Let an error of standard output say that it is one; nothing counts as handed on after it."""
+        """Mark errors of standard output; nothing counts as delivered after one."""
         try:
             yield
         except BrokenPipeError as error:

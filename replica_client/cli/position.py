@@ -158,7 +158,7 @@ def take_over(
         ),
     ] = "",
 ) -> None:
-    """Let a sink take the place of another owner: its tables and its position, at the next start.
+    """Make a sink take over from another owner at its next start: the tables and the position.
 
     The service of this configuration must not run; stop the other one for good.
     """

@@ -29,7 +29,7 @@ def extra_module(name: str, extra: str) -> Any:
 
 
 _PROCESS = Path("/proc/self")
-# Fields 48 and 49 of proc_pid_stat(5), counted behind the program's name, which may hold blanks.
+# Fields 48 and 49 of proc_pid_stat(5), counted after the program's name, which may contain blanks.
 _ARG_START, _ARG_END = 45, 46
 
 

@@ -39,7 +39,7 @@ class UnknownSqlTableError(ConfigError):
 
 
 _ANYTHING = (exp.Command, exp.Columns, exp.Describe, exp.Summarize, exp.Pivot, exp.Copy)
-"""What may use columns that it does not name."""
+"""Expressions that may use columns without naming them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ inside such a comment, which servers and drivers ignore.
 """
 
 Literal = int | float | Decimal | str | bytes | None
-"""What :func:`mysql_value` can write."""
+"""Values that :func:`mysql_value` can write."""
 
 
 def mysql_name(name: str) -> str:

@@ -155,7 +155,7 @@ Description=replica-client: follows MySQL and MariaDB sources ({config})
 Documentation=man:systemd.service(5)
 After=network-online.target
 Wants=network-online.target
-# It tries again by itself what fails; who ends ten times in five minutes cannot start at all.
+# The service retries on its own; a service that ends ten times in five minutes cannot start.
 StartLimitIntervalSec=300
 StartLimitBurst=10
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 DATA_MODE: Final = 0o640
-"""Of files with rows or positions, before the umask: not for everybody on the machine."""
+"""Permissions of files with rows or positions, before the umask: not for everybody on the machine."""
 
 TEMPORARY: Final = ".tmp"
-"""What names of files end with that are not in place yet."""
+"""The suffix of files that are not in place yet."""
 _LEFT_BEHIND: Final = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _LEFT_SECONDS: Final = 3600
 _MOST_SWEPT: Final = 10_000

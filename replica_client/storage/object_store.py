@@ -35,7 +35,7 @@ PART_SIZE: Final = 8 << 20
 Found = TypeVar("Found")
 
 Data = bytes | bytearray | memoryview
-"""What is written."""
+"""The data to write."""
 
 _RETRY_SECONDS: Final = 30
 _CUT_OFF: Final = "response body error"

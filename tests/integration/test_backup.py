@@ -230,8 +230,8 @@ def test_compressed_transactions_and_tagged_gtids(fresh_server, tmp_path: Path) 
 @every_server
 def test_backup_survives_sigkill(fresh_server, tmp_path: Path, name: str) -> None:
     server = fresh_server(name, ["max-binlog-size=65536"])
-    report = prove(server, tmp_path / "copy", kills=4, seed=21)
-    assert (report.kills, report.restarts, report.crashes) == (4, 1, 1)
+    report = prove(server, tmp_path / "copy", kills=6, seed=21)
+    assert (report.kills, report.restarts, report.crashes) == (6, 1, 1)
     assert len(report.sizes) > 8
 
 

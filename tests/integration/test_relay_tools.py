@@ -250,7 +250,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk_is_a_state(fresh: Fresh, tmp_path: Path, small_disk: Path, name: str) -> None:
-    """Filled and freed three times, with a restart while it is full: replicas get what is there, then the rest."""
+    """Filled and freed five times, with a restart while it is full: replicas get what is there, then the rest."""
     source, replica = fresh(name, 11), fresh(name, 21)
     source.execute("CREATE DATABASE shop")
     source.execute("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, s LONGTEXT)")
@@ -262,7 +262,7 @@ def test_a_full_disk_is_a_state(fresh: Fresh, tmp_path: Path, small_disk: Path, 
     with relay:
         relay.wait()
         begin_replica(replica, relay.port)
-        for number in range(3):
+        for number in range(5):
             source.execute("INSERT INTO shop.t (s) VALUES (REPEAT('a', 1000))")
             wait_until_equal(source, replica, ["shop"])
             with filler.open("wb", buffering=0) as file:
@@ -276,7 +276,7 @@ def test_a_full_disk_is_a_state(fresh: Fresh, tmp_path: Path, small_disk: Path, 
             assert "No space left on device" in ready(relay)[1]
             assert relay.process is not None
             assert relay.process.poll() is None
-            if number == 1:
+            if number == 2:
                 relay.kill()
                 relay.start()
                 relay.wait()

@@ -208,12 +208,9 @@ def test_a_binlog_without_names(fresh_server, tmp_path, name, metadata):
 def test_connections_and_server_killed(fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8", ["binlog-row-metadata=FULL"])
     report = prove(
-        server, tmp_path, kills=2, seed=9, seconds=600, cluster=False, pauses=(0.5, 2), between=0.1,
-        weights={"connection": 1, "server": 1}, say=lambda _: None,
+        server, tmp_path, kills=3, seed=3, seconds=600, cluster=False, pauses=(0.5, 2),
+        weights={"connection": 2, "server": 1}, say=lambda _: None,
     )  # fmt: skip
     assert report.verified is not None
     assert report.verified.equal
-    assert report.kills == {
-        "connection": 1,
-        "server": 1,
-    }  # by this seed; scripts/proofs/lake kills more
+    assert sum(report.kills.values()) == 3

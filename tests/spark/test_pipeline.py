@@ -110,8 +110,8 @@ def test_killed_at_random_it_loses_and_repeats_nothing(tmp_path):
                 killed_at.append(change_log_row_count(log))
             if number == 0:
                 source.add_file(FILES[1])
-        # The rest in one step: what was killed was between small ones.
-        status, output, errors = finish(write_config(tmp_path, source.url))
+        config = write_config(tmp_path, source.url, more=more)
+        status, output, errors = finish(config)
         assert status == 0, errors
         assert json.loads(output)["position"] == f"{FILES[1].name}:{FILES[1].stat().st_size}"
     proof = proof_of(tmp_path)

@@ -1,1 +1,1 @@
-"""What ``replica-client demo`` is made of: a source, a pipeline that is killed, and the proof."""
+"""Parts of ``replica-client demo``: a source, a pipeline that is killed, and the proof."""

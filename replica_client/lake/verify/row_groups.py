@@ -15,11 +15,11 @@ from replica_client.lake.verify.texts import (
     sql_text,
 )
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.schema.kinds import INTEGERS
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import mysql_name, mysql_table
 
 _GROUPS: Final = 1024
+_INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ def grouping_of(table: TableModel, least: int | None, greatest: int | None) -> G
 def has_integer_key(table: TableModel) -> bool:
     """Return whether ranges of the first key column can be groups."""
     kinds = {column.name: column.kind for column in table.columns}
-    return bool(table.primary_key) and kinds[table.primary_key[0][0]] in INTEGERS
+    return bool(table.primary_key) and kinds[table.primary_key[0][0]] in _INTEGERS
 
 
 def group_of(value: int, size: int) -> int:

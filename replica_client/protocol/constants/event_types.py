@@ -180,7 +180,7 @@ EVENTS: Final[Mapping[int, tuple[str, EventClass]]] = MappingProxyType(
         EventType.DELETE_ROWS_COMPRESSED_EVENT: ("rows.RowsEvent", EventClass.ROWS),
     }
 )
-"""Of each type its class in :mod:`replica_client.protocol.binlog.events`, after the module, and its role in its
+"""The class of each type in :mod:`replica_client.protocol.binlog.events` (module and name), and its role in a
 group. Other types are ``UnknownEvent`` and end no group."""
 
 

@@ -1,8 +1,7 @@
 """Compute a table's columns after ALTER TABLE or CREATE TABLE … SELECT.
 
-In row format servers log CREATE TABLE … SELECT with full definitions; the query is in the binlog
-only in statement format. Only the server knows the types of expressions: a query with expressions
-is not understood.
+Servers log CREATE TABLE … SELECT as a query only in statement format. Only the server knows the types
+of expressions: a query with expressions is not understood.
 """
 
 from __future__ import annotations
@@ -142,16 +141,16 @@ def altered(
     ]
     versioned, columns = _versioned_after(table, steps, columns)
     key = _key_after(table, steps, renames, columns)
-    keyed = {name.lower() for name, _ in key}
-    for step in steps:
-        if isinstance(step, SetBounds):
-            keyed.update(name.lower() for name in step.columns)
+    bounds = (name for step in steps if isinstance(step, SetBounds) for name in step.columns)
+    keyed = {name.lower() for name in (*(name for name, _ in key), *bounds)}
     columns = [
         replace(column, nullable=False) if column.name.lower() in keyed else column
         for column in columns
     ]
-    if not columns or len({column.name.lower() for column in columns}) != len(columns):
-        raise NotUnderstoodError("a column name occurs twice, or no columns are left")
+    if len({column.name.lower() for column in columns}) != len(columns):
+        raise NotUnderstoodError("a column name occurs twice")
+    if not columns:
+        raise NotUnderstoodError("no columns are left")
     return replace(
         table, columns=tuple(columns), primary_key=key, charset=charset, versioned=versioned
     )

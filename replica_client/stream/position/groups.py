@@ -137,7 +137,7 @@ def _table() -> bytes:
 
 
 STEPS: Final = _table()
-"""What :func:`step` looks up."""
+"""The table that :func:`step` reads."""
 
 
 def step(steps: Any, state: int, event_class: int) -> int:

@@ -24,7 +24,7 @@ LOSSES_KEY: Final = "losses"
 LossKind = Literal[
     "statement", "undecodable", "incomplete_row", "gtid_gap", "unknown_table", "xa_prepare"
 ]
-"""What was lost:
+"""The kinds of losses:
 
 * ``statement``: rows were changed by a statement that the binlog has as text;
 * ``undecodable``: a rows event, of which some or all rows cannot be decoded, was left out;

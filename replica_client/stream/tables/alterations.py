@@ -31,7 +31,7 @@ from replica_client.stream.tables.table_copy import CopyNeededError
 _TAKES_OUT: Final = frozenset(
     ("DROP PARTITION", "TRUNCATE PARTITION", "CONVERT PARTITION", "IGNORE", "DISCARD TABLESPACE")
 )
-"""What leaves a table that has no rows without any."""
+"""Clauses that leave an empty table empty."""
 
 
 FILLED: Final = "NULL may have become another value, as the session was not strict"

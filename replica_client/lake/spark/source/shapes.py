@@ -102,7 +102,7 @@ VARIANT_ENVELOPE_SCHEMA = StructType(
         for field in ENVELOPE_SCHEMA
     ]
 )
-"""The same with ``before`` and ``after`` as VARIANT."""
+"""The envelope with ``before`` and ``after`` as VARIANT."""
 
 
 class BatchColumns:

@@ -217,7 +217,7 @@ class GrowingKeys:
 
 
 END: Final = b"\n}\n"
-"""What the text of a checkpoint ends with."""
+"""The end of a checkpoint's text."""
 
 _BEGIN: Final = b',"save":'
 _CRC: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\Z')

@@ -33,7 +33,7 @@ EXPIRES_SECONDS: Final = 5.0
 """Seconds without a new beat after which another process takes a lease over."""
 BEAT_SECONDS: Final = 1.0
 OWNER, LEASE, BEAT = "owner/", "lease/", "beat/"
-"""What the names of records begin with; the identity follows."""
+"""The prefix of record names; the identity follows."""
 OWNED_BY: Final = "owner"
 """Member of a definition's JSON: the identity that writes the table."""
 
