@@ -26,7 +26,7 @@ from replica_client.storage.files import open_file, read_ahead, write_file
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import RESERVED, check_names, taken_names
 from replica_client.stream.snapshot import Locking
 
-_LOG: Final = logging.getLogger("replica_client")
+_LOG: Final = logging.getLogger("replica_client.compat")
 
 ORDER, DELETED = RESERVED["dlt"]
 """Columns of the tables by which dlt knows which of a row's changes is the last, and whether the row is gone.

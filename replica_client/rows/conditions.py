@@ -58,7 +58,7 @@ from replica_client.rows.where import (
 )
 from replica_client.schema.shape import TableShape
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.rows")
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
     "!=": operator.ne,

@@ -36,7 +36,7 @@ from replica_client.service.table_checker import TableChecker
 from replica_client.storage.location import ObjectUrl, local_path
 from replica_client.stream.pages.page import listen_address
 
-_LOG = logging.getLogger("replica_client.relay")
+_LOG = logging.getLogger("replica_client.service")
 
 _TABLES = ("relay", "source", "account", "tls")
 _DAY = 86_400.0

@@ -96,7 +96,7 @@ def redis_errors(where: str) -> Iterator[None]:
         raise SinkError(f"Redis at {where}: {error}", retriable=True) from error
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.sinks")
 _CHUNK_BYTES = 4 << 20
 _CLOCK = re.compile(rb'"ts(?:_ms|_us|_ns)?":[0-9]+')
 

@@ -302,3 +302,13 @@ def test_methods_without_a_text_have_it_in_their_class_a_base_or_a_protocol() ->
     }
     assert lacking == set()
     assert found(r'(?m)^\s+"""See (the (base|class)|there|:class:`[^`]*`)\.') == set()
+
+
+def test_each_room_has_one_logger() -> None:
+    root = Path(replica_client.__file__).parent
+    for path in root.glob("*/**/*.py"):
+        inside = path.relative_to(root).parts
+        if inside[0] == "compat" and len(inside) > 2:
+            continue  # the originals' names
+        for name in re.findall(r"_LOG\b.*getLogger\((.*)\)", path.read_text(encoding="utf-8")):
+            assert name == f'"replica_client.{inside[0]}"', path

@@ -308,7 +308,7 @@ def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name in names}
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 
 class IndexWriter:

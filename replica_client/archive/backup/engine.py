@@ -39,7 +39,7 @@ from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD,
 from replica_client.stream.transport.dump import DumpRequest, DumpStream, random_server_id
 from replica_client.stream.transport.url import parse_url
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 _MAX_DAMAGED: Final = 3
 _INDEX_INTERVAL: Final = 10.0

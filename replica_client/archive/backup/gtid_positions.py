@@ -18,7 +18,7 @@ from replica_client.protocol.gtid import (
 )
 from replica_client.stream.position.groups import STEPS, Ending, State, class_of, step
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 _SETS: Final = frozenset((int(EventType.PREVIOUS_GTIDS_LOG_EVENT), int(EventType.GTID_LIST_EVENT)))
 _GTIDS: Final = frozenset((EventClass.GTID, EventClass.GTID_BEGIN, EventClass.MARIADB_GTID))

@@ -36,7 +36,7 @@ from replica_client.protocol.constants.event_types import (
 from replica_client.protocol.gtid import GtidSet
 from replica_client.storage.durable import sync_directory
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 HEADER: Final = Struct("<IBIIIH")
 """timestamp, type code, server id, event size, next position, flags."""

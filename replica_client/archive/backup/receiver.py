@@ -29,7 +29,7 @@ from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import EventFlag, EventType, event_type_name
 from replica_client.protocol.gtid import GtidSet
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.archive")
 
 _ARTIFICIAL: Final = int(EventFlag.LOG_EVENT_ARTIFICIAL_F)
 _ROTATE: Final = int(EventType.ROTATE_EVENT)

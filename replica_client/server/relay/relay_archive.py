@@ -38,7 +38,7 @@ from replica_client.storage.durable import new_file, replace_file
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.object_store import PART_SIZE, ObjectStore
 
-_LOG = logging.getLogger("replica_client.relay")
+_LOG = logging.getLogger("replica_client.server")
 
 _OWNER: Final = "relay.json"
 _NAME: Final = re.compile(r"([1-9][0-9]{0,8})/([^/]+)")

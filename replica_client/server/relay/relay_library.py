@@ -190,7 +190,7 @@ def _order(file: ServedFile) -> tuple[int, int, int]:
     return file.epoch, *file_order(file.stored_name)
 
 
-_LOG = logging.getLogger("replica_client.relay")
+_LOG = logging.getLogger("replica_client.server")
 
 _NAME: Final = "source_variables.json"
 _FRESH_SECONDS: Final = 10.0

@@ -120,7 +120,7 @@ class RelayFront(BinlogServer):
         await self._purge(to, before)
 
 
-_LOG = logging.getLogger("replica_client.relay")
+_LOG = logging.getLogger("replica_client.server")
 
 DEFAULT_LIMITS: Final = Limits(
     login_timeout=10.0,

@@ -34,7 +34,7 @@ from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
 from replica_client.stream.transport.source_gtids import gtids_in_binlog
 
-_LOG = logging.getLogger("replica_client.relay")
+_LOG = logging.getLogger("replica_client.server")
 
 _TRIES_PER_HOST: Final = 2
 _HOST_SECONDS: Final = 1.0

@@ -157,7 +157,7 @@ _VERSION = 1
 _POSITION = "position"
 OWNER_KEY, LEASE_KEY = "owner", "lease"
 _OF_WRITERS = frozenset((OWNER_KEY, LEASE_KEY))
-_LOG = logging.getLogger("replica_client.sinks.kafka")
+_LOG = logging.getLogger("replica_client.sinks")
 
 
 @dataclass(frozen=True, slots=True)

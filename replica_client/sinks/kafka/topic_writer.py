@@ -92,7 +92,7 @@ def _forms(text: _Text) -> list[str | bytes]:
     return [text, text.decode("utf-8", "replace")]
 
 
-_LOG = logging.getLogger("replica_client.sinks.kafka")
+_LOG = logging.getLogger("replica_client.sinks")
 _POLL_EVERY = 500
 _ABORT_SECONDS = 2.0
 _REPORT_SECONDS = 2.0

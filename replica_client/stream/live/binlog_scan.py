@@ -299,7 +299,7 @@ class _Part:
             )
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 
 
 class PreparedSource:

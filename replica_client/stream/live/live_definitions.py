@@ -201,7 +201,7 @@ def _quoted(name: str) -> str:
 _AT_ONCE: Final = 5000
 """Tables of a part: servers without a data dictionary search a directory for each table."""
 _TRIES: Final = 4
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 
 
 async def read_definitions(

@@ -36,7 +36,7 @@ from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.server_statements import BinlogStatus
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _TRIES = 30
 _SURE_TRIES = 6
 """Tries that a changed definition discards; later tries only drop the changed tables."""

@@ -49,7 +49,7 @@ from replica_client.stream.transport.dump import DumpRequest, DumpStream, random
 from replica_client.stream.transport.server_statements import ServerInfo
 from replica_client.stream.transport.source_gtids import gtids_in_binlog
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _UUID_SPACE = uuid.UUID("8a9c6e0f-54a7-5a39-9b6a-1f7a2d1c7c11")
 _POLL_SECONDS = 0.5
 _UNREGISTER_SECONDS = 2.0

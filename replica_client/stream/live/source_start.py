@@ -215,7 +215,7 @@ class PastSource:
         return not position.inside_transaction and begin <= at <= end
 
 
-_LOG: Final = logging.getLogger("replica_client")
+_LOG: Final = logging.getLogger("replica_client.stream")
 
 
 async def check_filters(

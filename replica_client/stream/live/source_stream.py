@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 _GROUP_SIZE = 128
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _Item = TypeVar("_Item")
 
 

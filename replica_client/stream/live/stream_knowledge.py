@@ -30,7 +30,7 @@ from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.server_statements import ServerInfo
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _Result = TypeVar("_Result")
 
 

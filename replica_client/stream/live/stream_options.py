@@ -31,7 +31,7 @@ from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _Answer = TypeVar("_Answer")
 _MOST_REFUSALS: Final = 5
 """Number of errors not known to be transient after which a question is given up."""

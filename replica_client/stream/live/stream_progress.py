@@ -25,7 +25,7 @@ from replica_client.stream.transactions.reader_errors import reading_state_of
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.server_statements import ServerInfo
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 START_TIME_KEY: Final = "start_time_us"
 _START_SECOND_KEY: Final = "start_time"
 """Key of the start time, in seconds, in positions that an earlier release saved."""

@@ -20,7 +20,7 @@ import h11
 from replica_client.errors import ConfigError
 from replica_client.stream.pages.page import Page, listen_address
 
-_LOG = logging.getLogger("replica_client.stream.pages")
+_LOG = logging.getLogger("replica_client.stream")
 _MAX_REQUEST = 16 << 10
 _MAX_CONNECTIONS = 64
 _REQUEST_SECONDS = 5.0

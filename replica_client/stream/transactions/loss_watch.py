@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _OF_ROWS: Final = ("undecodable", "incomplete_row", "unknown_table")
 
 

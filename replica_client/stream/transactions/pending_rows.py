@@ -299,7 +299,7 @@ def _casefolded(name: str) -> str:
     return "".join(sign.lower() if sign.isascii() else sign for sign in name)
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 
 
 class PreparedRows:

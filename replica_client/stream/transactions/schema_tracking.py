@@ -46,7 +46,7 @@ from replica_client.stream.transactions.query_text import (
     read_query,
 )
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 # MariaDB's two-phase ALTER takes effect when it is committed.
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 

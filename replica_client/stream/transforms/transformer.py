@@ -26,7 +26,7 @@ from replica_client.stream.transforms.merged_tables import (
 from replica_client.stream.transforms.row_images import TransformedImages
 from replica_client.stream.transforms.table_plan import TablePlan
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 WITHHELD: Final = "/* the statement is withheld: a transform hides columns */"
 """Replacement for a statement's text that may show what is hidden."""
 _MAX_PLANS: Final = 100_000

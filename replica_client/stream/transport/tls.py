@@ -152,7 +152,7 @@ async def start_tls_late(
         await asyncio.gather(starting, return_exceptions=True)
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 
 _MAX_REPORTED = 1000
 

@@ -110,7 +110,7 @@ def _name_bytes(database: str, table: str) -> bytes:
     return b"".join(bytes((len(name),)) + name + b"\0" for name in names)
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.lake")
 _NAME = "binlog-index.sqlite3"
 _BUSY_SECONDS = 5.0
 _MANY = 500

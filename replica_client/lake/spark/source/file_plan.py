@@ -36,7 +36,7 @@ _FIRST_WAIT = 0.002
 _PACKED_PART = 4
 """Files that together are no larger than so much of a partition are one: a task of Spark costs 30 ms."""
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.lake")
 
 
 class FilePlanner:

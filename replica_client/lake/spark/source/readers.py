@@ -174,7 +174,7 @@ def _pattern(database: str | None, table: str | None) -> str:
     return ".".join("*" if one is None else quoted_name(one) for one in (database, table))
 
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.lake")
 IDLE_WAIT = 1.0
 """Seconds that a look for something new waits when there is nothing: Spark asks without a pause."""
 

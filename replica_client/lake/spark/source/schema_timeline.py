@@ -172,7 +172,7 @@ _METADATA: Final = "SELECT @@global.binlog_row_metadata"
 _NO_METADATA: Final = UNKNOWABLE_ERRORS | {ErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE}
 """An old server, or one that only serves files."""
 _MAX_STATES: Final = 4
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.lake")
 
 
 class _Statement(NamedTuple):

@@ -39,7 +39,7 @@ OWNED_BY: Final = "owner"
 
 POSITION: Final = "position"
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 
 
 class StandbyError(SinkError):

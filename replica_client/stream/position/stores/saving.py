@@ -19,7 +19,7 @@ from replica_client.stream.position.stores.base import (
 SAVE_INTERVAL: Final = 0.2
 """Seconds between the beginnings of two saves, where nothing else is asked for."""
 
-_LOG = logging.getLogger("replica_client")
+_LOG = logging.getLogger("replica_client.stream")
 _IDLE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 
