@@ -90,9 +90,11 @@ def _run(config: Any, made: Any) -> None:
         working = asyncio.ensure_future(made.run())
         again = {signal.SIGHUP: lambda: reload(made, path)}
         with heard({**dict.fromkeys(SIGNALS, working.cancel), **again}):
-            http = (
-                HttpServer(config.relay.status, relay_pages(made)) if config.relay.status else None
-            )
+            relay = config.relay
+            http = None
+            if relay.status:
+                pages = relay_pages(made)
+                http = HttpServer(relay.status, pages, "status in [relay]", relay.hosts)
             if http is not None:
                 await http.start()
             try:

@@ -143,6 +143,7 @@ def add_views(
     """
     needed = Needed(None, None) if sql is None else Needed.of(sql)
     databases, made = set(), set()
+    views: dict[tuple[str, str], BinlogTable] = {}
     for number, table in enumerate(tables.values()):
         databases.add(table.database)
         try:
@@ -153,6 +154,12 @@ def add_views(
                 raise ConfigError(_OWN_NAME.format(printable(table.database))) from None
         if not needed.uses(table):
             continue
+        other = views.setdefault((_lower_ascii(table.database), _lower_ascii(table.name)), table)
+        if other is not table:
+            raise ConfigError(
+                f"SQL: {_shown(other)} and {_shown(table)} are one name to DuckDB, which ignores letter case; "
+                "read them with `changes --table`"
+            )
         columns = needed.columns_of(table)
         stream = f"replica_client_{number}"
         connection.register(stream, table.select(columns))
@@ -230,6 +237,15 @@ def rows_of(
 def _text(error: Exception) -> str:
     """Another library's error in one line."""
     return "SQL: " + " ".join(str(error).split())
+
+
+def _lower_ascii(name: str) -> str:
+    """Return a name in DuckDB's form for comparison: ASCII letters in lower case."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def _shown(table: BinlogTable) -> str:
+    return printable(f"{table.database}.{table.name}")
 
 
 def _quoted(name: str) -> str:

@@ -20,6 +20,7 @@
     interval = "5 seconds"             # between micro-batches, continuous only
     max_bytes_per_trigger = "128m"
     listen = "127.0.0.1:9191"          # /metrics, /healthz, /readyz and /status.json; default: nowhere
+    hosts = ["lake.example.com"]       # public names of that address, for a proxy; default: none
     master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
 
     [lake]
@@ -49,7 +50,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -117,6 +118,7 @@ PIPELINE_KEYS: Final = _section(
     max_rows_per_trigger=COUNT,
     master=TEXT,
     listen=TEXT,
+    hosts=PATTERNS._replace(words="a list of host names"),
 )
 LAKE_KEYS: Final = _section(
     current=FLAG,
@@ -184,6 +186,7 @@ class PipelineConfig:
         master: Spark's master, or None.
         spark: Spark's own settings.
         listen: address and port of its pages over HTTP; ``""`` for none.
+        hosts: public host names by which the pages may be called.
         lake: settings of the current-state tables.
     """
 
@@ -197,6 +200,7 @@ class PipelineConfig:
     spark: Mapping[str, str]
     lake: LakeConfig = LakeConfig()
     listen: str = ""
+    hosts: Sequence[str] = ()
 
     @property
     def change_log(self) -> Location:
@@ -260,6 +264,7 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         reader.spark(document.get("spark", {})),
         lake,
         reader.listen(pipeline.get("listen", "")),
+        tuple(pipeline.get("hosts", ())),
     )
     try:
         if SourceOptions.parse(source).transforms:

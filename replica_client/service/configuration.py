@@ -46,6 +46,7 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
             default.
         state: directory of positions and dead letters; one daemon at a time may use it.
         listen: address and port of the status page; ``""`` disables it.
+        hosts: public host names by which the page may be called. Addresses and private names always work.
         log_level: level of log messages.
         log_format: lines of text, or one JSON object per line.
         stop_timeout: seconds to finish pending work after SIGTERM.
@@ -58,6 +59,7 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$")] = ""
     state: str = "state"
     listen: str = "127.0.0.1:9190"
+    hosts: list[str] = field(default_factory=list)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     stop_timeout: Annotated[float, Meta(gt=0)] = 20.0

@@ -23,6 +23,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
         directory: directory of the files; one relay at a time may use it.
         listen: address and port for replicas.
         status: address and port of the status page; ``""`` disables it.
+        hosts: public host names by which the page may be called. Addresses and private names always work.
         keep_size: maximum bytes of all files together; ``""`` keeps all.
         keep_days: how long a file is kept after its last write; 0: for ever.
         client_days: how long a disconnected client keeps the files that it has not read.
@@ -39,6 +40,7 @@ class RelayTable(Struct, frozen=True, forbid_unknown_fields=True):
     directory: str = "relay"
     listen: str = "127.0.0.1:3307"
     status: str = "127.0.0.1:9191"
+    hosts: list[str] = field(default_factory=list)
     keep_size: int | str = ""
     keep_days: Seconds = 0.0
     client_days: Days = 7.0

@@ -134,7 +134,7 @@ _CANCEL_SECONDS = 5.0
 _BEGINNING = (RouteState.STARTING, RouteState.OPENING_SINK, RouteState.CONNECTING)
 _PAGE_AFTER_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
-_NEEDS_RESTART = ("name", "state", "listen", "sample_seconds", "otlp", "otlp_seconds")
+_NEEDS_RESTART = ("name", "state", "listen", "hosts", "sample_seconds", "otlp", "otlp_seconds")
 
 
 class Service:
@@ -232,7 +232,8 @@ class Service:
             await asyncio.sleep(_LOOK_SECONDS)
         from replica_client.stream.pages.http_server import HttpServer
 
-        server = HttpServer(self.config.daemon.listen, pages_of(self))
+        daemon = self.config.daemon
+        server = HttpServer(daemon.listen, pages_of(self), names=daemon.hosts)
         await server.start()
         # Set only now: a visible server must answer.
         self.http = server

@@ -130,6 +130,12 @@ def test_values(value: Any, plain: str, in_json: str | None) -> None:
         ("system", False),
         ("pg_catalog", False),
         ("information_schema", False),
+        ("memory", False),
+        ("PG_CATALOG", False),
+        ("Temp", False),
+        ("sqlite_master", True),
+        ("replica_client_0", True),
+        ("MAIN", True),
     ],
 )
 def test_databases_of_duckdb_itself(database: str, works: bool) -> None:
@@ -143,3 +149,29 @@ def test_databases_of_duckdb_itself(database: str, works: bool) -> None:
         return
     with pytest.raises(ConfigError, match=f"^SQL: DuckDB has a database {database} of its own; "):
         query("SELECT x FROM t", tables)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (("shop", "t"), ("Shop", "t"), True),
+        (("shop", "t"), ("shop", "T"), True),
+        (("shop", "É"), ("shop", "é"), False),
+    ],
+)
+def test_names_that_duckdb_takes_for_one(
+    one: tuple[str, str], other: tuple[str, str], is_same: bool
+) -> None:
+    tables: dict[str, Any] = {}
+    for number, (database, name) in enumerate((one, other)):
+        rows = pa.table({"x": [number]})
+        tables[f"{database}.{name}"] = SimpleNamespace(
+            database=database, name=name, schema=rows.schema, select=rows.select
+        )
+    for number, (database, name) in enumerate((one, other)):
+        sql = f'SELECT x FROM "{database}"."{name}"'
+        if is_same:
+            with pytest.raises(ConfigError, match="are one name to DuckDB"):
+                query(sql, tables)
+        else:
+            assert query(sql, tables).fetchall() == [(number,)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -44,6 +45,7 @@ class HttpServer:
         listen: address and port.
         pages: the function that makes each page, by path.
         key: names the setting that says where to listen, for messages.
+        names: host names by which browsers and scrapers may call the server, besides those of :func:`is_private_name`.
 
     Attributes:
         port: where it listens, once started.
@@ -54,10 +56,12 @@ class HttpServer:
         listen: str,
         pages: Mapping[str, Callable[[], Page]],
         key: str = "listen in [daemon]",
+        names: Iterable[str] = (),
     ) -> None:
         self.host, self.port = listen_address(listen)
         self._pages = pages
         self._key = key
+        self._names = frozenset(name.lower() for name in (self.host, socket.gethostname(), *names))
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -138,9 +142,12 @@ class HttpServer:
         if request.method not in (b"GET", b"HEAD"):
             return _plain(405, "only GET and HEAD")
         host = next((value for name, value in request.headers if name == b"host"), b"")
-        if not self._is_ours(host.decode("ascii", "replace")):
-            # A page of somebody else's, in a browser here, that calls us by a name of its own.
-            return _plain(403, "this server is called by another name")
+        name = host_name(host.decode("ascii", "replace"))
+        if name not in self._names and not is_private_name(name):
+            # A page of a stranger, in a browser here, that calls us by a name of its own (DNS rebinding).
+            return _plain(
+                403, f"this server is called by another name; add it to hosts, next to {self._key}"
+            )
         make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
         if make is None:
             return _plain(404, "no such page")
@@ -150,15 +157,27 @@ class HttpServer:
             _LOG.exception("the page %r failed", request.target)
             return _plain(500, "this page failed; see the log")
 
-    def _is_ours(self, host: str) -> bool:
-        """Return whether a request's Host may name this server; on loopback only names of loopback may."""
-        try:
-            if not ipaddress.ip_address(self.host).is_loopback:
-                return True
-        except ValueError:
-            return True
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        return name in ("localhost", "127.0.0.1", "[::1]", self.host)
+
+_PRIVATE_DOMAINS = (".local", ".internal", ".localhost", ".test", ".home.arpa")
+
+
+def host_name(host: str) -> str:
+    """Return the name in a ``Host`` header, in lower case, without its port and without the dot of the root."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] if ":" in host else host
+    return name.removeprefix("[").removesuffix("]").removesuffix(".").lower()
+
+
+def is_private_name(name: str) -> bool:
+    """Return whether nobody can register a host name in the public DNS.
+
+    An address is private in this sense, as is a name of one label (``localhost``, a container, a service of Kubernetes)
+    and a name in a domain that is reserved for private networks.
+    """
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return bool(name) and ("." not in name or name.endswith(_PRIVATE_DOMAINS))
+    return True
 
 
 def _plain(status: int, text: str) -> Page:
@@ -169,13 +188,16 @@ _SECONDS: Final = 30.0
 
 
 @contextmanager
-def served(listen: str, pages: Mapping[str, Callable[[], Page]], key: str) -> Iterator[str]:
+def served(
+    listen: str, pages: Mapping[str, Callable[[], Page]], key: str, names: Iterable[str] = ()
+) -> Iterator[str]:
     """Serve pages while the block runs; gives their address.
 
     Args:
         listen: address and port.
         pages: the function that makes each page, by path; the thread calls it.
         key: names the setting that says where to listen, for messages.
+        names: host names that the pages may be called by, besides private ones.
 
     Raises:
         ConfigError: the address cannot be had.
@@ -185,7 +207,7 @@ def served(listen: str, pages: Mapping[str, Callable[[], Page]], key: str) -> It
     async def serve() -> None:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
-        server = HttpServer(listen, pages, key)
+        server = HttpServer(listen, pages, key, names)
         await server.start()
         started.set_result((server.url, partial(loop.call_soon_threadsafe, ended.set)))
         try:

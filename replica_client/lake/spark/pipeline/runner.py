@@ -127,7 +127,7 @@ def _pages(config: PipelineConfig, view: RunState) -> AbstractContextManager[obj
     """Serve the run's pages where the configuration asks for them."""
     if not config.listen:
         return nullcontext()
-    return served(config.listen, pages_of(view), "listen in [pipeline]")
+    return served(config.listen, pages_of(view), "listen in [pipeline]", config.hosts)
 
 
 def _follow(

@@ -28,8 +28,8 @@ async def server():
     await one.close()
 
 
-async def _send(server: HttpServer, data: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+async def _send(server: HttpServer, data: bytes, where: str = "127.0.0.1") -> bytes:
+    reader, writer = await asyncio.open_connection(where, server.port)
     writer.write(data)
     try:
         return await asyncio.wait_for(reader.read(), 30)
@@ -61,14 +61,29 @@ async def test_a_page_that_fails_is_logged_and_ends_nothing(server, caplog):
     assert (await _send(server, _request("/"))).startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil", ""])
-async def test_another_name_than_loopbacks_is_refused_on_loopback(server, host):
-    assert (await _send(server, _request("/", host=host))).startswith(b"HTTP/1.1 403")
+STRANGERS = ("evil.example", "evil.example:80", "localhost.evil", "", ":80", "127.0.0.1.evil.example",
+             "evil.example.", "[evil.example]", "192.168.0.1.nip.io:9190", "1.2.3", "a.b@localhost.evil",
+             "notlocal.evillocal.com", "EVIL.EXAMPLE", "xn--localhost-.com")  # fmt: skip
+FRIENDS = ("localhost", "localhost:9190", "127.0.0.1:1", "[::1]:9", "[::1]", "LOCALHOST", "localhost.", "10.0.0.7:9190",
+           "shop", "shop.default.svc.cluster.local:9190", "db.internal", "status.example.com", "Status.Example.Com.:80",
+           "[fe80::1]:9190")  # fmt: skip
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:9190", "127.0.0.1:1", "[::1]:9", "[::1]"])
-async def test_names_of_loopback(server, host):
-    assert (await _send(server, _request("/", host=host))).startswith(b"HTTP/1.1 200")
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "[::1]", "[::]"])
+async def test_a_stranger_gives_the_server_no_name_on_any_address(address):
+    one = HttpServer(f"{address}:0", PAGES, names=["Status.Example.com"])
+    await one.start()
+    try:
+        where = "::1" if ":" in address else "127.0.0.1"
+        for hosts, status in ((STRANGERS, b"403"), (FRIENDS, b"200")):
+            for host in hosts:
+                answer = await _send(one, _request("/", host=host), where)
+                assert answer.startswith(b"HTTP/1.1 " + status), host
+        for path in ("/none", "/broken"):
+            answer = await _send(one, _request(path, host=STRANGERS[0]), where)
+            assert answer.startswith(b"HTTP/1.1 403") and b"hosts" in answer
+    finally:
+        await one.close()
 
 
 @pytest.mark.parametrize(
