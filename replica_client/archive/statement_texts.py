@@ -6,7 +6,7 @@ from bisect import bisect_right
 from contextlib import closing
 
 from replica_client.archive.binlog_archive import IndexedFiles
-from replica_client.protocol.binlog.layout import EventClass, types_of
+from replica_client.protocol.binlog.layout import HEADER_SIZE, EventClass, types_of
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
 from replica_client.rows.row_change import Change
@@ -17,6 +17,7 @@ from replica_client.stream.transactions.transaction import Transaction
 
 _ANNOTATIONS = types_of(EventClass.ANNOTATION)
 _KEPT = 64
+_NUMBER = HEADER_SIZE + 4
 
 
 class StatementTexts:
@@ -90,6 +91,9 @@ class StatementTexts:
                     indexes.append(index)
                     texts.append(_text(event.body.query))
                 index += 1
+                if plain[4] == EventType.PARTIAL_ROW_DATA_EVENT:
+                    # The rows event that its last fragment completes has an index of its own.
+                    index += plain[HEADER_SIZE:_NUMBER] == plain[_NUMBER : _NUMBER + 4]
 
 
 def _text(query: bytes | str) -> str:

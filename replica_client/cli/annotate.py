@@ -17,8 +17,6 @@ from replica_client.errors import BinlogDecodeError, BinlogFormatError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.events.control import UnknownEvent
-from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.constants.event_types import event_type_name
 from replica_client.storage.location import Location
 
@@ -52,7 +50,7 @@ def annotate(
     """Print what each byte of an event means: offset, bytes, field, value and unit.
 
     The annotated bytes of an event cover each of its bytes once. The events inside a compressed transaction
-    follow it, with offsets inside its decompressed bytes.
+    follow it, with offsets inside its decompressed bytes, and a rows event in fragments its last fragment.
     """
     file = files_of([path])[0]
     wanted = limit if limit is not None or position is None else 1
@@ -109,10 +107,8 @@ def _decoded(decoder: BinlogDecoder, raw: bytes, plain: bytes, position: int) ->
 def _inside(
     decoder: BinlogDecoder, event: BinlogEvent
 ) -> Iterator[tuple[BinlogEvent, list[AnnotatedBytes]]]:
-    if not isinstance(event.body, TransactionPayloadEvent):
-        return
     base = 0
-    pieces = split_payload(event.body, decoder.options)
+    pieces = decoder.inner_bytes(event)
     for inner, raw in zip(decoder.inner_events(event), pieces, strict=True):
         yield inner, annotate_event(raw, inner, decoder, row_text_of(inner, decoder), base)
         base += len(raw)
@@ -122,7 +118,7 @@ def _print_table(lines: Lines, event: BinlogEvent, annotated_bytes: list[Annotat
     code = event.header.type_code
     where = f"position {event.position}"
     if event.inner_index is not None:
-        where += f", inside the payload: event {event.inner_index}, offsets of its plain bytes"
+        where += f", inside the event before: event {event.inner_index}, offsets of its plain bytes"
     lines.line(f"== {event_type_name(code)} ({code}), {where}, {event.header.event_size} bytes")
     lines.heading()
     for field_bytes in annotated_bytes:

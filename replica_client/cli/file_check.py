@@ -29,7 +29,6 @@ from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import (
@@ -294,9 +293,7 @@ class FileCheck:
         return self._tables.history
 
     def _inside(self, event: BinlogEvent) -> None:
-        if not isinstance(event.body, TransactionPayloadEvent):
-            return
-        pieces = split_payload(event.body, self._decoder.options)
+        pieces = self._decoder.inner_bytes(event)
         for inner, raw in zip(self._decoder.inner_events(event), pieces, strict=True):
             self._count(inner, len(raw))
             self._rows(inner)

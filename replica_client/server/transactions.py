@@ -249,7 +249,7 @@ class GtidUntil:
         if self._left or self.reached:
             return
         found = EventClass(CLASSES[event[TYPE_OFFSET]])
-        if found is EventClass.ROWS and self._state is State.OPEN:
+        if self._state is State.OPEN and found in (EventClass.ROWS, EventClass.PART):
             return
         found = class_of(decoder.decode(event, position))
         after = step(STEPS, self._state, found)

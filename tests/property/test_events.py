@@ -22,6 +22,7 @@ from replica_client.protocol.binlog.events import (
     QueryEvent,
     RotateEvent,
     RowsEvent,
+    RowsFragmentEvent,
     RowsQueryEvent,
     StopEvent,
     TableMapEvent,
@@ -130,6 +131,15 @@ EVENTS: st.SearchStrategy[tuple[int, Any]] = st.one_of(
         uint(2),
         short_bytes,
         st.binary(max_size=255),
+        short_bytes,
+    ),
+    st.builds(
+        lambda count, size, part: (
+            T.PARTIAL_ROW_DATA_EVENT,
+            RowsFragmentEvent(count, 1, 1, size, part),
+        ),
+        st.integers(2, (1 << 32) - 1),
+        st.integers(40, 1 << 30),
         short_bytes,
     ),
     gtids(),

@@ -73,7 +73,7 @@ from replica_client.compat.pymysqlreplication.stream_tables import (
 )
 from replica_client.compat.pymysqlreplication.table_numbers import TableMap
 from replica_client.errors import ServerError
-from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.decoder import CONTAINERS, BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
 from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.event_queue import EventQueue
@@ -98,7 +98,7 @@ COM_BINLOG_DUMP = int(Command.COM_BINLOG_DUMP)
 COM_BINLOG_DUMP_GTID = int(Command.COM_BINLOG_DUMP_GTID)
 COM_REGISTER_SLAVE = int(Command.COM_REGISTER_SLAVE)
 PYMYSQL_VERSION_LT_06 = False
-_PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
+_FRAGMENT = int(EventType.PARTIAL_ROW_DATA_EVENT)
 _HEADER_SIZE = 19
 _KEPT_MAPS = 4096
 _HEADER = struct.Struct("<IBIIIH")
@@ -522,7 +522,7 @@ class BinLogStreamReader:
         actions = bytearray(256)
         for code in range(256):
             if code in (ROTATE_EVENT, FORMAT_DESCRIPTION_EVENT) or (
-                code == _PAYLOAD and not self.__strict
+                code in CONTAINERS and not self.__strict
             ):
                 continue
             if not self._wanted.get(code, self._others_wanted):
@@ -556,8 +556,10 @@ class BinLogStreamReader:
             elif code not in _IN_GROUP:
                 self._group_start = 0
         if again and code not in (FORMAT_DESCRIPTION_EVENT, TABLE_MAP_EVENT):
+            if code == _FRAGMENT:
+                self._decoder.decode(data, before)  # those that follow need it
             return None
-        if code == _PAYLOAD and not self.__strict:
+        if code in CONTAINERS and not self.__strict:
             return self._payload(data, before)
         wanted = self._wanted.get(code, self._others_wanted)
         skipped = self.skip_to_timestamp and timestamp < self.skip_to_timestamp
@@ -737,7 +739,7 @@ class BinLogStreamReader:
 
 _IN_GROUP = frozenset(
     code for code, kind in (EVENT_CLASSES | MORE_CLASSES).items() if issubclass(kind, RowsEvent)
-) | {TABLE_MAP_EVENT}
+) | {TABLE_MAP_EVENT, _FRAGMENT}
 _GROUP_CODES = bytes(code in _IN_GROUP for code in range(256))
 # Types whose rows are read where they are, and the bytes of their post-headers.
 _PLAIN_ROWS = {23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from struct import Struct
-from typing import Final
+from typing import Final, NoReturn
 
 from replica_client.errors import (
     BinlogDecodeError,
@@ -25,7 +25,7 @@ from replica_client.protocol.binlog.context import (
     is_permuted,
     parse_server_version,
 )
-from replica_client.protocol.binlog.encoder import event_checksum
+from replica_client.protocol.binlog.encoder import ends_in_checksum, event_checksum
 from replica_client.protocol.binlog.encryption import EventCipher
 from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent, EventBody, EventHeader
 from replica_client.protocol.binlog.events import EVENT_CLASSES, UnknownEvent
@@ -38,6 +38,7 @@ from replica_client.protocol.binlog.events.control import (
 )
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
+from replica_client.protocol.binlog.fragments import FragmentJoiner
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.byte_fields import ByteReader
@@ -62,6 +63,9 @@ _ROTATE: Final = int(EventType.ROTATE_EVENT)
 _TABLE_MAP: Final = int(EventType.TABLE_MAP_EVENT)
 _START_V3: Final = int(EventType.START_EVENT_V3)
 _START_ENCRYPTION: Final = int(EventType.START_ENCRYPTION_EVENT)
+_FRAGMENT: Final = int(EventType.PARTIAL_ROW_DATA_EVENT)
+CONTAINERS: Final = frozenset((int(EventType.TRANSACTION_PAYLOAD_EVENT), _FRAGMENT))
+"""Types of events that others follow by :meth:`BinlogDecoder.inner_events`."""
 _OWN_HEADER_SIZE = (_FORMAT_DESCRIPTION, _START_V3)
 _BEGINS_FILE = (_FORMAT_DESCRIPTION, _ROTATE, _START_V3)
 _TYPE_OFFSET = 4
@@ -95,8 +99,10 @@ class BinlogDecoder:
         "_contexts",
         "_file",
         "_format",
+        "_fragments",
         "_has_format",
         "_is_permuted",
+        "_joined",
         "_known_table_maps",
         "_options",
         "_table_maps",
@@ -122,6 +128,8 @@ class BinlogDecoder:
         self._is_permuted = is_permuted(self._format.server_version)
         self._cipher: EventCipher | None = None
         self._tells_ends = False
+        self._fragments: FragmentJoiner | None = None
+        self._joined: bytes | None = None
 
     @property
     def format(self) -> BinlogFormat:
@@ -222,7 +230,9 @@ class BinlogDecoder:
             size = _own_header_size(data)
         if size == HEADER_SIZE and len(data) >= HEADER_SIZE:
             header = EventHeader(*_HEADER.unpack_from(data))
-            return self._renumbered(header) if self._is_permuted else header
+            if self._is_permuted:
+                return replace(header, type_code=current_type_code(header.type_code))
+            return header
         try:
             return EventHeader.decode(ByteReader(data), size)
         except ShortBufferError as error:
@@ -249,14 +259,8 @@ class BinlogDecoder:
             header = self.peek_header(data)
             type_code = header.type_code
             return self._decode(data, header, position, self._file)
-        except BinlogDecodeError as error:
-            self._locate(error, position, type_code)
-            raise
-        except ShortBufferError as error:
-            truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._locate(truncated, position, type_code) from error
-        except ValueError as error:
-            raise self._locate(BinlogDecodeError(str(error)), position, type_code) from error
+        except (BinlogDecodeError, ShortBufferError, ValueError) as error:
+            self._fail(error, position, type_code, self._file)
 
     def decrypted(self, data: bytes, position: int) -> bytes:
         """Return an event as it was before MariaDB encrypted it; ``data`` itself in a plain file.
@@ -274,33 +278,38 @@ class BinlogDecoder:
         return self._cipher.decrypt(data, position)
 
     def inner_events(self, event: BinlogEvent) -> Iterator[BinlogEvent]:
-        """Yield the events inside a TRANSACTION_PAYLOAD event, decompressing on demand.
+        """Yield the events inside a TRANSACTION_PAYLOAD event, or the rows event that ended with a fragment.
 
-        Inner events have the payload's file and position, their own ``inner_index``, and no
-        checksum. Other events contain none.
+        Inner events have the file and position of the event, their own ``inner_index``, and no
+        checksum. A payload is decompressed on demand. Other events contain none.
 
         Raises:
             BinlogDecodeError: as :meth:`decode`; also for broken compression.
             LimitExceededError: more than ``max_uncompressed_size`` bytes.
         """
-        if not isinstance(event.body, TransactionPayloadEvent):
+        if event.header.type_code not in CONTAINERS:
             return
         type_code: int | None = event.header.type_code
         try:
-            for index, data in enumerate(split_payload(event.body, self._options)):
+            pieces = self.inner_bytes(event)
+            self._joined = None
+            for index, data in enumerate(pieces):
                 header = self.peek_header(data)
                 type_code = header.type_code
                 yield self._decode(data, header, event.position, event.file, index)
                 type_code = event.header.type_code
-        except BinlogDecodeError as error:
-            self._locate(error, event.position, type_code, event.file)
-            raise
-        except ShortBufferError as error:
-            truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._locate(truncated, event.position, type_code, event.file) from error
-        except ValueError as error:
-            failure = BinlogDecodeError(str(error))
-            raise self._locate(failure, event.position, type_code, event.file) from error
+        except (BinlogDecodeError, ShortBufferError, ValueError) as error:
+            self._fail(error, event.position, type_code, event.file)
+
+    def inner_bytes(self, event: BinlogEvent) -> Iterator[bytes]:
+        """Return the bytes of the events that :meth:`inner_events` yields, if the event was decoded last.
+
+        Raises:
+            BinlogDecodeError: as :meth:`inner_events`, while iterating.
+        """
+        if isinstance(event.body, TransactionPayloadEvent):
+            return split_payload(event.body, self._options)
+        return iter(() if self._joined is None else (self._joined,))
 
     def decode_inner(self, data: bytes, position: int, file: str, index: int) -> BinlogEvent:
         """Decode one event of a TRANSACTION_PAYLOAD event that was decompressed elsewhere.
@@ -319,14 +328,8 @@ class BinlogDecoder:
             header = self.peek_header(data)
             type_code = header.type_code
             return self._decode(data, header, position, file, index)
-        except BinlogDecodeError as error:
-            raise self._locate(error, position, type_code, file) from error.__cause__
-        except ShortBufferError as error:
-            truncated = TruncatedEventError(str(error), offset=error.offset)
-            raise self._locate(truncated, position, type_code, file) from error
-        except ValueError as error:
-            failure = BinlogDecodeError(str(error))
-            raise self._locate(failure, position, type_code, file) from error
+        except (BinlogDecodeError, ShortBufferError, ValueError) as error:
+            self._fail(error, position, type_code, file)
 
     def _decode(
         self,
@@ -365,7 +368,7 @@ class BinlogDecoder:
         else:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             if self._format.checksum_algorithm == ChecksumAlgorithm.UNDEFINED:
-                has_checksum = not self._has_format and _ends_in_checksum(data)
+                has_checksum = not self._has_format and ends_in_checksum(data)
         end = size
         checksum: int | None = None
         if has_checksum:
@@ -381,8 +384,12 @@ class BinlogDecoder:
                     )
         if end < header_size:
             raise TruncatedEventError(f"event of {size} bytes has no room for its header")
+        if inner_index is None:
+            self._joined = None
         if type_code == _TABLE_MAP:
             table_map = self._decode_table_map(data, header_size, end, header.flags)
+            if self._fragments is not None:
+                self._fragments.check_other(type_code, table_map)
             return BinlogEvent(header, table_map, file, position, checksum, inner_index)
         event_class: type[EventBody] = EVENT_CLASSES.get(type_code, UnknownEvent)
         body = event_class.decode(
@@ -393,6 +400,12 @@ class BinlogDecoder:
             self._tells_ends = _tells_ends(header, body, position, stated=self._tells_ends)
         elif type_code == _START_ENCRYPTION:
             self._begin_encryption(body)
+        elif type_code == _FRAGMENT:
+            if self._fragments is None:
+                self._fragments = FragmentJoiner(self._options.max_event_size)
+            self._joined = self._fragments.add(body, file, self._format)
+        elif self._fragments is not None and inner_index is None:
+            self._fragments.check_other(type_code, body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
 
     def _context(self, type_code: int, flags: int) -> EventContext:
@@ -425,10 +438,6 @@ class BinlogDecoder:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             self._cipher = EventCipher(body, self._options.keys, has_checksum)
 
-    @staticmethod
-    def _renumbered(header: EventHeader) -> EventHeader:
-        return replace(header, type_code=current_type_code(header.type_code))
-
     def _decode_table_map(self, data: bytes, start: int, end: int, flags: int) -> TableMapEvent:
         """Decode and announce a table map."""
         table_map = self._table_map_of(data[start:end], data, start, end, flags)
@@ -453,20 +462,21 @@ class BinlogDecoder:
         self._known_table_maps.put(behind_id, known, len(content))
         return known
 
+    def _fail(self, error: Exception, position: int, type_code: int | None, file: str) -> NoReturn:
+        """Raise the error of an event that cannot be decoded, with its position."""
+        if isinstance(error, BinlogDecodeError):
+            raise self._locate(error, position, type_code, file)
+        failure = BinlogDecodeError(str(error))
+        if isinstance(error, ShortBufferError):
+            failure = TruncatedEventError(str(error), offset=error.offset)
+        raise self._locate(failure, position, type_code, file) from error
+
     def _locate(
-        self,
-        error: BinlogDecodeError,
-        position: int,
-        type_code: int | None,
-        file: str | None = None,
+        self, error: BinlogDecodeError, position: int, type_code: int | None, file: str
     ) -> BinlogDecodeError:
         name = None if type_code is None else event_type_name(type_code)
-        return error.at(
-            file=file or self._file or None,
-            position=position,
-            event_type=type_code,
-            event_name=name,
-        )
+        file_name = file or self._file or None
+        return error.at(file=file_name, position=position, event_type=type_code, event_name=name)
 
 
 def _tells_ends(header: EventHeader, body: EventBody, position: int, *, stated: bool) -> bool:
@@ -485,10 +495,3 @@ def _own_header_size(data: bytes) -> int:
     if data[_TYPE_OFFSET] == _START_V3:
         return start_format(int.from_bytes(data[9:13], "little")).header_size
     return HEADER_SIZE
-
-
-def _ends_in_checksum(data: bytes) -> bool:
-    end = len(data) - _CHECKSUM_SIZE
-    if end < HEADER_SIZE:
-        return False
-    return event_checksum(memoryview(data)[:end]) == int.from_bytes(data[end:], "little")

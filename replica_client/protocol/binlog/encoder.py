@@ -39,6 +39,14 @@ def event_checksum(data: bytes | memoryview, is_format_description: bool = False
     return crc32(data)
 
 
+def ends_in_checksum(data: bytes) -> bool:
+    """Return whether the last bytes of an event are the CRC-32 of those before them."""
+    end = len(data) - _CHECKSUM_SIZE
+    if end < HEADER_SIZE:
+        return False
+    return event_checksum(memoryview(data)[:end]) == int.from_bytes(data[end:], "little")
+
+
 def encode_event(event: BinlogEvent, format: BinlogFormat) -> bytes:
     """Encode a whole event.
 

@@ -52,6 +52,7 @@ NOT_INSIDE: Final = frozenset(
         EventType.FORMAT_DESCRIPTION_EVENT,
         EventType.TRANSACTION_PAYLOAD_EVENT,
         EventType.START_ENCRYPTION_EVENT,
+        EventType.PARTIAL_ROW_DATA_EVENT,
     )
 )
 """Types of events that cannot be inside a payload."""

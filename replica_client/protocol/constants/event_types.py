@@ -13,7 +13,7 @@ from typing import Final
 
 
 class EventType(IntEnum):
-    """Type codes of common headers: MySQL's 0 to 42, MariaDB's 160 to 171."""
+    """Type codes of common headers: MySQL's 0 to 42, MariaDB's 160 to 172."""
 
     UNKNOWN_EVENT = 0
     START_EVENT_V3 = 1
@@ -70,6 +70,7 @@ class EventType(IntEnum):
     WRITE_ROWS_COMPRESSED_EVENT = 169
     UPDATE_ROWS_COMPRESSED_EVENT = 170
     DELETE_ROWS_COMPRESSED_EVENT = 171
+    PARTIAL_ROW_DATA_EVENT = 172
 
 
 class EventClass(IntEnum):
@@ -178,6 +179,7 @@ EVENTS: Final[Mapping[int, tuple[str, EventClass]]] = MappingProxyType(
         EventType.WRITE_ROWS_COMPRESSED_EVENT: ("rows.RowsEvent", EventClass.ROWS),
         EventType.UPDATE_ROWS_COMPRESSED_EVENT: ("rows.RowsEvent", EventClass.ROWS),
         EventType.DELETE_ROWS_COMPRESSED_EVENT: ("rows.RowsEvent", EventClass.ROWS),
+        EventType.PARTIAL_ROW_DATA_EVENT: ("rows.RowsFragmentEvent", EventClass.PART),
     }
 )
 """The class of each type in :mod:`replica_client.protocol.binlog.events` (module and name), and its role in a

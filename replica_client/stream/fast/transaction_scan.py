@@ -176,6 +176,7 @@ class TransactionScan:
             or event_class == EventClass.GTID
             or event_class == EventClass.ANNOTATION
             or event_class == EventClass.PAYLOAD
+            or event_class == EventClass.PART
         ):
             return event_class
         return EventClass.QUERY

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.decoder import CONTAINERS, BinlogDecoder
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.layout import EventClass
 from replica_client.protocol.constants.event_types import EventType
@@ -16,7 +16,6 @@ from replica_client.stream.position.groups import class_of
 from replica_client.stream.position.tracker import PositionTracker, TransactionBoundary
 
 _ENDS_FILE = (EventType.STOP_EVENT, EventType.ROTATE_EVENT)
-_PAYLOAD = int(EventType.TRANSACTION_PAYLOAD_EVENT)
 
 
 class LocatedEvent(NamedTuple):
@@ -29,7 +28,8 @@ class LocatedEvent(NamedTuple):
 class EventFeed:
     """Decoder of events in order, which tracks the position.
 
-    A transaction payload is followed by the events inside it.
+    A transaction payload is followed by the events inside it, the last fragment of a rows event by the rows
+    event.
 
     Args:
         options: how to decode.
@@ -132,6 +132,6 @@ class EventFeed:
         if self._abandoned is not None and boundary is None:
             boundary, self._abandoned = self._abandoned, None
         yield LocatedEvent(event, boundary)
-        if event.header.type_code == _PAYLOAD:
+        if event.header.type_code in CONTAINERS:
             for inner in self.decoder.inner_events(event):
                 yield LocatedEvent(inner, self.tracker.feed(inner))

@@ -57,7 +57,11 @@ if TYPE_CHECKING:
         RowsQueryEvent,
         UserVarEvent,
     )
-    from replica_client.protocol.binlog.events.rows import PartialUpdateRowsEvent, RowsEvent
+    from replica_client.protocol.binlog.events.rows import (
+        PartialUpdateRowsEvent,
+        RowsEvent,
+        RowsFragmentEvent,
+    )
     from replica_client.protocol.binlog.events.table_map import TableMapEvent
     from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 
@@ -128,6 +132,7 @@ __all__ = [
     "RandEvent",
     "RotateEvent",
     "RowsEvent",
+    "RowsFragmentEvent",
     "RowsQueryEvent",
     "SlaveEvent",
     "StartEncryptionEvent",

@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 
 from replica_client.errors import BinlogDecodeError, EncodeError
 from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, DecodeOptions, EventContext
+from replica_client.protocol.binlog.events.fields import DeclaredEvent, rest, uint, when
 from replica_client.protocol.binlog.layout import (
     ROWS_COMPRESSED,
     ROWS_EXTRA,
@@ -262,6 +263,46 @@ class PartialUpdateRowsEvent(RowsEvent):
 
     Spec: MySQL ``Partial_update_rows`` (rows_event.h), ``pack_row`` (rpl_record.cc).
     """
+
+
+FIRST_FRAGMENT_SIZE = 0x01
+"""Flag of a fragment that states the size of the whole rows event (``FL_ORIG_EVENT_SIZE``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFragmentEvent(DeclaredEvent):
+    """A fragment of a rows event that is larger than MariaDB's ``binlog_row_event_fragment_threshold``.
+
+    The fragments of a rows event follow each other. Joined, they are the rows event with its header, or a
+    compressed rows event; :meth:`replica_client.protocol.binlog.decoder.BinlogDecoder.inner_events`
+    gives it after the last fragment.
+
+    Attributes:
+        fragment_count: number of fragments of the rows event.
+        fragment_number: of this fragment, from 1.
+        rows_event_size: bytes of the rows event; only the first fragment has it.
+        fragment: its part of the rows event.
+
+    Spec: MariaDB KB "PARTIAL_ROW_DATA_EVENT" (12.3). By this published format; not yet read from a server.
+    """
+
+    FIELDS = (
+        uint("fragment_count", 4),
+        uint("fragment_number", 4, "from 1"),
+        uint("flags", 1, "1: the size follows"),
+        when(
+            f"flags & {FIRST_FRAGMENT_SIZE}",
+            uint("rows_event_size", 8, "bytes of the rows event"),
+        ),
+        rest("fragment", "part of the rows event"),
+    )
+    INFO = "fragment {0.fragment_number} of {0.fragment_count}"
+
+    fragment_count: int
+    fragment_number: int
+    flags: int
+    rows_event_size: int | None
+    fragment: bytes
 
 
 def row_images(event: RowsEvent, options: DecodeOptions) -> bytes:
