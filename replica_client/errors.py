@@ -46,7 +46,7 @@
     │   ├── UnknownTableError
     │   └── SchemaMismatchError   also a BinlogDecodeError: statements and table map disagree
     ├── BackupError                 a copy of a source's binlog files cannot go on
-    │   ├── BackupGapError          the source no longer has what comes next
+    │   ├── BackupGapError          the source no longer has the next events
     │   └── BackupMismatchError     the copy is not one of this source's files
     ├── DataLossError               a change to a captured table cannot be delivered as rows
     ├── StorageError                an object store refused, or could not be reached

@@ -523,7 +523,7 @@ _ROWS: Final = (
         Kind("a list of tables of keys", lambda value: isinstance(value, Sequence)),
         "Changes to rows, definitions and statements before delivery, with the keys of [[source.transform]].",
         target="",
-        flag=_Not("a table of keys is no flag"),
+        flag=_Not("a table of keys cannot be a flag"),
         service=_HERE,
         pipeline=_Not("a lake is equal to its source"),
         spark=_HERE,

@@ -398,7 +398,7 @@ def make_question(
     kinds = frozenset((kind,) if isinstance(kind, str) else kind or ())
     if not kinds <= set(_KINDS):
         (wrong, *_) = sorted(kinds - set(_KINDS))
-        raise ConfigError(f"kind: {wrong} is none; {did_you_mean(wrong, _KINDS)}")
+        raise ConfigError(f"kind: unknown {wrong!r}; {did_you_mean(wrong, _KINDS)}")
     begin, end = parse_start(since, "earliest", "since"), parse_start(until, "latest", "until")
     end = stop_of(begin, end)
     if isinstance(gtid, str):

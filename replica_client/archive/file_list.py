@@ -130,7 +130,7 @@ def check_no_gap(files: Sequence[ListedFile]) -> None:
         if base == next_base and next_number != number + 1:
             raise DataLossError(
                 f"between {before.name} and {after.name} files are missing: their changes would be lost; "
-                "restore them, or start over behind the gap"
+                "restore them, or start over after the gap"
             )
 
 

@@ -285,7 +285,7 @@ def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
     """
     begin = read_at(stream, 0, _PREFIX.size)
     if len(begin) < _PREFIX.size or begin[:4] != MAGIC:
-        raise ValueError("it is no index")
+        raise ValueError("it is not an index")
     _, version, size, checksum = _PREFIX.unpack(begin)
     if version != VERSION:
         raise ValueError(f"it is of version {version}, this release reads {VERSION}")
@@ -408,7 +408,7 @@ def _origin(text: str) -> str:
         domain, server = text.split("-")
         _index(domain), _index(server)
     elif len(bytes.fromhex(text)) != GTID_SID_SIZE:
-        raise ValueError("an origin that is no UUID")
+        raise ValueError("an origin that is not a UUID")
     return text
 
 

@@ -136,7 +136,7 @@ def _key_of(change: Change, row: Row, columns: tuple[str, ...]) -> tuple[tuple[s
         if value is ABSENT or value is None:
             raise DataLossError(
                 f"file {change.file}, position {change.offset}: the row image of {change.database}.{change.table} "
-                f"does not tell column {name!r} of the key"
+                f"lacks column {name!r} of the key"
             )
         if isinstance(value, (bytes, bytearray)):
             value = f"x'{value.hex()}'"

@@ -86,7 +86,7 @@ def literal_of(column: ColumnShape, text: str) -> Value:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise ConfigError(f"column {column.name!r} is a number, {text[:80]!r} is none") from None
+        raise ConfigError(f"column {column.name!r} is a number, {text[:80]!r} is not") from None
 
 
 def key_forms(

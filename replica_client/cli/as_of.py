@@ -38,7 +38,7 @@ def as_of(
         str,
         typer.Option(
             metavar="WHEN",
-            help="FILE:OFFSET, a GTID (behind its transaction), a GTID set, a time, or latest.",
+            help="FILE:OFFSET, a GTID (after its transaction), a GTID set, a time, or latest.",
         ),
     ],
     live: Annotated[
@@ -55,9 +55,7 @@ def as_of(
     ] = None,
     copy_at: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHEN", help="What --copy is of; files that as-of wrote tell it themselves."
-        ),
+        typer.Option(metavar="WHEN", help="Position of --copy; files that as-of wrote contain it."),
     ] = None,
     lock: Annotated[
         bool,

@@ -122,7 +122,7 @@ RowKey = Annotated[
         "--key",
         metavar="VALUE",
         help="The primary key; repeat it for each of its columns in order, or give COLUMN=VALUE. "
-        "Bytes that are no text are x'00ff'.",
+        "Bytes that are not text are x'00ff'.",
     ),
 ]
 KeyFile = Annotated[Path | None, flag("key_file")]

@@ -32,7 +32,7 @@ def migrate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Its configuration; of canal instance.properties, and canal.properties behind it.",
+            help="Its configuration; for canal instance.properties, then canal.properties.",
         ),
     ],
     offset: Annotated[

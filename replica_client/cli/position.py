@@ -117,7 +117,7 @@ def set_position(
     keep_state: Annotated[
         bool,
         typer.Option(
-            "--keep-state", help="Keep the schema history and the source's identity beside it."
+            "--keep-state", help="Keep the schema history and the source's identity with it."
         ),
     ] = False,
 ) -> None:
@@ -242,6 +242,6 @@ def _parse(text: str) -> Position:
     start = parse_start(text, "latest", "POSITION")
     if not isinstance(start, Position):
         raise PositionFormatError(
-            f"{text!r} is no position; give FILE:OFFSET, a GTID set, or FILE:OFFSET@GTIDS"
+            f"{text!r} is not a position; give FILE:OFFSET, a GTID set, or FILE:OFFSET@GTIDS"
         )
     return start

@@ -68,7 +68,7 @@ def snapshot(
     for text in table:
         database, point, name = text.partition(".")
         if not (database and point and name):
-            raise ConfigError(f"--table {text}: DATABASE.TABLE is wanted")
+            raise ConfigError(f"--table {text}: it must be DATABASE.TABLE")
         tables.append((database, name))
     if route.sink.type in _MIRRORS and where:
         raise ConfigError(f"{route.name}: a mirror copies whole tables; leave --where out")

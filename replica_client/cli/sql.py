@@ -82,7 +82,8 @@ def sql(
     if not sources:
         if not _names_an_archive(statement):
             raise ConfigError(
-                f"sql: {statement[:60]!r} is no binlog; give SQL and an archive, or an archive alone to list its tables"
+                f"sql: {statement[:60]!r} is not a binlog; give SQL and an archive, or only an "
+                "archive to list its tables"
             )
         statement, sources = "", [statement]
     elif is_live(statement) or Path(statement).exists():

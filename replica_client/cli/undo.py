@@ -32,7 +32,7 @@ Check = Annotated[
     typer.Option(
         "--against",
         metavar="URL",
-        help="Print no SQL: show which rows of this server are not as the script wants them.",
+        help="Print no SQL: show which rows of this server differ from what the script expects.",
     ),
 ]
 
@@ -135,7 +135,9 @@ def _check(statements: Reversal, url: str) -> None:
     run_async(look())
     lines.flush()
     if found:
-        raise FaultFoundError(f"{found} rows are not as the script wants them; nothing was written")
+        raise FaultFoundError(
+            f"{found} rows differ from what the script expects; nothing was written"
+        )
     message(
         f"{statements.changes} changes of {statements.transactions} transactions fit; nothing was written"
     )

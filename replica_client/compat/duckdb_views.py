@@ -210,7 +210,7 @@ def query(
     except duckdb.Error as error:
         raise ConfigError(_text(error)) from None
     if found is None:
-        raise ConfigError("SQL: a statement that gives rows is wanted, such as SELECT")
+        raise ConfigError("SQL: it must be a statement that returns rows, such as SELECT")
     return found
 
 

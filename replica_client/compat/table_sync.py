@@ -152,7 +152,7 @@ class TableSync:
         found = await read_definitions(connection)
         wanted = {name: model for name, model in found.items() if selection.wants(*name)}
         if not wanted:
-            raise ConfigError("the source has no table that is wanted; see the patterns of tables")
+            raise ConfigError("the source has no selected table; check the patterns of tables")
         for name, model in wanted.items():
             if model.untracked:
                 raise ConfigError(f"{'.'.join(name)}: {model.untracked}")

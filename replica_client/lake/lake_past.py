@@ -266,7 +266,7 @@ class LakePast:
             name = stated["database"], stated["table"]
             if name == entry.table and stated["high"] > moment.behind:
                 raise ConfigError(
-                    f"{'.'.join(entry.table)}: the lake copied it behind {moment.when}, and knows nothing of before"
+                    f"{'.'.join(entry.table)}: the lake copied it after {moment.when}, and has no earlier rows"
                 )
 
     def _check_statements(self, entry: TableEntry, rows: pa.Table, moment: LakeMoment) -> None:
@@ -282,8 +282,8 @@ class LakePast:
                 or entry.name.casefold() in text.casefold()
             ):
                 raise ConfigError(
-                    f"{'.'.join(entry.table)}: {row['operation']} at {row['_file']}:{row['_offset']} is behind "
-                    f"{moment.when} ({text[:80]}), and is not taken back; read the archive: replica-client as-of"
+                    f"{'.'.join(entry.table)}: {row['operation']} at {row['_file']}:{row['_offset']} is after "
+                    f"{moment.when} ({text[:80]}), and cannot be undone; read the archive: replica-client as-of"
                 )
 
 

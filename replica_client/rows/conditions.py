@@ -348,7 +348,7 @@ def _instant(column: str, text: str, moment: DateTime) -> Timestamp:
     try:
         whole = moment.to_python()
     except ValueError as error:
-        raise ConfigError(f"column {column!r}: {text!r} is no moment: {error}") from None
+        raise ConfigError(f"column {column!r}: {text!r} is not a date or time: {error}") from None
     seconds = (whole.toordinal() - _EPOCH_DAY) * 86400
     seconds += whole.hour * 3600 + whole.minute * 60 + whole.second
     if seconds < 0:

@@ -147,7 +147,7 @@ class TextColumns:
             elif size > _NULL:
                 width = 8 if size == 0xFE else size - 0xFA
                 if size == 0xFF or width > end - at:
-                    raise MalformedPacketError("a row of a result set has a length that is none")
+                    raise MalformedPacketError("a row of a result set has an invalid length")
                 size = load_le(data, at, width)
                 at += width
             if size < 0 or size > end - at:
@@ -160,5 +160,5 @@ class TextColumns:
                 at += size
             column.offsets[row + 1] = column.used
         if at != end:
-            raise MalformedPacketError("a row of a result set has bytes behind its last column")
+            raise MalformedPacketError("a row of a result set has bytes after its last column")
         return 0

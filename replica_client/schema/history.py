@@ -200,8 +200,8 @@ class SchemaHistory:
         if capital and known is False:
             self.lower_case_names = known
             raise SourceChangedError(
-                "the source has lower_case_table_names other than 0 now, and had not before: "
-                f"{'.'.join(capital[0])} comes as {'.'.join(casefold_table(capital[0]))} from it, which may be "
+                "the source now has lower_case_table_names other than 0, and had 0 before: "
+                f"{'.'.join(capital[0])} is now sent as {'.'.join(casefold_table(capital[0]))}, which may be "
                 "another table; set it to 0, or start over with a new position"
             )
         self._refold()
@@ -503,7 +503,7 @@ class SchemaHistory:
             SchemaError: the value is not a valid history.
         """
         if not isinstance(value, Mapping) or value.get("format") != _FORMAT:
-            raise SchemaError("it is no schema history")
+            raise SchemaError("it is not a schema history")
         if value.get("version") != _VERSION:
             raise SchemaError(
                 f"schema history of version {value.get('version')!r}; this release reads {_VERSION}"

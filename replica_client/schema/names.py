@@ -200,9 +200,11 @@ def _checked(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise SchemaError(f"{name!a:.80} is no name in SQL: it has half of a UTF-16 pair") from None
+        raise SchemaError(
+            f"{name!a:.80} is not a name in SQL: it has half of a UTF-16 pair"
+        ) from None
     if not name or "\0" in name:
-        raise SchemaError(f"{name!a:.80} is no name in SQL")
+        raise SchemaError(f"{name!a:.80} is not a name in SQL")
     return name
 
 

@@ -114,7 +114,7 @@ class _Checker(TableChecker):
             where = (*path, key)
             if names is not None and not patterns(names) and key == "tables":
                 raise self.wrong(
-                    where, "the list is empty: no table is wanted; leave it out for all"
+                    where, "the list is empty: it selects no table; leave it out for all"
                 )
             for pattern in patterns(names):
                 if _REGULAR.search(pattern):

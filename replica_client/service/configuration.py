@@ -31,7 +31,7 @@ def bytes_of(key: str, value: int | str) -> int:
     if isinstance(value, str):
         size = size_of(value)
         if size is None:
-            raise ConfigError(f'{key}: {value!r} is no size; write bytes, or "64k", "16m", "2g"')
+            raise ConfigError(f'{key}: {value!r} is not a size; write bytes, or "64k", "16m", "2g"')
         value = size
     if value < 1:
         raise ConfigError(f"{key}: give at least 1 byte")

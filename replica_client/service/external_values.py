@@ -107,7 +107,7 @@ def _set(table: dict[str, Any], variable: str, parts: list[str], value: Any) -> 
     else:
         inner = table.setdefault(head.lower(), {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"{variable}: {head.lower()} is no table")
+            raise ConfigError(f"{variable}: {head.lower()} is not a table")
         _set(inner, variable, rest, value)
 
 

@@ -95,7 +95,7 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
     ),
     (
         "snapshot_tables_left",
-        "Tables of which a first copy is not done; 0 where none is wanted.",
+        "Tables of which a first copy is not done; 0 where none is needed.",
         False,
         lambda route: route.observation.snapshot_tables or 0,
     ),

@@ -20,7 +20,7 @@ def otlp_endpoint(config: DaemonConfig) -> str:
     text = resolve("otlp", config.daemon.otlp, config.directory, os.environ)
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("otlp: a URL is wanted, such as http://collector:4318")
+        raise ConfigError("otlp must be a URL, such as http://collector:4318")
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ConfigError(
             "otlp: OpenTelemetry is not installed: pip install 'replica-client[otlp]'"

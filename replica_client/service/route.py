@@ -710,14 +710,14 @@ class Route:
         while True:
             found, damaged = await asyncio.to_thread(requests.found)
             for name in damaged:
-                self._refuse_request(name, "the file is no request")
+                self._refuse_request(name, "the file is not a request")
                 await asyncio.to_thread(requests.remove, name)
             for request in found:
                 unwanted = [table for table in request.tables if not selection.wants(*table)]
                 if unwanted or request.where:
-                    why = "a mirror copies whole tables, and takes no condition"
+                    why = "a mirror copies whole tables, without a condition"
                     if unwanted:
-                        why = f"{'.'.join(unwanted[0])} is not wanted by the sink"
+                        why = f"the sink does not select {'.'.join(unwanted[0])}"
                     self._refuse_request(request.name, why)
                     await asyncio.to_thread(requests.remove, request.name)
                     continue

@@ -283,7 +283,7 @@ class RunningSnapshot:
         requests, damaged = await asyncio.to_thread(self._requests.found)
         progress = self.progress
         for name in damaged:
-            self._refuse(name, "the file is no request")
+            self._refuse(name, "the file is not a request")
             await asyncio.to_thread(self._requests.remove, name)
         there = {one.name for one in requests}
         if gone := [name for name in progress.requests if name not in there]:
@@ -323,7 +323,7 @@ class RunningSnapshot:
             self._target(one.name) for one in added if not (one.where or one.filter)
         )
         for signal in unknown:
-            self._refuse(signal.id, "no table that the sink wants has such a name")
+            self._refuse(signal.id, "the sink has no table of that name")
         self._save()
 
     def _set_aside(self, tables: Iterable[TableName]) -> str:

@@ -278,7 +278,7 @@ class Service:
             for route, task in ending:
                 if task in late:
                     _LOG.warning(
-                        "%s: not finished within %g s (stop_timeout): what is not committed comes again",
+                        "%s: not finished within %g s (stop_timeout): what is not committed will be delivered again",
                         route.name,
                         limit,
                     )

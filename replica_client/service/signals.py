@@ -96,9 +96,9 @@ class Signal:
         try:
             document = json.loads(data or "{}")
         except (ValueError, RecursionError):
-            raise ValueError("data is no JSON") from None
+            raise ValueError("data is not JSON") from None
         if not isinstance(document, dict):
-            raise ValueError("data is no JSON object")
+            raise ValueError("data is not a JSON object")
         tables = _texts(document.get("data-collections", []), "data-collections")
         if kind == EXECUTE and not tables:
             raise ValueError("data-collections is missing")
@@ -211,10 +211,10 @@ class SignalTable:
 
 def _conditions(found: Any, *, raw: bool) -> Iterator[tuple[str, str]]:
     if not isinstance(found, list):
-        raise ValueError("additional-conditions is no list")
+        raise ValueError("additional-conditions is not a list")
     for one in found:
         if not isinstance(one, dict):
-            raise ValueError("an additional condition is no JSON object")
+            raise ValueError("an additional condition is not a JSON object")
         table, where = one.get("data-collection"), one.get("filter")
         if not isinstance(table, str) or not isinstance(where, str) or not where.strip():
             raise ValueError("an additional condition has a data-collection and a filter")
@@ -237,7 +237,7 @@ def _conditions(found: Any, *, raw: bool) -> Iterator[tuple[str, str]]:
 
 def _texts(found: Any, name: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"{name} is no list of names")
+        raise ValueError(f"{name} is not a list of names")
     return tuple(one.strip() for one in found)
 
 
@@ -346,9 +346,9 @@ class MirrorSignals:
         if not self._copies:
             return self._refuse(f"{signal.id}: snapshot = true is not set on this sink")
         if signal.conditions:
-            return self._refuse(f"{signal.id}: a mirror copies whole tables, and takes no filter")
+            return self._refuse(f"{signal.id}: a mirror copies whole tables, without a filter")
         if not names:
-            return self._refuse(f"{signal.id}: no table that the sink wants has such a name")
+            return self._refuse(f"{signal.id}: the sink has no table of that name")
         if lacking := [name for name in names if not self._has_copy(name, transaction)]:
             raise CopyNeededError(
                 f"{signal.id}: a copy of {len(lacking)} tables is asked for", lacking

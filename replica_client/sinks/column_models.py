@@ -77,7 +77,7 @@ def sql_type(column: ColumnModel) -> str:
         SchemaError: the kind is no word.
     """
     if not _KIND.fullmatch(column.kind):
-        raise SchemaError(f"column {column.name!r:.80}: {column.kind!r:.80} is no type")
+        raise SchemaError(f"column {column.name!r:.80}: {column.kind!r:.80} is not a type")
     text = column.kind
     if column.labels is not None:
         labels = (mysql_text(label, backslash_escapes=True) for label in column.labels)

@@ -252,7 +252,7 @@ class _OpenFile:
         if size < length:
             self.close()
             raise SinkError(
-                f"{path} has {size} bytes, of which {length} were committed: bring it back, or start over "
+                f"{path} has {size} bytes, of which {length} were committed: restore it, or start over "
                 "in an empty directory"
             )
         if size > length:
@@ -283,7 +283,7 @@ class _OpenFile:
         if ours.st_size != self.length:
             raise SinkError(
                 f"{self.path} has {ours.st_size} bytes, of which {self.length} were written: it was cut or written by "
-                "another process; bring it back, or start over in an empty directory"
+                "another process; restore it, or start over in an empty directory"
             )
 
     def sync(self) -> None:

@@ -68,7 +68,7 @@ def read_nats_options(table: Mapping[str, object]) -> NatsOptions:
     options = read_options(NatsOptions, table, "sink nats")
     parts = [urlsplit(one) for one in options.servers]
     if not parts or any(one.scheme not in _SCHEMES or not one.hostname for one in parts):
-        raise ConfigError("sink nats: url: nats:// or tls:// with a host is wanted")
+        raise ConfigError("sink nats: url must be nats:// or tls:// with a host")
     if not _STREAM.fullmatch(options.stream):
         raise ConfigError("sink nats: stream: letters, digits, - and _ are wanted")
     if not _SUBJECT.fullmatch(options.subject):

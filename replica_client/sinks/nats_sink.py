@@ -189,7 +189,7 @@ def _headers(message: Message) -> dict[str, str]:
         if not text.isprintable() or text != text.strip():
             raise unwritable(
                 message,
-                f"sink nats: {name} of a row of {message.database}.{message.table} is no text that a header can have",
+                f"sink nats: {name} of a row of {message.database}.{message.table} is not text that a header can hold",
             )
     return found
 

@@ -39,7 +39,7 @@ def check_writable(directory: Path) -> None:
     while not found.exists() and found != found.parent:
         found = found.parent
     if not found.is_dir():
-        raise SinkError(f"{directory}: {found} is no directory")
+        raise SinkError(f"{directory}: {found} is not a directory")
     if not os.access(found, os.W_OK | os.X_OK):
         raise SinkError(
             f"{directory}: files cannot be made in {found}; give this user the right to"
@@ -148,7 +148,7 @@ class CheckpointFile:
             return checkpoint_of_json(saved["checkpoint"], self._state.load), saved["with"]
         except (ValueError, KeyError, TypeError, PositionFormatError, FileNotFoundError) as error:
             raise SinkError(
-                f"{self.path} is no checkpoint of this release ({error}); bring it back from a backup, "
+                f"{self.path} is not a checkpoint of this release ({error}); restore it from a backup, "
                 "or start over in an empty directory"
             ) from error
 

@@ -284,7 +284,7 @@ class Journal:
         if size < length:
             self.close()
             raise SinkError(
-                f"{path} has {size} bytes, of which {length} were committed: bring it back, or start over "
+                f"{path} has {size} bytes, of which {length} were committed: restore it, or start over "
                 "in an empty directory"
             )
         if size > length:

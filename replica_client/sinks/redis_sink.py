@@ -136,7 +136,7 @@ def make(table: Mapping[str, object]) -> RedisSink:
     """
     options = read_options(RedisOptions, table, "sink redis")
     if urlsplit(options.url).scheme not in ("redis", "rediss", "unix"):
-        raise ConfigError("sink redis: url: redis://, rediss:// or unix:// is wanted")
+        raise ConfigError("sink redis: url must be redis://, rediss:// or unix://")
     return RedisSink(options, chosen_format(options))
 
 
@@ -298,7 +298,7 @@ class RedisSink:
             return Checkpoint(Position.from_json(saved[b"position"].decode()), state)
         except (KeyError, ValueError, PositionFormatError) as error:
             raise SinkError(
-                f"Redis at {self._where}: {self._key} is no position of this release: {error}"
+                f"Redis at {self._where}: {self._key} is not a position of this release: {error}"
             ) from error
 
     async def write(self, transaction: Transaction) -> None:
@@ -348,9 +348,9 @@ class RedisSink:
         self._ahead -= passed
         if passed and not self._ahead and _digest(lines[passed - 1]) != self._last_digest:
             raise SinkError(
-                f"Redis at {self._where}: what comes again is not what is in {self._options.stream} behind "
-                f"the position: the choice of tables or the format was changed in the middle of a commit; "
-                f"set it back, or remove {self._key} and start over"
+                f"Redis at {self._where}: the entries of {self._options.stream} after the position differ from "
+                f"those that are delivered again: the choice of tables or the format was changed in the middle of a "
+                f"commit; set it back, or remove {self._key} and start over"
             )
         return lines[passed:]
 

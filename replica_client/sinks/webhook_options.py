@@ -65,12 +65,12 @@ def read_webhook_options(table: Mapping[str, object]) -> WebhookOptions:
     options = read_options(WebhookOptions, table, "sink http")
     parts = urlsplit(options.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("sink http: url: https:// or http:// with a host is wanted")
+        raise ConfigError("sink http: url must be https:// or http:// with a host")
     if parts.username or parts.password:
         raise ConfigError("sink http: url: it has a password; give it in headers")
     for name, value in options.headers.items():
         if name.lower() in _OWN:
             raise ConfigError(f"sink http: headers: {name} is set by the sink")
         if not (name + value).isascii() or not (name + value).isprintable() or not name:
-            raise ConfigError(f"sink http: headers: {name!r}: printable ASCII is wanted")
+            raise ConfigError(f"sink http: headers: {name!r}: it must be printable ASCII")
     return options

@@ -57,7 +57,7 @@ def signing_key(text: str) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
     except binascii.Error:
-        raise ConfigError("sink http: key: base64 is wanted behind whsec_") from None
+        raise ConfigError("sink http: key must be base64 after whsec_") from None
 
 
 def signature(key: bytes, name: str, timestamp: int, body: bytes) -> str:

@@ -129,7 +129,9 @@ class ObjectReader(io.RawIOBase):
                 f"{self.name} was replaced or deleted while it was read; start again"
             ) from None
         if len(found) != size:
-            raise StorageConflictError(f"{self.name}: {len(found)} bytes came instead of {size}")
+            raise StorageConflictError(
+                f"{self.name}: {len(found)} bytes were read instead of {size}"
+            )
         return found
 
 
@@ -174,7 +176,7 @@ def file_status(where: Location) -> FileStatus:
 
 
 def files_in(where: Location) -> list[FileStatus] | None:
-    """Return the files directly in a directory, unordered, or None if it is no directory.
+    """Return the files directly in a directory, unordered, or None if it is not a directory.
 
     In a store a directory is a name with objects below it.
 
@@ -223,7 +225,7 @@ def has_pattern(where: Location) -> bool:
 
 
 def file_or_none(where: Location) -> FileStatus | None:
-    """Return the status of a file that is no directory, or None where there is none.
+    """Return the status of a file that is not a directory, or None where there is none.
 
     Raises:
         OSError: its status cannot be read.

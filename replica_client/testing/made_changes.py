@@ -179,7 +179,7 @@ def _rows_of(item: Any) -> list[MadeRow]:
         item = [item]
     if not item or not all(isinstance(one, Change) for one in item):
         raise ConfigError(
-            f"write_binlog: {item!r:.60} is no statement, change, transaction or list of changes"
+            f"write_binlog: {item!r:.60} is not a statement, change, transaction or list of changes"
         )
     return [row_of(change) for change in item]
 

@@ -104,7 +104,7 @@ class SinkConformance:
         assert isinstance(sink, Sink)
         assert isinstance(sink.guarantee, Guarantee)
         if sink.guarantee is Guarantee.EXACTLY_ONCE:
-            assert sink.holds_position, "exactly once wants the position in the sink"
+            assert sink.holds_position, "exactly once needs the position in the sink"
         asyncio.run(sink.close())
 
     def test_a_new_one_has_no_checkpoint(self, tmp_path: Path) -> None:

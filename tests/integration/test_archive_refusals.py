@@ -212,13 +212,13 @@ def test_copies_that_are_none(made: Made, tmp_path: Path) -> None:
     refused(ConfigError, reason, lambda: archive.as_of(table, moment, copy=3, copy_at=moment))
     damaged = tmp_path / "copy.parquet"
     damaged.write_bytes(b"PAR1 and no more")
-    reason = "no Parquet or Arrow file that can be read"
+    reason = "not a readable Parquet or Arrow file"
     refused(
         ConfigError, reason, lambda: archive.as_of(table, moment, copy=str(damaged), copy_at=moment)
     )
     reason = "give live, to go backward, or copy"
     refused(ConfigError, reason, lambda: archive.as_of(table, moment, copy=damaged, live=live))
-    reason = "does not tell which position"
+    reason = "does not contain its position"
     state = archive.as_of(table, moment).read_all().replace_schema_metadata(None)
     refused(ConfigError, reason, lambda: archive.as_of(table, moment, copy=state))
 

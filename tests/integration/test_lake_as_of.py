@@ -33,7 +33,7 @@ def test_what_is_refused(server, new_database, tmp_path):
     log = typed_log(tmp_path / "log", source.url(), tables=f"{database}.*", startingPosition=start)
     lake_of(log, tmp_path / "lake")
     past = LakePast(tmp_path / "lake", log)
-    with pytest.raises(ConfigError, match="alter_table at .* is not taken back"):
+    with pytest.raises(ConfigError, match="alter_table at .* cannot be undone"):
         past.read((database, "t"), past.moment(behind))
     assert past.read((database, "t"), past.moment("latest"))["id"].to_pylist() == [1, 2]
     for when, words in (

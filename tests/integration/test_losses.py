@@ -238,7 +238,7 @@ async def test_tables_whose_shape_is_unknown(fresh_server, tmp_path) -> None:
     assert "lost" not in run.stderr
     wrong = _command(*command, "--record-losses", "everything")
     assert wrong.returncode == 2
-    assert "is none of all, statement" in wrong.stderr
+    assert "is not one of all, statement" in wrong.stderr
 
 
 def _saved(store: FilePositionStore) -> list[dict[str, Any]]:

@@ -508,4 +508,4 @@ def test_paths_that_cannot_be_written_are_refused(source: LocalServer, tmp_path:
         found = check(daemon)
     named = ("daemon: state: ", "store: path: ", "source.one: path: ", "source.two: path: ")
     for one in (*named, "source.three: dead_letters: "):
-        assert one in found and "is no directory" in found, found
+        assert one in found and "is not a directory" in found, found

@@ -329,7 +329,7 @@ async def test_a_position_behind_an_open_transaction_is_not_passed_over(
         await sink.commit(Checkpoint(second))
         await sink.close()
         sink = make_sink("kafka", table)
-        with pytest.raises(SinkError, match="has a transaction open there") as caught:
+        with pytest.raises(SinkError, match="has an open transaction there") as caught:
             await sink.open()
         assert caught.value.retriable
         await sink.close()

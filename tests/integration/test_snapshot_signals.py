@@ -113,8 +113,8 @@ def test_rows_come_as_the_engine_gives_them(source_name, fresh_server, tmp_path)
         daemon.until(lambda one: len(one.route("lines")["errors"]) == 2, 60)
         assert lines.come(0) == []
         texts = str(daemon.route("lines")["errors"])
-        assert "signal '8': data is no JSON" in texts
-        assert "signal 9: no table that the sink wants has such a name" in texts
+        assert "signal '8': data is not JSON" in texts
+        assert "signal 9: the sink has no table of that name" in texts
         # A mirror copied its tables, and takes no part of one.
         errors = str(daemon.route("mirror")["errors"])
         assert "signal 2: a mirror copies whole tables" in errors

@@ -76,7 +76,7 @@ def test_sources_and_limits() -> None:
         (("SELEC 1", DATA), 2, "SQL: Parser Error"),
         (("SELECT nothing FROM shop.orders", DATA), 2, '"nothing" not found in FROM clause'),
         (("SELECT 1 FROM shop.nothing", DATA), 2, "no table shop.nothing has rows"),
-        (("CREATE TABLE t (i INT)", DATA), 2, "a statement that gives rows is wanted"),
+        (("CREATE TABLE t (i INT)", DATA), 2, "it must be a statement that returns rows"),
         ((DATA, "SELEC 1"), 2, "is a source: give the SQL first, then the sources"),
         (("SELECT 1", DATA, "--json", "--csv"), 2, "give one of --json and --csv"),
         (("SELECT 1", "nowhere"), 2, "nowhere: no such file"),

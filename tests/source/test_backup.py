@@ -524,7 +524,7 @@ async def test_a_file_that_says_that_a_strange_one_follows(tmp_path, name) -> No
     maker.transaction()
     maker.rotate(name)
     async with BinlogSource(maker.save(tmp_path / "binlog.000001")) as source:
-        with pytest.raises(BinlogDecodeError, match="which is no binlog file's name") as caught:
+        with pytest.raises(BinlogDecodeError, match="which is not a binlog file name") as caught:
             await back_up(source, tmp_path / "copy")
         assert str(caught.value).isprintable()
     assert {p.name for p in (tmp_path / "copy").iterdir()} == {"binlog.000001", INDEX_NAME}

@@ -170,7 +170,7 @@ def _at_position(archive: Archive, wanted: Position, option: str) -> Position:
                     if here.offset < end:
                         raise ConfigError(
                             f"{option} {here} is inside a transaction; give the position before it, {here.file}:{start}"
-                            f", or behind it, {here.file}:{end}"
+                            f", or after it, {here.file}:{end}"
                         )
     return here
 
@@ -194,8 +194,8 @@ def _at_time(archive: Archive, wanted: datetime.datetime, option: str) -> Positi
     if first > micros:
         raise ConfigError(f"{option} {time_text(micros)}: the archive begins {time_text(first)}")
     raise ConfigError(
-        f"{option} {time_text(micros)}: the last transaction of the archive is of {time_text(last)}, and what came "
-        "after it is not known; give latest for its end"
+        f"{option} {time_text(micros)}: the last transaction of the archive is of {time_text(last)}; later "
+        "transactions are unknown; give latest for its end"
     )
 
 

@@ -153,8 +153,8 @@ class NetImages:
         shown = ", ".join(f"{name} = {table[name][at].as_py()!r:.60}" for name in self._names[:4])
         return DataLossError(
             f"the rows to start from and the changes in the archive do not fit together, at the row with {shown}: it "
-            "comes twice, or goes without being there; the rows are not of the position that was given, or the table "
-            "was changed without a word in the binlog"
+            "exists twice, or is deleted without existing. Either the rows are not of the given position, or the table "
+            "was changed without row events"
         )
 
     def _write(self, table: pa.Table) -> None:

@@ -154,14 +154,12 @@ def state_forward(
         known_at = copy_at if copy_at is not None else copied.position
         if known_at is None:
             raise ConfigError(
-                "the copy does not tell which position it is of; give that (--copy-at), for example the one that "
+                "the copy does not contain its position; give it (--copy-at), for example the one that "
                 "mysqldump --source-data writes"
             )
         start = moment_of(archive, known_at, "copy_at")
         if start > at:
-            raise ConfigError(
-                f"the copy is of {start}, behind {at}: forward goes from an earlier one"
-            )
+            raise ConfigError(f"the copy is of {start}, after {at}; give an earlier copy")
     course = course_before(archive, name, start, at)
     _check_cascades(archive, course)
     model = course.model or _known_model(archive, name, at)
@@ -288,7 +286,7 @@ def _check_reach(archive: Archive, at: Position, window: Window) -> None:
             "copy the binlog on (replica-client backup)"
         )
     if at > window.low:
-        raise ConfigError(f"{at} lies behind {window.low}, where the table was read")
+        raise ConfigError(f"{at} lies after {window.low}, where the table was read")
 
 
 def _check_cascades(archive: Archive, course: Course) -> None:

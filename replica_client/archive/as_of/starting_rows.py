@@ -255,4 +255,4 @@ def _file_reader(path: Path) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_batches(whole.schema, batches)
         return pa.ipc.open_stream(str(path))
     except (OSError, pa.ArrowInvalid) as error:
-        raise ConfigError(f"{path} is no Parquet or Arrow file that can be read: {error}") from None
+        raise ConfigError(f"{path} is not a readable Parquet or Arrow file: {error}") from None

@@ -134,7 +134,7 @@ def course_before(
             end, now = before, (change.database, change.table)
             continue
         if change.kind != "alter_table":
-            raise _refused(change, "forward", "its rows behind it are not in the binlog")
+            raise _refused(change, "forward", "its rows after it are not in the binlog")
         made = _alteration(change, "forward")
         segments.append(Segment(behind, end, now, columns))
         end = before

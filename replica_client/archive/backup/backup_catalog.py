@@ -202,7 +202,7 @@ class Catalog:
             except FileNotFoundError:
                 if record is self.last and record.finished:
                     raise BackupMismatchError(
-                        f"{path} is not there, but the backup goes on behind it: bring it back"
+                        f"{path} is missing, but the backup continues after it; restore it"
                     ) from None
                 continue
             if record.finished and size != record.size:
@@ -286,18 +286,18 @@ def naming(path: Path) -> Iterator[None]:
 
 def _decode(document: Any) -> tuple[SourceIdentity, list[FileRecord]]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise ValueError("it is no backup index")
+        raise ValueError("it is not a backup index")
     if document.get("version") != _VERSION:
         raise ValueError(f"version {document.get('version')!r}, this release reads {_VERSION}")
     records = [FileRecord(**_known(FileRecord, entry)) for entry in document["files"]]
     for record in records:
         if not isinstance(record.name, str) or not is_binlog_name(record.name):
-            raise ValueError(f"{record.name!r:.80} is no binlog file name")
+            raise ValueError(f"{record.name!r:.80} is not a binlog file name")
         if not isinstance(record.size, int):
-            raise ValueError(f"the size of {record.name} is no number")
+            raise ValueError(f"the size of {record.name} is not a number")
         follows = record.next_file
         if follows is not None and not (isinstance(follows, str) and is_binlog_name(follows)):
-            raise ValueError(f"{follows!r:.80} is no binlog file name")
+            raise ValueError(f"{follows!r:.80} is not a binlog file name")
     if not all(record.finished for record in records[:-1]):
         raise ValueError("a file before the last is not finished")
     return SourceIdentity(**_known(SourceIdentity, document["source"])), records
@@ -370,7 +370,7 @@ class IndexWriter:
             except (ReplicaClientError, OSError) as error:
                 # Later files would get indexes without its statements.
                 self.fault = str(error)
-                _LOG.warning("no more indexes beside the files are made in this run: %s", error)
+                _LOG.warning("no more indexes are written next to the files in this run: %s", error)
 
 
 class _Sidecars:

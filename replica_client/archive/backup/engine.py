@@ -161,7 +161,7 @@ class Backup:
             The entry of the newest file; None when the source has none.
 
         Raises:
-            BackupGapError: the source no longer has what comes next.
+            BackupGapError: the source no longer has the next events.
             BackupMismatchError: the copy is not of this source.
             BackupError: another process uses the directory.
             ServerError: the source refuses for a reason that another try does not mend.

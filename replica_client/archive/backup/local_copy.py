@@ -120,7 +120,7 @@ class LocalCopy:
                     break
             if self.size < there:
                 _LOG.warning(
-                    "%s: cut off %d bytes behind the last whole event at %d",
+                    "%s: cut off %d bytes after the last whole event at %d",
                     self.path,
                     there - self.size,
                     self.size,
@@ -203,7 +203,7 @@ class LocalCopy:
             follows = self._decoder.decode(data, position).body.next_file
             if not is_binlog_name(follows):
                 raise BinlogDecodeError(
-                    f"it names {follows!r:.100} as the file that follows, which is no binlog file's name",
+                    f"it names {follows!r:.100} as the next file, which is not a binlog file name",
                     file=record.name,
                     position=position,
                     event_type=code,

@@ -203,12 +203,12 @@ class BackupReceiver:
         name = self.copy.record.name if self.copy is not None else None
         if len(data) < HEADER_SIZE:
             raise TruncatedEventError(
-                f"an event of {len(data)} bytes came", file=name, position=self._position
+                f"received an event of {len(data)} bytes", file=name, position=self._position
             )
         timestamp, code, _, size, next_position, flags = HEADER.unpack_from(data)
         if size != len(data):
             raise BinlogDecodeError(
-                f"event size {size}, but {len(data)} bytes came",
+                f"event size {size}, but {len(data)} bytes were received",
                 file=name,
                 position=self._position,
                 event_type=code,
@@ -328,7 +328,7 @@ class BackupReceiver:
         asked, asked_position = self._asked
         if not self._position and ((asked and name != asked) or position != asked_position):
             raise BackupMismatchError(
-                f"the source begins at {name}:{position}, asked for was {asked}:{asked_position}"
+                f"the source begins at {name}:{position}, requested was {asked}:{asked_position}"
             )
         if copy is not None and name == copy.record.name:
             if self._position and position != self._position:
@@ -372,7 +372,7 @@ class BackupReceiver:
         path = self._directory / name
         if path.exists():
             raise BackupMismatchError(
-                f"{path} is there, but is no part of this backup; choose an empty directory"
+                f"{path} exists, but is not part of this backup; choose an empty directory"
             )
         record = FileRecord(name)
         self._catalog.files.append(record)

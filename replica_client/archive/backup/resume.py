@@ -57,7 +57,7 @@ async def find_resume(
     and compared with the copy.
 
     Raises:
-        BackupGapError: the source no longer has what comes next.
+        BackupGapError: the source no longer has the next events.
         BackupMismatchError: it is another source.
     """
     _check_identity(connection, catalog)
@@ -92,7 +92,7 @@ def unknown_file(error: ServerError, copy: LocalCopy | None) -> BackupGapError:
     """Return the error for a source that does not list its files and lacks the needed one."""
     where = "" if copy is None else f" (the backup ends at {copy.record.name}:{copy.size})"
     return BackupGapError(
-        f"the source no longer has what comes next{where}: {error.message}; {_REMEDY}"
+        f"the source no longer has the next events{where}: {error.message}; {_REMEDY}"
     )
 
 

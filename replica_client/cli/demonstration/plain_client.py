@@ -83,11 +83,7 @@ class PlainClient:
         came = _log(self._files[1])
         new = [row for row in came if _key(row) not in seen]
         again = len(came) - len(new)
-        repeats = (
-            f" {again} came again: they had come, but the kill was before the save."
-            if again
-            else ""
-        )
+        repeats = f" {again} were delivered again: the kill came before the save." if again else ""
         self._screen.say(
             f"It went on at the saved position: {len(new)} more changes, "
             f"{len(before) + len(new)} in all.{repeats}"

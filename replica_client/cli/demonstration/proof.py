@@ -209,7 +209,9 @@ class Screen:
                         return
                     raise ReplicaClientError(f"{doing()}: it ended too early")
                 if now - began > timeout:
-                    raise ReplicaClientError(f"{doing()}: nothing came within {timeout:g} s")
+                    raise ReplicaClientError(
+                        f"{doing()}: nothing was received within {timeout:g} s"
+                    )
                 if self._console.is_terminal:
                     status.update(doing())
                 elif now - said >= _SILENCE:

@@ -25,7 +25,7 @@ class ConnectionDump:
     def __init__(self, connection: Any) -> None:
         if getattr(connection, "_proto", None) is None and not hasattr(connection, "_reader"):
             raise ConfigError(
-                f"a {type(connection).__name__} is no connection of asyncmy 0.2: it has neither _proto nor"
+                f"a {type(connection).__name__} is not a connection of asyncmy 0.2: it has neither _proto nor"
                 " _reader"
             )
         self._connection = connection

@@ -57,7 +57,7 @@ def parse_literal(data: bytes) -> bool | None:
         ValueError: none of them.
     """
     if data[0] not in _LITERALS:
-        raise ValueError(f"{data[0]} is no literal of JSON")
+        raise ValueError(f"{data[0]} is not a JSON literal")
     return _LITERALS[data[0]]
 
 

@@ -364,7 +364,7 @@ class BinlogDecoder:
         elif type_code == _START_V3 or inner_index is not None:
             has_checksum = False
         elif not self._has_format and type_code not in _NO_FORMAT_NEEDED:
-            raise BinlogFormatError("no FORMAT_DESCRIPTION event came before this event")
+            raise BinlogFormatError("no FORMAT_DESCRIPTION event precedes this event")
         else:
             has_checksum = self._format.checksum_algorithm == ChecksumAlgorithm.CRC32
             if self._format.checksum_algorithm == ChecksumAlgorithm.UNDEFINED:

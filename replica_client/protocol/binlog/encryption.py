@@ -123,7 +123,7 @@ class EventCipher:
         if self._reason:
             raise EncryptedBinlogError(self._reason)
         if len(data) < HEADER_SIZE:
-            raise TruncatedEventError(f"{len(data)} bytes are no encrypted event")
+            raise TruncatedEventError(f"{len(data)} bytes are not an encrypted event")
         iv = self._nonce + (position & 0xFFFFFFFF).to_bytes(4, "little")
         if self._crypt is not None:
             return self._restore(data, iv, self._crypt)

@@ -185,7 +185,7 @@ def file_kind(data: bytes | memoryview) -> FileKind:
     """
     magic = bytes(data[:MAGIC_SIZE])
     if len(magic) < MAGIC_SIZE:
-        raise TruncatedEventError(f"a file of {len(magic)} bytes is no binlog", position=0)
+        raise TruncatedEventError(f"a file of {len(magic)} bytes is not a binlog", position=0)
     try:
         return FileKind(magic)
     except ValueError:

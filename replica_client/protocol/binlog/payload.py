@@ -217,7 +217,7 @@ def write_unsigned(out: ByteWriter, value: int) -> ByteWriter:
         EncodeError: it is negative or has more than 64 bits.
     """
     if not 0 <= value < 1 << 64:
-        raise EncodeError(f"{value} is no unsigned 64-bit number")
+        raise EncodeError(f"{value} is not an unsigned 64-bit number")
     size = max(1, (value.bit_length() + 6) // 7)
     if size >= _LONGEST:
         return out.uint(0xFF, 1).uint(value, 8)

@@ -24,7 +24,7 @@ _ACCESS_HINTS: dict[int, str] = {
     ErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR: (
         "grant the account REPLICATION SLAVE and REPLICATION CLIENT (MariaDB: BINLOG MONITOR)"
     ),
-    ErrorCode.ER_NOT_SUPPORTED_AUTH_MODE: "the account wants an authentication plugin that was not used",
+    ErrorCode.ER_NOT_SUPPORTED_AUTH_MODE: "the account requires an authentication plugin that was not used",
     ErrorCode.ER_PLUGIN_IS_NOT_LOADED: "the source lacks the account's authentication plugin",
     ErrorCode.ER_MUST_CHANGE_PASSWORD_LOGIN: "the password has expired; set a new one",
     ErrorCode.ER_CREDENTIALS_TO_EXPIRED_PASSWORD: "the password has expired; set a new one",

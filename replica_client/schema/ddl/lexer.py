@@ -370,7 +370,7 @@ class Cursor:
         try:
             return int(self.token.text)
         except ValueError:
-            raise NotUnderstoodError(f"{self.token.text[:20]!r} is no whole number") from None
+            raise NotUnderstoodError(f"{self.token.text[:20]!r} is not a whole number") from None
         finally:
             self.at += 1
 
@@ -414,7 +414,7 @@ def _kept_name(text: str) -> str:
     if text.isascii():
         return text
     if _SURROGATE.search(text):
-        raise NotUnderstoodError("a name with bytes that are no text")
+        raise NotUnderstoodError("a name with bytes that are not text")
     return _BEYOND_BMP.sub("?", text)
 
 

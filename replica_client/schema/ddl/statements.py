@@ -127,7 +127,7 @@ def _read(cursor: Cursor, context: StatementContext, text: str) -> Meaning:
     if word in _OTHERS or word in ("", "(", ";"):
         return _UNRELATED
     if any(token.upper in (*_TABLE_WORDS, *_DATABASE_WORDS) for token in cursor.tokens):
-        raise NotUnderstoodError(f"{word[:20]} is no statement that is known")
+        raise NotUnderstoodError(f"{word[:20]} is not a known statement")
     return _UNRELATED
 
 

@@ -353,7 +353,7 @@ def resized_text(old: ColumnModel, new: ColumnModel, length: int | None) -> Colu
         raise NotUnderstoodError("CONVERT TO, and a character set is not known")
     characters = _character_length(old)
     if characters is None:
-        raise NotUnderstoodError(f"CONVERT TO beside a TEXT that was {old.kind}")
+        raise NotUnderstoodError(f"CONVERT TO together with a TEXT that was {old.kind}")
     return replace(new, kind=sized("text", characters * max_length(new.charset)))
 
 

@@ -80,7 +80,8 @@ class Clients:
             pass
         except (ValueError, TypeError, AttributeError) as error:
             raise BackupMismatchError(
-                f"{self._path} is damaged ({error}); remove it, and clients that are away hold no files"
+                f"{self._path} is damaged ({error}); remove it: files are then not kept for clients "
+                "that are not connected"
             ) from None
 
     def see(self, session: ServerSession) -> None:

@@ -264,7 +264,7 @@ def _chain(facts: SourceFacts) -> Finding:
     return note(
         "replica_updates",
         "if the source is a replica itself, what it applies is not in its binlog",
-        "start it with --log-replica-updates (older: --log-slave-updates) if that is wanted",
+        "start it with --log-replica-updates (older: --log-slave-updates) if it should be one",
     )
 
 
@@ -336,7 +336,7 @@ def _keys(facts: SourceFacts) -> Finding:
     return warning(
         "primary_keys",
         f"{len(tables)} {'table has' if len(tables) == 1 else 'tables have'} none: {_listed(tables)}",
-        "add a primary key: without one, rows of a table cannot be told apart",
+        "add a primary key: without one, rows of a table cannot be distinguished",
     )
 
 

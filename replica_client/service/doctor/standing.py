@@ -222,9 +222,7 @@ def _gone(facts: SourceFacts, position: Position) -> str:
             if gtid_set.reached(gtid.domain_id) < gtid.sequence
         ]
         return (
-            f"it is behind {', '.join(map(str, late))}, where the oldest file begins"
-            if late
-            else ""
+            f"it is after {', '.join(map(str, late))}, where the oldest file begins" if late else ""
         )
     if gtid_set is not None and not position.file:
         return "its GTIDs are not those of this server"
@@ -353,7 +351,7 @@ def seen(sample: Sample) -> Iterator[Finding]:
             "statements",
             f"{where} hold {sample.statements} changes logged as text, which are not rows "
             f"({sample.first_statement})",
-            "have every session use binlog_format = ROW, and start behind these statements",
+            "have every session use binlog_format = ROW, and start after these statements",
         )
 
 

@@ -54,15 +54,13 @@ def read_offset(path: Path, server: str) -> SavedOffset:
         else:
             found = list(_from_text(data.decode("utf-8-sig")))
     except (ValueError, IndexError, KeyError, TypeError, RecursionError):
-        raise ConfigError(f"{path}: these are no offsets of Kafka Connect") from None
+        raise ConfigError(f"{path}: these are not offsets of Kafka Connect") from None
     by_server = {name: offset for name, offset in found if offset is not None}
     if len(by_server) > 1:
         by_server = {name: one for name, one in by_server.items() if name == server}
     if len(by_server) != 1:
         names = ", ".join(sorted(name for name, _ in found)) or "none"
-        raise ConfigError(
-            f"{path}: an offset of the server {server!r} is wanted, and it has those of {names}"
-        )
+        raise ConfigError(f"{path}: there is no offset of the server {server!r}, only of {names}")
     (offset,) = by_server.values()
     try:
         return _meaning(offset)

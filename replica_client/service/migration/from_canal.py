@@ -32,8 +32,8 @@ _NOT_NEEDED: Final = {
     f"{_I}network": "connect_timeout in the URL, read_timeout of the source",
     f"{_I}fallback": "the position is at a transaction's end",
     f"{_I}transaction": "part_size of the source",
-    f"{_I}get.ddl": "schema changes are always told",
-    f"{_I}filter.query": "what is no row change of a wanted table is left out, or an error",
+    f"{_I}get.ddl": "schema changes are always delivered",
+    f"{_I}filter.query": "statements that are not row changes of selected tables are left out, or an error",
     f"{_I}filter.druid": "not needed",
     f"{_I}filter.table.error": "on_unknown_table of the source",
     f"{_I}filter.rows": "tables and exclude of the source",
@@ -178,7 +178,7 @@ def read_meta(path: Path) -> SavedOffset:
         clients = found["clientDatas"]
         if len(clients) != 1:
             raise ConfigError(
-                f"{path}: the position of one client is wanted, not of {len(clients)}"
+                f"{path}: it must hold the position of one client, not of {len(clients)}"
             )
         cursor = clients[0]["cursor"]
         # "postion" is Canal's own spelling.
@@ -193,7 +193,7 @@ def read_meta(path: Path) -> SavedOffset:
     except ConfigError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigError(f"{path}: this is no meta.dat of Canal") from None
+        raise ConfigError(f"{path}: this is not a meta.dat of Canal") from None
     remark = (
         "Canal's position is the beginning of the last entry that was taken. Where that is no end of a transaction, "
         "the first run says so and stops: write a GTID set, or the beginning of the transaction."

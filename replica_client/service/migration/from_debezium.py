@@ -128,7 +128,7 @@ def _scheme(path: Path, keys: Keys) -> str:
         if connector.endswith(name):
             return scheme
     raise ConfigError(
-        f"{path}: connector.class: a MySqlConnector or MariaDbConnector is wanted; other databases are not read"
+        f"{path}: connector.class must be a MySqlConnector or MariaDbConnector; other databases are not read"
     )
 
 
@@ -158,7 +158,7 @@ def _tables(made: Migrated, keys: Keys) -> None:
         if keys.take(tables):
             found += _patterns(keys, tables, 2)
         if theirs == "include" and keys.take(tables) and keys.take(databases):
-            keys.give_up(databases, "tables names databases, too: look whether it wants more")
+            keys.give_up(databases, "tables names databases, too: check whether it selects more")
         elif keys.take(databases):
             found += [f"{name}.*" for name in _patterns(keys, databases, 1)]
         if not found and theirs == "include" and (keys.take(tables) or keys.take(databases)):

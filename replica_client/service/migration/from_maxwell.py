@@ -217,7 +217,7 @@ def read_maxwell_position(path: Path) -> SavedOffset:
         else:
             rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
         if len(rows) != 1 or not isinstance(rows[0], Mapping):
-            raise ConfigError(f"{path}: one row of maxwell.positions is wanted, not {len(rows)}")
+            raise ConfigError(f"{path}: it must be one row of maxwell.positions, not {len(rows)}")
         row = rows[0]
         gtids = str(row.get("gtid_set") or "").replace("\\n", "").replace("\n", "")
         if gtids and gtids != "NULL":
@@ -231,5 +231,5 @@ def read_maxwell_position(path: Path) -> SavedOffset:
         raise
     except (ValueError, KeyError, TypeError, csv.Error, RecursionError):
         raise ConfigError(
-            f"{path}: a row of maxwell.positions is wanted, with binlog_file and binlog_position"
+            f"{path}: it must be a row of maxwell.positions with binlog_file and binlog_position"
         ) from None

@@ -148,7 +148,7 @@ class Migrated:
 
         Used where no pattern can express the other tool's choice: more than that must not be read.
         """
-        self.remarks.append("Nothing is read until tables name what you want.")
+        self.remarks.append("Nothing is read until tables names a table.")
         return ["fill_in.these_tables"]
 
     def text(self) -> str:
@@ -294,7 +294,7 @@ def read_bounded(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise ConfigError(f"{path}: more than {_MAX_BYTES >> 20} MiB; this is no configuration")
+        raise ConfigError(f"{path}: more than {_MAX_BYTES >> 20} MiB; this is not a configuration")
     return data
 
 

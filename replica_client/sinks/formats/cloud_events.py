@@ -76,7 +76,7 @@ class CloudEventsFormat:
             text = getattr(options, name)
             if not text or not text.isascii() or not text.isprintable() or " " in text:
                 raise ConfigError(
-                    f"format_options: {name}: printable ASCII without blanks is wanted"
+                    f"format_options: {name}: it must be printable ASCII without blanks"
                 )
         self._inner: LineFormat = make_format(options.data, options.data_options, keys)
         self._options = options

@@ -71,15 +71,15 @@ def chosen_format(options: FormatOptions) -> LineFormat:
     """
     if options.format == "avro":
         raise ConfigError(
-            "format: 'avro' wants topics and a schema registry: the sink kafka has them"
+            "format: 'avro' needs topics and a schema registry, which only the sink kafka has"
         )
     if options.format == "arrow":
         raise ConfigError(
-            "format: 'arrow' wants messages: the sinks kafka, nats and http have them"
+            "format: 'arrow' needs messages, which only the sinks kafka, nats and http have"
         )
     if options.format == "cloudevents" and options.format_options.get("mode") == "binary":
         raise ConfigError(
-            "format_options: mode = 'binary' wants messages with headers: the sink kafka has them"
+            "format_options: mode = 'binary' needs messages with headers, which only the sink kafka has"
         )
     return make_format(options.format, options.format_options)
 

@@ -89,7 +89,9 @@ class OutboxMessages:
                 continue
             try:
                 if before is not None:
-                    raise ValueError("a row of an outbox was updated, which is no message")
+                    raise ValueError(
+                        "a row of an outbox was updated; only inserted rows are messages"
+                    )
                 message = made.message(shape.database, shape.table, after)
             except ValueError as error:
                 raise PoisonChangeError(
@@ -208,7 +210,7 @@ def _plain(value: Any) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise ValueError("a column of an outbox holds bytes that are no text") from None
+            raise ValueError("a column of an outbox holds bytes that are not text") from None
     text = value_to_json(value)
     if text.startswith('"') and not isinstance(value, JsonDocument | RawJson):
         return str(json.loads(text))

@@ -63,7 +63,7 @@ def check_registry(options: RegistryOptions) -> None:
         except ValueError:
             wrong = True
         if wrong:
-            raise ConfigError("sink kafka: registry: url: http://host:port is wanted")
+            raise ConfigError("sink kafka: registry: url must be http://host:port")
 
 
 def registry_properties(options: RegistryOptions) -> dict[str, Any]:
@@ -100,9 +100,11 @@ def check_topics(options: KafkaOptions) -> None:
         for name in _PLACEHOLDER.findall(template):
             if name not in known:
                 wanted = ", ".join(f"{{{one}}}" for one in known)
-                raise ConfigError(f"sink kafka: {option}: {{{name}}} is none of {wanted}")
+                raise ConfigError(
+                    f"sink kafka: {option}: {{{name}}} is unknown; known are {wanted}"
+                )
     if not options.topic:
-        raise ConfigError("sink kafka: topic: a name is wanted")
+        raise ConfigError("sink kafka: topic must be a name")
     for option in ("topic_prefix", "topic", "schema_topic", "transaction_topic", "position_topic"):
         text = _PLACEHOLDER.sub("", getattr(options, option))
         if _OTHER.search(text):
@@ -300,22 +302,22 @@ def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
             flat[name] = dict(_flat(given))
     options = read_options(KafkaOptions, flat, "sink kafka")
     if not options.bootstrap_servers.strip():
-        raise ConfigError("sink kafka: bootstrap_servers: host:port is wanted")
+        raise ConfigError("sink kafka: bootstrap_servers must be host:port")
     taken = sorted(_OURS & options.client.keys())
     if taken:
         raise ConfigError(f"sink kafka: client: {taken[0]} is set by the sink's own options")
     for name in ("partitions", "replication_factor"):
         if getattr(options, name) < 1 and getattr(options, name) != -1:
-            raise ConfigError(f"sink kafka: {name}: at least 1 is wanted, or -1")
+            raise ConfigError(f"sink kafka: {name} must be at least 1, or -1")
     if options.security_protocol.startswith("SASL") and not options.sasl_mechanism:
-        raise ConfigError("sink kafka: sasl_mechanism: PLAIN, SCRAM-SHA-512 or another is wanted")
+        raise ConfigError("sink kafka: sasl_mechanism must be PLAIN, SCRAM-SHA-512 or another")
     if not options.named(options.transactional_id):
-        raise ConfigError("sink kafka: transactional_id: a name is wanted")
+        raise ConfigError("sink kafka: transactional_id must be a name")
     check_topics(options)
     if options.registry is not None:
         check_registry(options.registry)
     if (options.format == "avro") != (options.registry is not None):
-        raise ConfigError("sink kafka: the format 'avro' and the table 'registry' want each other")
+        raise ConfigError("sink kafka: the format 'avro' and the table 'registry' need each other")
     make_message_format(options.format, format_options(options))
     return options
 

@@ -336,9 +336,9 @@ class KafkaSink:
         if self._seen == self._ahead and _digest(message) != self._last:
             options = self._options
             raise SinkError(
-                f"Kafka at {options.bootstrap_servers}: what comes again is not what is in the topics behind the "
-                "position: the choice of tables, the format or topics were changed in the middle of a commit; set "
-                f"them back, or name another position_topic than {self._position_topic} and start over"
+                f"Kafka at {options.bootstrap_servers}: the records after the position differ from those that "
+                "are delivered again: the choice of tables, the format or topics were changed in the middle of a "
+                f"commit; set them back, or name another position_topic than {self._position_topic} and start over"
             )
 
     def _commit_some(self, last: Message) -> None:

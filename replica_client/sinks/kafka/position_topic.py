@@ -307,7 +307,7 @@ def _records(
             if time.monotonic() > deadline:
                 raise SinkError(
                     f"Kafka at {options.bootstrap_servers}: the topic {topic} cannot be read up to its end at {end}: "
-                    "a broker is away, or another writer has a transaction open there",
+                    "a broker is unavailable, or another writer has an open transaction there",
                     retriable=True,
                 )
             if message is None:

@@ -311,7 +311,7 @@ class Collector:
             )
         columns = delivered_columns(rows)
         if len(columns) != sum(not is_hash(column) for column in shape.columns):
-            raise SinkError(f"{text}: a mirror wants all columns; take the option columns away")
+            raise SinkError(f"{text}: a mirror needs all columns; remove the option columns")
         model = self.tables.get((shape.database, shape.table))
         check_tracked(table_model(shape, columns) if model is None else model)
         names = tuple(column.name for column in columns)
@@ -467,7 +467,7 @@ def changed_while_copied(
 ) -> CopyNeededError:
     """Return the error for a change that the table's copy may contain or not."""
     return CopyNeededError(
-        f"{database}.{table}: it was changed while it was copied, in a way that wants another copy",
+        f"{database}.{table}: it was changed while it was copied, in a way that needs another copy",
         {(database, table), *tables},
     )
 

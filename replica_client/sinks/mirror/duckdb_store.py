@@ -279,7 +279,7 @@ class DuckdbSink(FileMirrorSink):
         # Opening the file with DuckDB would block a process that writes it.
         with self._path.open("rb") as file:
             if file.read(16)[_MAGIC[0]] != _MAGIC[1]:
-                raise SinkError(f"{self._path}: it is no DuckDB file")
+                raise SinkError(f"{self._path}: it is not a DuckDB file")
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         new = not self._path.exists()

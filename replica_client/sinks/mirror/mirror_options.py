@@ -55,7 +55,7 @@ def read_clickhouse_options(table: Mapping[str, object]) -> ClickhouseOptions:
     options = read_options(ClickhouseOptions, table, "sink clickhouse")
     parts = urlsplit(options.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("sink clickhouse: url: https:// or http:// with a host is wanted")
+        raise ConfigError("sink clickhouse: url must be https:// or http:// with a host")
     if parts.username or parts.password:
         raise ConfigError("sink clickhouse: url: it has a password; give it in user and password")
     if parts.query or parts.fragment:
@@ -63,7 +63,7 @@ def read_clickhouse_options(table: Mapping[str, object]) -> ClickhouseOptions:
     for name in ("user", "password"):
         text = getattr(options, name)
         if not text.isascii() or not (text.isprintable() or not text):
-            raise ConfigError(f"sink clickhouse: {name}: printable ASCII is wanted")
+            raise ConfigError(f"sink clickhouse: {name}: it must be printable ASCII")
     return options
 
 
@@ -109,7 +109,7 @@ def read_duckdb_options(table: Mapping[str, object]) -> DuckdbOptions:
     """
     options = read_options(DuckdbOptions, table, "sink duckdb")
     if not _MEMORY.fullmatch(options.memory_limit):
-        raise ConfigError("sink duckdb: memory_limit: a size is wanted, such as 1GB, or 50%")
+        raise ConfigError("sink duckdb: memory_limit must be a size, such as 1GB, or 50%")
     return options
 
 

@@ -65,7 +65,7 @@ def make(table: Mapping[str, object]) -> PostgresSink:
     """
     options = read_options(PostgresOptions, table, "sink postgres")
     if urlsplit(options.url).scheme not in ("postgresql", "postgres"):
-        raise ConfigError("sink postgres: url: postgresql://user@host/database is wanted")
+        raise ConfigError("sink postgres: url must be postgresql://user@host/database")
     return PostgresSink(options)
 
 

@@ -85,7 +85,7 @@ class TableStore:
             self._take_over()
             return self._read()
         except (SchemaError, PositionFormatError, ValueError) as error:
-            raise SinkError(f"{database.where} is no mirror of this release: {error}") from error
+            raise SinkError(f"{database.where} is not a mirror of this release: {error}") from error
 
     def _check_alone(self, claim: Claim) -> None:
         """Check that the database has no other owner, before anything is written there.
@@ -107,7 +107,7 @@ class TableStore:
             return owners_of(self._records()) if self._database.is_made else []
         except ValueError as error:
             raise SinkError(
-                f"{self._database.where} is no mirror of this release: {error}"
+                f"{self._database.where} is not a mirror of this release: {error}"
             ) from error
 
     def saved(self) -> Checkpoint | None:
@@ -123,7 +123,7 @@ class TableStore:
             return self._checkpoint(records)
         except (SchemaError, PositionFormatError, ValueError) as error:
             raise SinkError(
-                f"{self._database.where} is no mirror of this release: {error}"
+                f"{self._database.where} is not a mirror of this release: {error}"
             ) from error
 
     def _records(self) -> dict[str, str]:

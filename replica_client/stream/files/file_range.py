@@ -60,7 +60,7 @@ class Begin:
             return
         if transaction.gtid and _has(self.passed, transaction, self.position):
             raise ConfigError(
-                f"start: {transaction.gtid} at {transaction.start} is in the GTID set, and stands behind "
+                f"start: {transaction.gtid} at {transaction.start} is in the GTID set, and stands after "
                 f"{self.position.file}:{self.position.offset}, which begins with one that is not; give "
                 "FILE:OFFSET"
             )

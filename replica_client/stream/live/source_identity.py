@@ -174,7 +174,7 @@ def check_executed(
     missing = missing_gtids(have, executed)
     if missing:
         raise SourceBehindError(
-            f"{address} lacks transactions that we already have: {missing}; it lags behind, was reset, "
+            f"{address} lacks transactions that we already have: {missing}; it lags, was reset, "
             "or is not a replica of the source before; follow a source that has them, or take a new "
             "snapshot",
             missing,

@@ -317,7 +317,7 @@ class SourceLink:
             await connection.close()
             raise
         if host is not self.host:
-            _LOG.warning("the stream comes from %s now", host.address)
+            _LOG.warning("the stream now comes from %s", host.address)
         self.use(host)
         return same
 

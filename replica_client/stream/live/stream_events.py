@@ -303,7 +303,7 @@ class StreamEvents:
         if "gtid_gap" not in recorded or not position.gtid_set or inside or self._gap == position:
             return False
         self._gap = position
-        _LOG.warning("%s; going on behind what was purged", purged)
+        _LOG.warning("%s; continuing after the purged files", purged)
         await self._link.close()
         connection = await SourceConnection.open(self._link.host)
         try:

@@ -40,7 +40,7 @@ def listen_address(text: str) -> tuple[str, int]:
     """
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"listen: {text!r} is no address; write 127.0.0.1:9190")
+        raise ConfigError(f"listen: {text!r} is not an address; write 127.0.0.1:9190")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 

@@ -234,7 +234,7 @@ def loss_kinds(names: Collection[str] | str) -> frozenset[LossKind]:
     for word in words:
         match = [kind for kind in LOSS_KINDS if word in (kind, "all")]
         if not match:
-            raise ConfigError(f"record_losses: {word!r} is none of all, {', '.join(LOSS_KINDS)}")
+            raise ConfigError(f"record_losses: {word!r} is not one of all, {', '.join(LOSS_KINDS)}")
         found.update(match)
     return frozenset(found)
 

@@ -137,7 +137,7 @@ class PreparedTransaction:
         if found is None or not isinstance(file, str) or not isinstance(gtid, str):
             raise ValueError("a member is missing")
         if not isinstance(offset, int) or isinstance(offset, bool):
-            raise ValueError("offset is no number")
+            raise ValueError("offset is not a number")
         return cls(found, Position(file, offset), gtid)
 
 

@@ -210,7 +210,7 @@ def alteration(
     """
     meaning = read_statement(statement, context)
     if not isinstance(meaning, AlterTable):
-        return "the statement is no plain ALTER TABLE"
+        return "the statement is not a plain ALTER TABLE"
     if meaning.to_table is not None or meaning.from_table is not None:
         return "a partition became a table, or a table a partition"
     if meaning.row_clauses:

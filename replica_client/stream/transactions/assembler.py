@@ -261,7 +261,7 @@ class TransactionAssembler:
         elif code == EventType.INCIDENT_EVENT:
             raise DataLossError(
                 f"{_where(event)}: the source logged an incident ({event.body}): it may have lost "
-                "changes; compare the tables, then start behind it"
+                "changes; compare the tables, then start after it"
             )
         elif (
             isinstance(event.body, UnknownEvent)
@@ -547,7 +547,7 @@ class TransactionAssembler:
         except DataLossError as error:
             raise DataLossError(
                 f"{_where(event)}: {error}; compare the tables of this transaction with the source, then "
-                "start behind it"
+                "start after it"
             ) from None
         if savepoint is not None:
             self._losses.take_back(savepoint)
@@ -674,9 +674,9 @@ class TransactionAssembler:
             return
         if mixes_engines(query_context(event.body, decoder.format)):
             raise DataLossError(
-                f"{_where(event)}: a transaction that was rolled back; its rows stay if their table has no "
-                "transactions, and a binlog of this old server does not record whether it has; compare its "
-                "tables with the source, then start behind it"
+                f"{_where(event)}: a transaction was rolled back; its rows stay if their table has no "
+                "transactions, which a binlog of this old server does not record; compare its "
+                "tables with the source, then start after it"
             )
 
     # XA transactions.

@@ -106,8 +106,8 @@ class EventFeed:
         endless, self._endless = self._endless, ""
         if endless and self.decoder.tells_ends and not event.body.create_timestamp:
             raise BinlogDecodeError(
-                f"{endless} has no end, and {event.file or 'the next file'} is no first one after a restart: events "
-                f"of {endless} are missing; get it from the source again",
+                f"{endless} has no end, and {event.file or 'the next file'} is not the first one after a restart: "
+                f"events of {endless} are missing; get it from the source again",
                 file=event.file or None,
                 position=event.position,
                 event_type=event.header.type_code,

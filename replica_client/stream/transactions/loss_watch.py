@@ -201,7 +201,7 @@ class LossWatch:
             return None
         error = DataLossError(
             f"file {event.file}, position {event.position}: the files before this one hold transactions "
-            f"that never came: {missing}; read those files too, take a new snapshot, or "
+            f"that were not read: {missing}; read those files too, take a new snapshot, or "
             + remedies("record gtid_gap")
         )
         self.lose("gtid_gap", error, event, 0, missing, count=count)

@@ -210,8 +210,8 @@ class Savepoints:
         if mixes_engines(context) and self.rows.mark() != mark:
             raise DataLossError(
                 f"ROLLBACK TO SAVEPOINT {name!r} in a binlog of server version "
-                f"{'.'.join(map(str, context.version))}: rows behind the savepoint stay if their table has no "
-                "transactions, and the binlog does not record whether it has"
+                f"{'.'.join(map(str, context.version))}: rows after the savepoint stay if their table has no "
+                "transactions, which the binlog does not record"
             )
         del self._stack[candidates[-1] + 1 :]
         self.rows.truncate(mark)

@@ -133,7 +133,7 @@ class _Reader:
     def read(self) -> TableTransform:
         table = self._table
         if not isinstance(table, Mapping):
-            raise ConfigError(f"transform {self._number}: a table of keys is wanted")
+            raise ConfigError(f"transform {self._number}: it must be a table of keys")
         unknown = sorted(set(table) - set(_KEYS))
         if unknown:
             raise self._wrong(str(unknown[0]), f"not known; there are {', '.join(_KEYS)}")
@@ -150,7 +150,7 @@ class _Reader:
             )
         where = table.get("where")
         if where is not None and not isinstance(where, str):
-            raise self._wrong("where", "a condition is wanted, such as \"country = 'DE'\"")
+            raise self._wrong("where", "it must be a condition, such as \"country = 'DE'\"")
         return TableTransform(
             self._number,
             Selection(patterns).casefolded(),
@@ -171,11 +171,11 @@ class _Reader:
             self._rules.append((column, ColumnRule("drop")))
         for column, text in self._mapping("mask").items():
             if not isinstance(text, str):
-                raise self._wrong("mask", f"{column}: a text is wanted")
+                raise self._wrong("mask", f"{column}: it must be a text")
             self._rules.append((column, mask_rule(text)))
         for column, count in self._mapping("truncate").items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise self._wrong("truncate", f"{column}: a number of characters is wanted")
+                raise self._wrong("truncate", f"{column}: it must be a number of characters")
             self._rules.append((column, truncate_rule(count)))
         for column, pair in self._mapping("replace").items():
             self._rules.append((column, self._replacing(column, pair)))
@@ -201,7 +201,7 @@ class _Reader:
         key = self._table.get("key")
         data = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else b""
         if len(data) < _MIN_KEY:
-            raise self._wrong("key", f"{name} wants one of at least {_MIN_KEY} bytes")
+            raise self._wrong("key", f"{name} needs a key of at least {_MIN_KEY} bytes")
         rule = make(data)
         self._rules += [(column, rule) for column in columns]
 
@@ -209,7 +209,7 @@ class _Reader:
         found = {}
         for old, new in self._mapping("rename").items():
             if not isinstance(new, str) or not new:
-                raise self._wrong("rename", f"{old}: a name is wanted")
+                raise self._wrong("rename", f"{old}: it must be a name")
             found[old.lower()] = new
         return found
 
@@ -218,7 +218,7 @@ class _Reader:
         if text is None:
             return None
         if not isinstance(text, str) or text.count(".") != 1 or not all(text.split(".")):
-            raise self._wrong("route", "database.table is wanted")
+            raise self._wrong("route", "it must be database.table")
         self._check_placeholders("route", text)
         database, _, table = text.partition(".")
         return database, table
@@ -233,12 +233,12 @@ class _Reader:
         if not found:
             return None
         if "route" not in self._table:
-            raise self._wrong("shard", "route is wanted, too: the one table that others become")
+            raise self._wrong("shard", "it needs route, the one table that others become")
         if len(found) != 1:
-            raise self._wrong("shard", '{ column = "{database}" } is wanted, one column')
+            raise self._wrong("shard", 'it must be one column: { column = "{database}" }')
         ((column, text),) = found.items()
         if not column or not isinstance(text, str) or not _PLACEHOLDER.search(text):
-            raise self._wrong("shard", "a text with {database} or {table} in it is wanted")
+            raise self._wrong("shard", "it must be a text with {database} or {table} in it")
         self._check_placeholders("shard", text)
         if shard_length(text) > _MAX_SHARD:
             raise self._wrong("shard", f"values can have more than {_MAX_SHARD} characters")
@@ -247,7 +247,7 @@ class _Reader:
     def _soft_delete(self) -> str | None:
         found = self._table.get("soft_delete")
         if found is not None and (not isinstance(found, str) or not found):
-            raise self._wrong("soft_delete", "the name of a new column is wanted")
+            raise self._wrong("soft_delete", "it must be the name of a new column")
         return found
 
     def _outbox(self) -> OutboxColumns | None:
@@ -257,7 +257,7 @@ class _Reader:
         if found is None:
             return None
         if not isinstance(found, Mapping):
-            raise self._wrong("outbox", "true, or a table of columns is wanted")
+            raise self._wrong("outbox", "it must be true, or a table of columns")
         headers = found.get("headers", {})
         texts = {name: text for name, text in found.items() if name != "headers"}
         unknown = sorted(set(texts) - set(_OUTBOX))
@@ -266,14 +266,14 @@ class _Reader:
                 "outbox", f"{unknown[0]} is not known; there are {', '.join(_OUTBOX)}, headers"
             )
         if not isinstance(headers, Mapping):
-            raise self._wrong("outbox", "headers: { header = column } is wanted")
+            raise self._wrong("outbox", "headers must be { header = column }")
         for name, text in {**texts, **headers}.items():
             if not isinstance(text, str) or not text:
-                raise self._wrong("outbox", f"{name}: a text is wanted")
+                raise self._wrong("outbox", f"{name}: it must be a text")
         if "id" in headers:
             raise self._wrong("outbox", "headers: id is the message's own")
         if "soft_delete" in self._table:
-            raise self._wrong("outbox", "its deleted rows are no messages; take soft_delete away")
+            raise self._wrong("outbox", "its deleted rows are not messages; remove soft_delete")
         made = {**_OUTBOX, **texts}
         for name in _PLACEHOLDER.findall(made["topic"]):
             if name != "route":
@@ -285,13 +285,13 @@ class _Reader:
         if isinstance(found, str):
             found = [part.strip() for part in found.split(",")]
         if not isinstance(found, Sequence) or not all(isinstance(one, str) for one in found):
-            raise self._wrong(name, "a list of texts is wanted")
+            raise self._wrong(name, "it must be a list of texts")
         return tuple(found)
 
     def _mapping(self, name: str) -> Mapping[str, Any]:
         found = self._table.get(name, {})
         if not isinstance(found, Mapping):
-            raise self._wrong(name, "{ column = … } is wanted")
+            raise self._wrong(name, "it must be { column = … }")
         return found
 
     def _wrong(self, key: str, text: str) -> ConfigError:

@@ -51,7 +51,7 @@ class TargetNames:
         else:
             other = next(iter(known.tables.values()))
         if other != name:
-            why = "route one of them elsewhere, or tell them apart by shard"
+            why = "route one of them elsewhere, or distinguish them by shard"
             if shard is not None:
                 why = (
                     f"its column {shard.name} has to be the same in all, with another value in each"
@@ -84,8 +84,8 @@ class ShardStatement:
         change, target = self.change, ".".join(self.target)
         what = change.kind.replace("_", " ")
         reason = (
-            f"{what} of {change.database}.{change.table}, which is one of those that are {target}: what becomes of its "
-            "rows there is not told by a statement"
+            f"{what} of {change.database}.{change.table}, which is one of those that are {target}: the statement does "
+            "not say what happens to its rows there"
         )
         if "statement" not in record_losses:
             raise DataLossError(

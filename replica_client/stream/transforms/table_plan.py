@@ -203,11 +203,11 @@ class TablePlan:
             raise self._wrong(f"column {column.name} gets two names")
         if rule is not None and rule is not DROPPED:
             if rule.of_text and not is_text(column):
-                raise self._wrong(f"{rule.kind} wants a column of text, which {column.name} is not")
+                raise self._wrong(f"{rule.kind} needs a text column, which {column.name} is not")
             if column.name.lower() in keyed and not rule.unique:
                 raise self._wrong(
-                    f"column {column.name} is part of the primary key: after {rule.kind} it tells rows "
-                    "apart no longer; hash keeps them apart, drop leaves the table without a key"
+                    f"column {column.name} is part of the primary key: after {rule.kind} it no longer "
+                    "identifies rows; hash keeps them distinct, drop leaves the table without a key"
                 )
         return rule, new[0] if new else column.name
 

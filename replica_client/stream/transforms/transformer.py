@@ -288,7 +288,7 @@ class Transformer:
             return
         if after is None or not set(plan.hiding()) <= set(after.hiding()):
             raise ConfigError(
-                f"{change.file}:{change.position}: {change.database}.{change.table}, of which columns are hidden, "
+                f"{change.file}:{change.position}: {change.database}.{change.table}, which has hidden columns, "
                 f"became {new[0]}.{new[1]}, for which no transform says so; add "
                 "the name to its tables"
             )

@@ -63,7 +63,7 @@ class TlsOptions:
         plain = [text[:7] + text[7:].replace(":", "") for text in texts]
         if not all(_FINGERPRINT.fullmatch(text) for text in plain):
             raise ConfigError(
-                "tls_fingerprint wants sha256: and the 64 hexadecimal digits that "
+                "tls_fingerprint must be sha256: and the 64 hexadecimal digits that "
                 "`openssl x509 -noout -fingerprint -sha256 -in server-cert.pem` shows"
             )
         if self.mode is TlsMode.DISABLED:

@@ -493,7 +493,7 @@ class SourceConnection:
             if rows and str(rows[0][1]).upper() in ("ON", "1"):
                 return
         raise ConfigError(
-            f"semi_sync is asked for, but {self.options.address} is no semi-synchronous source: switch "
+            f"semi_sync is asked for, but {self.options.address} is not a semi-synchronous source: switch "
             f"on {' or '.join(server_statements.semi_sync_variables(self.server))} there"
         )
 

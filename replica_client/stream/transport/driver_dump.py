@@ -80,7 +80,7 @@ class DriverDump:
         for name in ("_execute_command", "_read_packet", "_rfile", "_sock"):
             if not hasattr(connection, name):
                 raise ConfigError(
-                    f"pymysql_wrapper gave a {type(connection).__name__}, which is no connection of "
+                    f"pymysql_wrapper returned a {type(connection).__name__}, which is not a connection of "
                     f"PyMySQL: it has no {name}"
                 )
         self._connection = connection
@@ -132,7 +132,7 @@ class DriverDump:
             ServerError: the source refused or ended the dump.
             ProtocolError: it sent what the protocol forbids.
             ConnectionLostError: the connection ended.
-            TransportTimeoutError: nothing came within the driver's ``read_timeout``.
+            TransportTimeoutError: nothing was received within the driver's ``read_timeout``.
         """
         session = self._session
         while not len(session.events):
@@ -147,7 +147,7 @@ class DriverDump:
                 with session.room(_BUFFER_SIZE) as room:
                     size = file.readinto1(room)
             except TimeoutError as error:
-                raise TransportTimeoutError("no byte came within read_timeout") from error
+                raise TransportTimeoutError("no byte was received within read_timeout") from error
             except (OSError, ssl.SSLError, ValueError) as error:
                 raise ConnectionLostError(f"the connection was lost ({error})") from error
             if not size:

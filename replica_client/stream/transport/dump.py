@@ -224,7 +224,7 @@ class DumpProtocol(asyncio.BufferedProtocol):
             return
         self._finish(
             TransportTimeoutError(
-                f"no byte came from {self._address} for {self._read_timeout:g} s, although it sends "
+                f"no byte was received from {self._address} for {self._read_timeout:g} s, although it sends "
                 "heartbeats: the connection is dead (options heartbeat_period and read_timeout)"
             )
         )
@@ -309,7 +309,7 @@ class DumpStream:
             ServerError: the source refused or ended the dump.
             ProtocolError: it sent what the protocol forbids.
             ConnectionLostError: the connection ended.
-            TransportTimeoutError: nothing came within the read deadline.
+            TransportTimeoutError: nothing was received within the read deadline.
         """
         return await self._protocol.more(known)
 

@@ -130,7 +130,7 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
     async def _request_authentication(self) -> None:
         greeting = self._greeting
         if greeting is None:
-            raise UnexpectedPacketError("no greeting came")
+            raise UnexpectedPacketError("no greeting was received")
         options = self._options
         credentials = Credentials(
             options.password.encode(),

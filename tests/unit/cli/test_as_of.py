@@ -63,7 +63,7 @@ def test_duckdb(run: Run, archive: str, tmp_path: Path) -> None:
     [
         (("--json", "--parquet", "x"), "give one of"),
         (("--prove",), "--prove needs --live"),
-        (("--copy", "nothing.parquet"), "no Parquet or Arrow file"),
+        (("--copy", "nothing.parquet"), "not a readable Parquet or Arrow file"),
         (("--parquet", "-"), "only an Arrow stream"),
     ],
 )

@@ -90,7 +90,7 @@ def test_changes_with_an_export(run, shop, tmp_path):
     ("text", "what"),
     [
         ("{", "is not JSON"),
-        ("{}", "it is no schema history"),
+        ("{}", "it is not a schema history"),
         (json.dumps({"format": "replica-client-schema", "version": 9}), "of version 9"),
     ],
 )

@@ -88,7 +88,7 @@ def test_the_fingerprint_of_the_servers_certificate():
     options = SourceOptions.parse({**URL, "tlsFingerprint": fingerprint})
     assert options.connect is not None
     assert options.connect.tls.fingerprint == fingerprint
-    with pytest.raises(ConfigError, match="tls_fingerprint wants"):
+    with pytest.raises(ConfigError, match="tls_fingerprint must be"):
         SourceOptions.parse({**URL, "tlsFingerprint": "ab"})
     with pytest.raises(ConfigError, match="tlsFingerprint"):
         SourceOptions.parse({**PATH, "tlsFingerprint": fingerprint})

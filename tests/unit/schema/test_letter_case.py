@@ -141,7 +141,7 @@ def test_another_server_that_casefolds_names_is_refused_where_that_would_change_
     run(history, DATABASE, "CREATE TABLE tt (a INT)")
     history.copy().casefold_names(True)
     run(history, "CREATE TABLE Uu (a INT)")
-    with pytest.raises(SourceChangedError, match=r"d\.Uu comes as d\.uu"):
+    with pytest.raises(SourceChangedError, match=r"d\.Uu is now sent as d\.uu"):
         history.casefold_names(True)
     assert history.lower_case_names is False
 

@@ -84,7 +84,7 @@ def test_routes_are_each_sink_of_each_source(write):
             'batch_bytes = "2m"',
             'batch_bytes = "2x"',
             18,
-            "source.sink.batch_bytes: '2x' is no size",
+            "source.sink.batch_bytes: '2x' is not a size",
         ),
         ('batch_bytes = "2m"', "batch_rows = 0", 18, "source.sink.batch_rows: expected a whole"),
         ('batch_bytes = "2m"', "batch_rows = 'x'", 18, "source.sink.batch_rows: expected a whole"),
@@ -233,7 +233,7 @@ def test_the_fingerprint_of_a_sources_certificate(configure):
     [host] = hosts_of(config.sources[0], config.directory)
     assert host.tls.fingerprint == fingerprint
     config = read_config(configure(source={"tls_fingerprint": "ab"}), {})
-    with pytest.raises(ConfigError, match="tls_fingerprint wants"):
+    with pytest.raises(ConfigError, match="tls_fingerprint must be"):
         hosts_of(config.sources[0], config.directory)
 
 

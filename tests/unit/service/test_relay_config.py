@@ -56,12 +56,20 @@ def test_its_comments_are_the_defaults(tmp_path) -> None:
     [
         ("[source]", "[sources]", "line 21: sources: no such key; did you mean 'source'"),
         ("[source]", "[[source]]", "a relay has one source: write [source]"),
-        ('listen = "127.0.0.1:3307"', 'listen = "3307"', "line 7: relay.listen: .* is no address"),
+        (
+            'listen = "127.0.0.1:3307"',
+            'listen = "3307"',
+            "line 7: relay.listen: .* is not an address",
+        ),
         ("[[account]]", "[account]", r"write \[\[account\]\], in double brackets"),
         ("[[account]]", "[[relay.account]]", "no such key"),
         ('user = "replica"', 'user = "replica"\nhash = "x"', "and not both"),
         ('user = "replica"', 'user = "replica"\nplugin = "dialog"', "plugin"),
-        ("# keep_size = ", "keep_size = 'much' # ", "line 10: relay.keep_size: 'much' is no size"),
+        (
+            "# keep_size = ",
+            "keep_size = 'much' # ",
+            "line 10: relay.keep_size: 'much' is not a size",
+        ),
         ("# archive = ", "archive = 'ftp://x/y' # ", "line 13: relay.archive: ftp:// is not supp"),
         ("# connections = ", "connections = 0 # ", "relay.connections"),
         ('user = "replica"', 'user = ""', "account.user"),

@@ -141,12 +141,12 @@ def _is_level(disk: Disk, wanted: list[str]) -> bool:
 def test_what_is_no_collector_is_refused(configure, disk, url: str) -> None:
     disk()
     (fault,) = check(read_config(configure(daemon={"otlp": url}), {}))
-    assert "otlp: a URL is wanted" in fault.what
+    assert "otlp must be a URL" in fault.what
 
 
 async def test_a_wrong_url_ends_the_start(configure, disk) -> None:
     disk()
-    with pytest.raises(ConfigError, match="otlp: a URL is wanted"):
+    with pytest.raises(ConfigError, match="otlp must be a URL"):
         async with running(configure(daemon={"otlp": "nowhere"})):
             pass
 

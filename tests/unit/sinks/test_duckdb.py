@@ -139,7 +139,7 @@ async def test_what_is_no_duckdb_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "m.duckdb"
     path.write_bytes(b"x" * 5000)
     sink: Any = make_sink("duckdb", {"path": str(path)})
-    with pytest.raises(SinkError, match="it is no DuckDB file"):
+    with pytest.raises(SinkError, match="it is not a DuckDB file"):
         await sink.probe()
     with pytest.raises(SinkError, match="not a valid DuckDB") as caught:
         await sink.open()

@@ -170,7 +170,7 @@ async def test_a_damaged_checkpoint_is_an_error(kind: str, tmp_path: Path) -> No
     for damaged in (b"", whole[:-10], b"[]", whole.replace(b'"version": 1', b'"version": 9')):
         path.write_bytes(damaged)
         sink = make_sink(kind, options(kind, tmp_path))
-        with pytest.raises(SinkError, match="is no checkpoint of this release"):
+        with pytest.raises(SinkError, match="is not a checkpoint of this release"):
             await sink.open()
         await sink.close()
 

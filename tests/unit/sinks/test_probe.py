@@ -41,8 +41,8 @@ def test_a_probe_makes_nothing(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_probe_says_what_is_in_the_way(kind, tmp_path):
-    (tmp_path / "plain").write_text("no directory")
-    with pytest.raises(SinkError, match="plain is no directory"):
+    (tmp_path / "plain").write_text("not a directory")
+    with pytest.raises(SinkError, match="plain is not a directory"):
         probe(kind, tmp_path / "plain" / "data")
 
 

@@ -248,7 +248,7 @@ class LakeRun:
             PositionStoreError: the catalogue cannot be written.
         """
         for gone in self.applier.adopt_selection():
-            self._say(f"{'.'.join(gone)} left tables: it is no table of the lake any more")
+            self._say(f"{'.'.join(gone)} left tables: it is not a table of the lake any more")
         self.take_requests()
 
     def take_requests(self) -> None:

@@ -144,7 +144,7 @@ class FilePlanner:
         if isinstance(done, GtidSet) and isinstance(missing, GtidSet):
             missing = missing - done
         raise DataLossError(
-            f"startingPosition {starting}: the files begin with {files[0].name}, behind {missing}; "
+            f"startingPosition {starting}: the files begin with {files[0].name}, after {missing}; "
             "add the files before it, or start elsewhere"
         )
 

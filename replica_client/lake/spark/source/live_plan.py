@@ -183,7 +183,7 @@ class LivePlanner:
         if isinstance(ending, Position) and ending.file:
             if ending > end:
                 raise ConfigError(
-                    f"endingPosition {ending} lies behind the end of the source's binlog, {end}"
+                    f"endingPosition {ending} lies after the end of the source's binlog, {end}"
                 )
             return Position(ending.file, ending.offset)
         return end

@@ -239,7 +239,7 @@ class TypedBuilder(BatchBuilder):
         new = [name for name in names if name not in planned]
         at = table.planned_at
         if new and (at is None or position >= at):
-            return f"{', '.join(new)} came after it was planned; start the query again to have it"
+            return f"{', '.join(new)} was added after the query was planned; start the query again to read it"
         return ""
 
     def finish(self) -> pa.RecordBatch:

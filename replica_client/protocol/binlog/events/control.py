@@ -354,7 +354,7 @@ class HeartbeatV2Event:
                 if field.remaining:
                     raise BinlogDecodeError(f"heartbeat position has {len(value)} bytes")
             elif code in (_LOG_FILE, _LOG_POSITION):
-                raise BinlogDecodeError(f"heartbeat field {code} comes twice")
+                raise BinlogDecodeError(f"heartbeat field {code} is repeated")
             else:
                 unknown.append((code, value))
         return cls(

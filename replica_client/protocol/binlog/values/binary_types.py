@@ -79,7 +79,7 @@ def decode_vector(data: bytes) -> tuple[float, ...]:
         ValueError: the number of bytes is no multiple of four.
     """
     if len(data) % _ITEM_SIZE:
-        raise ValueError(f"a vector of {len(data)} bytes is no whole number of floats")
+        raise ValueError(f"a vector of {len(data)} bytes is not a whole number of floats")
     return tuple(decode_float(data[at : at + 4]) for at in range(0, len(data), _ITEM_SIZE))
 
 

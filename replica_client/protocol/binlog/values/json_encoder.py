@@ -214,7 +214,7 @@ def temporal_fields(code: int, payload: bytes) -> tuple[bool, int, int, int, int
         year, month = divmod(number >> 22, 13)
         in_range = hour <= 23 and year <= 9999 and not negative
     if not in_range or minute > 59 or second > 59 or microsecond > 999_999:
-        raise ColumnDecodeError(f"JSON: {payload.hex()} is no date or time of type {code}")
+        raise ColumnDecodeError(f"JSON: {payload.hex()} is not a date or time of type {code}")
     return negative, year, month, day, hour, minute, second, microsecond
 
 

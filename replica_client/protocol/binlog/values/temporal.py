@@ -388,7 +388,7 @@ class Timestamp(Temporal):
             ValueError: the zero timestamp.
         """
         if self._seconds < 0:
-            raise ValueError("the zero timestamp is no instant")
+            raise ValueError("the zero timestamp is not a point in time")
         return _EPOCH + datetime.timedelta(seconds=self._seconds, microseconds=self.microseconds)
 
     def __str__(self) -> str:

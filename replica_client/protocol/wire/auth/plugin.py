@@ -151,7 +151,7 @@ class ClientPlugin:
         if policy is UnverifiedPassword.CACHING_SHA2 and self.name == "caching_sha2_password":
             return
         raise UnexpectedPacketError(
-            f"{self.name}: the server wants the password itself, which is refused because nothing "
+            f"{self.name}: the server asks for the password itself, which is refused because nothing "
             "proves that the certificate is the server's own: give tls_ca with tls=verify-identity, or "
             f"tls_fingerprint={fingerprint_of(self._credentials.certificate)} if that is the "
             "server's, or, where nobody can get in between, unverified_password=any"

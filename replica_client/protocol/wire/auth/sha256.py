@@ -90,7 +90,7 @@ class Sha256Client(ClientPlugin):
             )
         if not (credentials.allow_public_key_retrieval or credentials.unix_socket):
             raise UnexpectedPacketError(
-                "sha256_password wants the password itself, which is refused without TLS: use "
+                "sha256_password asks for the password itself, which is refused without TLS: use "
                 "tls=required, or give server_public_key, or set allow_public_key_retrieval=true"
             )
         self._key_asked = True

@@ -180,7 +180,7 @@ def checkpoint_of_json(
         )
     state = document.get("state", {})
     if not isinstance(state, dict):
-        raise PositionFormatError("its state is no object")
+        raise PositionFormatError("its state is not an object")
     position = Position.from_json(document.get("position"))
     growing, stored = document.get("growing", []), document.get("stored", {})
     if not isinstance(growing, list) or not isinstance(stored, dict):

@@ -209,7 +209,7 @@ _REMEDIES = {
     errno.EPERM: "make it readable and its directory writable for this user",
     errno.EROFS: "the file system is read-only: choose another path",
     errno.ENOENT: "its directory does not exist: create it",
-    errno.ENOTDIR: "a part of its path is no directory: choose another path",
+    errno.ENOTDIR: "a part of its path is not a directory: choose another path",
     errno.EISDIR: "it is a directory: choose the path of a file",
 }
 

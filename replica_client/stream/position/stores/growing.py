@@ -184,7 +184,7 @@ class GrowingKeys:
         """
         state = json.loads(text or "{}")
         if not isinstance(state, dict):
-            raise PositionFormatError("its state is no object")
+            raise PositionFormatError("its state is not an object")
         for name, where in state.pop("$growing", {}).items():
             first, count = rows_of(where)
             try:

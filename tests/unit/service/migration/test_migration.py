@@ -582,7 +582,7 @@ def test_the_command(
     assert tomllib.loads(capsys.readouterr().out)["source"][0]["name"] == "shop"
     bad = written(tmp_path / "bad.json", {**CONNECTOR, "connector.class": "PostgresConnector"})
     assert main(["migrate", "debezium", str(bad)]) == 2
-    assert "MySqlConnector or MariaDbConnector is wanted" in capsys.readouterr().err
+    assert "must be a MySqlConnector or MariaDbConnector" in capsys.readouterr().err
     wrong = written(tmp_path / "wrong.json", {**CONNECTOR, "database.server.id": "99999999999"})
     assert main(["migrate", "debezium", str(wrong)]) == 2
     assert "cannot be taken over" in capsys.readouterr().err

@@ -76,12 +76,12 @@ def test_the_reader_of_the_project_takes_them(server: str) -> None:
     ("options", "message"),
     [
         ({"data": "avro"}, "Invalid enum value 'avro': at `data`"),
-        ({"source": ""}, "source: printable ASCII without blanks is wanted"),
-        ({"type_prefix": "a b"}, "type_prefix: printable ASCII"),
+        ({"source": ""}, "source: it must be printable ASCII without blanks"),
+        ({"type_prefix": "a b"}, "type_prefix: it must be printable ASCII"),
         ({"mode": "batch"}, "at `mode`"),
         ({"data": "canal", "data_options": {"x": 1}}, "the canal format has none"),
         ({"nothing": 1}, "unknown field `nothing`"),
-        ({"mode": "binary"}, "wants messages with headers: the sink kafka has them"),
+        ({"mode": "binary"}, "needs messages with headers, which only the sink kafka has"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:

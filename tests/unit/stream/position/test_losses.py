@@ -79,7 +79,7 @@ def test_names_of_kinds() -> None:
     assert loss_kinds("all") == frozenset(LOSS_KINDS)
     assert loss_kinds("statement, gtid_gap") == {"statement", "gtid_gap"}
     assert loss_kinds(["undecodable", "all"]) == frozenset(LOSS_KINDS)
-    with pytest.raises(ConfigError, match="'rows' is none of all, statement"):
+    with pytest.raises(ConfigError, match="'rows' is not one of all, statement"):
         loss_kinds(["rows"])
 
 

@@ -55,7 +55,7 @@ def test_gaps(known: str, stated: str, missing: str, count: int) -> None:
     if not missing:
         assert watch.check_gtids(event, have) is None
         return
-    with pytest.raises(DataLossError, match=f"never came: {missing};"):
+    with pytest.raises(DataLossError, match=f"were not read: {missing};"):
         watch.check_gtids(event, have)
     recording = LossWatch(frozenset({"gtid_gap"}), None)
     learned = recording.check_gtids(event, have)

@@ -253,17 +253,17 @@ def test_a_merged_table_follows_when_shards_are_altered_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
-        ({"shard": {"s": "{database}"}}, "shard: route is wanted"),
-        ({"route": "a.b", "shard": {"s": "x"}}, "shard: a text with"),
+        ({"shard": {"s": "{database}"}}, "shard: it needs route"),
+        ({"route": "a.b", "shard": {"s": "x"}}, "shard: it must be a text with"),
         ({"route": "a.b", "shard": {"s": "{server}"}}, "shard: {server}"),
         ({"route": "a.b", "shard": {"s": "{table}", "t": "{table}"}}, "one column"),
         ({"route": "a.b", "shard": {"s": "{table}" * 4}}, "more than 255"),
-        ({"soft_delete": ""}, "soft_delete: the name"),
-        ({"outbox": 3}, "outbox: true, or"),
+        ({"soft_delete": ""}, "soft_delete: it must be the name"),
+        ({"outbox": 3}, "outbox: it must be true, or"),
         ({"outbox": {"color": "red"}}, "outbox: color is not known"),
         ({"outbox": {"topic": "{table}"}}, "topic: {table}"),
         ({"outbox": {"headers": {"id": "x"}}}, "id is the message's own"),
-        ({"outbox": True, "soft_delete": "gone"}, "take soft_delete away"),
+        ({"outbox": True, "soft_delete": "gone"}, "remove soft_delete"),
     ],
 )
 def test_wrong_declarations_are_refused(keys: dict[str, Any], text: str) -> None:

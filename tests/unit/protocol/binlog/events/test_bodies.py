@@ -453,7 +453,7 @@ def test_column_count_beyond_the_event() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("010161 010162 00", "comes twice"),
+        ("010161 010162 00", "is repeated"),
         ("0202fc01 00", "needs"),
         ("02020101 00", "position has 2 bytes"),
         ("0105616263", "needs"),
