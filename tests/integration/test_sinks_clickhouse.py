@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("chdb", reason="the package chdb is not installed")
 
+from replica_client import open_binlog
 from replica_client.errors import SinkError
 from replica_client.protocol.position import Position
 from replica_client.sinks.mirror.clickhouse_types import quoted
@@ -246,3 +247,61 @@ async def test_staged_rows_that_were_not_committed_are_removed(
     )
     assert not [name for name in left.split() if name.startswith(("staged_", "made_"))]
     await again.close()
+
+
+async def test_materialized_views_see_each_version_of_a_row_whatever_table_has_the_name(
+    clickhouse: ClickhouseServer,
+    server: Callable[[str], LocalServer],
+    new_database: Callable[..., str],
+) -> None:
+    source = server("mysql-9.7")
+    database = new_database(source)
+    source.rotate()
+    start = f"{source.binlog_files()[-1]}:4"
+    options = {"url": clickhouse.url, "database_prefix": "views_"}
+    schema = f"views_{database}"
+
+    async def follow(*statements: str) -> None:
+        for statement in statements:
+            source.execute(statement.format(db=database))
+        sink = make_sink("clickhouse", options)
+        try:
+            done = await sink.open()
+            paths = [source.binlog_path(one) for one in source.binlog_files()]
+            reader = open_binlog(paths, tables=[f"{database}.*"], start=start)
+            for transaction in reader.transactions():
+                # Read from the beginning, where the table is made, each time.
+                if done is None or transaction.start >= done.position:
+                    await sink.write(transaction)
+                    await sink.commit(Checkpoint(transaction.position))
+        finally:
+            await sink.close()
+
+    await follow("CREATE TABLE {db}.t (id INT PRIMARY KEY, b INT)")
+    clickhouse.text(
+        f"CREATE TABLE {schema}.seen (id Int32, b Nullable(Int32), v UInt64, d UInt8) "
+        "ENGINE = ReplacingMergeTree(v, d) ORDER BY id"
+    )
+    clickhouse.text(
+        f"CREATE MATERIALIZED VIEW {schema}.mv TO {schema}.seen AS SELECT id, b, _replica_client_version AS v, "
+        f"_replica_client_deleted AS d FROM {schema}.t"
+    )
+    clickhouse.text(f"ALTER TABLE {schema}.t ADD COLUMN note String DEFAULT 'mine'")
+    await follow(
+        "INSERT INTO {db}.t VALUES (2, 2), (3, 3)",
+        "UPDATE {db}.t SET b = 20 WHERE id = 2",
+        "DELETE FROM {db}.t WHERE id = 3",
+    )
+    assert clickhouse.text(f"SELECT id, b FROM {schema}.seen FINAL") == "2\t20\n"
+    await follow(
+        "CREATE TABLE {db}.new LIKE {db}.t",
+        "RENAME TABLE {db}.t TO {db}.old, {db}.new TO {db}.t",
+        "INSERT INTO {db}.t VALUES (8, 8)",
+        "INSERT INTO {db}.old VALUES (9, 9)",
+    )
+    seen = clickhouse.text(f"SELECT id, b FROM {schema}.seen FINAL ORDER BY id")
+    assert seen == "2\t20\n8\t8\n"
+    # A view that cannot take rows holds nothing up.
+    clickhouse.text(f"DROP TABLE {schema}.seen")
+    await follow("INSERT INTO {db}.t VALUES (10, 10)")
+    assert clickhouse.text(f"SELECT id FROM {schema}.t FINAL ORDER BY id") == "8\n10\n"

@@ -26,7 +26,7 @@ _MAY_PASS: Final = frozenset(
 )
 # Inserted rows must be visible when the answer comes, and a NULL where none is allowed must be an
 # error.
-_INSERTING: Final = (
+INSERTING: Final = (
     "async_insert = 0, insert_allow_materialized_columns = 1, optimize_on_insert = 0, "
     "input_format_null_as_default = 0, input_format_allow_errors_num = 0"
 )
@@ -109,7 +109,7 @@ class ClickhouseClient:
             SinkError: a text cannot be written as UTF-8.
         """
         names = ", ".join(map(quoted, columns))
-        sql = f"INSERT INTO {table} ({names}) SETTINGS {_INSERTING} FORMAT TabSeparated"
+        sql = f"INSERT INTO {table} ({names}) SETTINGS {INSERTING} FORMAT TabSeparated"
         try:
             body = "".join(lines).encode()
         except UnicodeEncodeError:

@@ -2,8 +2,9 @@
 
 ClickHouse has no transactions. Rows are written to a staging table per table, which no reader uses,
 with a version that no committed row has. The commit of a version makes them valid, and then they
-are moved in one step (MOVE PARTITION). Moving or writing rows twice changes nothing, as the row
-with the highest version wins for each key.
+are moved in one step (MOVE PARTITION). Into a table with materialized views, which see inserts only,
+or with columns of its users, they are inserted. Moving or writing rows twice changes nothing, as the
+row with the highest version wins for each key.
 
 A table without a primary key has two columns instead: a digest of the row, and its number among
 equal rows.
@@ -11,6 +12,7 @@ equal rows.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,6 +21,7 @@ from typing import Any, Final
 
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.clickhouse_client import (
+    INSERTING,
     UNKNOWN_TABLE,
     ClickhouseClient,
     ClickhouseError,
@@ -39,13 +42,14 @@ from replica_client.sinks.mirror.clickhouse_types import (
 from replica_client.sinks.mirror.mirror_database import KeyTwiceError, MirrorDatabase
 from replica_client.stream.tables.net_changes import Values
 
+_LOG = logging.getLogger("replica_client.sinks")
 _INSERTED: Final = 50_000
-# Committed rows must survive a power failure.
 # Aliases that are no column of a source: ClickHouse prefers an alias to a column of its name.
 _LAST: Final = f"{VERSION}_last"
 _GONE: Final = f"{DELETED}_last"
 _KEY: Final = f"{ROW}_key_"
 _COLUMN: Final = f"{ROW}_column_"
+# Committed rows must survive a power failure.
 DURABLE: Final = "fsync_after_insert = 1, fsync_part_directory = 1"
 
 
@@ -62,6 +66,7 @@ class _Staging:
         name: name as SQL; the target itself if it is not in use yet.
         table: target table as SQL.
         key: columns that identify a row.
+        columns: names of the columns, as SQL.
         uuid: UUID of the target table.
         made: whether the staging table exists.
         used: whether it has rows.
@@ -70,6 +75,7 @@ class _Staging:
     name: str
     table: str
     key: list[str]
+    columns: list[str]
     uuid: str = ""
     made: bool = False
     used: bool = field(default=False)
@@ -122,11 +128,6 @@ class ClickhouseRows(MirrorDatabase):
         found = list(self.rows(f"SELECT toString(uuid) FROM system.tables WHERE {where}"))
         return str(found[0][0]) if found else None
 
-    def by_uuid(self, uuid: str) -> str | None:
-        """Return the table with a UUID as SQL; None if there is no such table."""
-        found = self.name_of(uuid)
-        return None if found is None else qualified(found)
-
     def name_of(self, uuid: str) -> tuple[str, str] | None:
         """Return database and name of the table with a UUID; None if there is no such table."""
         where = f"uuid = toUUID({literal(uuid)})"
@@ -147,18 +148,22 @@ class ClickhouseRows(MirrorDatabase):
 
     # Staging.
 
+    def _staged_name(self, uuid: str) -> str:
+        return f"staged_{self._session}_{uuid}"
+
     def _staged(self, table: str, model: TableModel) -> _Staging:
         """Return the staging table of a table, created if needed."""
         found = self._staging.get(table)
         if found is None:
             key = [quoted(name) for name in key_columns(model)]
+            columns = [quoted(column.name) for column in model.columns]
             if table == self.rebuilt:
-                return _Staging(table, table, key, made=True)
+                return _Staging(table, table, key, columns, made=True)
             uuid = self.uuid(self._stored[table])
             if uuid is None:
                 raise ClickhouseError(f"table {table} does not exist", UNKNOWN_TABLE)
-            name = qualified((self._own, f"staged_{self._session}_{uuid}"))
-            found = self._staging[table] = _Staging(name, table, key, uuid)
+            name = qualified((self._own, self._staged_name(uuid)))
+            found = self._staging[table] = _Staging(name, table, key, columns, uuid)
         if not found.made:
             self._client.execute(self.statement(model, found.name, staging=True))
             found.made = True
@@ -172,14 +177,51 @@ class ClickhouseRows(MirrorDatabase):
         """
         for staging in self._staging.values():
             if staging.used:
-                table = self.by_uuid(staging.uuid) if renamed else staging.table
-                if table is not None:
-                    self.move(staging.name, table)
+                name = self.name_of(staging.uuid) if renamed else self._stored[staging.table]
+                if name is not None:
+                    self.move(self._staged_name(staging.uuid), name)
                 staging.used = False
 
-    def move(self, staged: str, table: str) -> None:
-        """Move all rows of a staging table into its table."""
-        self._client.execute(f"ALTER TABLE {staged} MOVE PARTITION tuple() TO TABLE {table}")
+    def move(self, staged: str, name: tuple[str, str]) -> None:
+        """Move all rows of a staging table into its table.
+
+        They are inserted if users put materialized views or columns on the table: views see no moved
+        rows, and a table with other columns takes none.
+
+        Args:
+            staged: name of the staging table in the mirror's own database.
+            name: database and name of the table.
+        """
+        (own, of), (database, table) = (map(literal, one) for one in ((self._own, staged), name))
+        ((views, columns, ours),) = self.rows(
+            f"SELECT (SELECT count() FROM system.tables WHERE database = {database} AND name = {table} AND "
+            "notEmpty(dependencies_table)), "
+            f"countIf(database = {database} AND table = {table} AND default_kind != 'ALIAS'), "
+            f"countIf(database = {own} AND table = {of}) FROM system.columns WHERE "
+            f"(database = {database} AND table = {table}) OR (database = {own} AND table = {of})"
+        )
+        begin = qualified((self._own, staged))
+        if not int(views) and columns == ours:
+            self._client.execute(
+                f"ALTER TABLE {begin} MOVE PARTITION tuple() TO TABLE {qualified(name)}"
+            )
+            return
+        found = self.rows(
+            f"SELECT name FROM system.columns WHERE database = {own} AND table = {of} ORDER BY position"
+        )
+        names = ", ".join(quoted(one) for (one,) in list(found))
+        insert = f"INSERT INTO {qualified(name)} ({names}) SETTINGS {INSERTING}"
+        rows = f" SELECT {names} FROM {begin}"
+        try:
+            self._client.execute(insert + rows)
+        except ClickhouseError as error:
+            if not int(views) or error.passing:
+                raise
+            _LOG.warning(
+                "%s.%s: a materialized view lacks rows, because it refuses them: %s", *name, error
+            )
+            self._client.execute(f"{insert}, materialized_views_ignore_errors = 1{rows}")
+        self._client.execute(f"TRUNCATE TABLE {begin}")
 
     def forget_staging(self) -> None:
         """Drop the staging tables, as the set of tables has changed."""
@@ -194,7 +236,7 @@ class ClickhouseRows(MirrorDatabase):
         if staging is None or not staging.used:
             return f"{table} FINAL"
         own = [VERSION, DELETED, *(name for name in (ROW, NUMBER) if quoted(name) in staging.key)]
-        every = ", ".join(("*", *own))
+        every = ", ".join((*staging.columns, *own))
         key = ", ".join(staging.key)
         return (
             f"(SELECT {every} FROM (SELECT {every} FROM {table} UNION ALL SELECT {every} FROM {staging.name}) "

@@ -9,6 +9,7 @@ staged rows are moved.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,15 @@ from replica_client.sinks.mirror.clickhouse_client import (
     where_of,
 )
 from replica_client.sinks.mirror.clickhouse_rows import DURABLE, ClickhouseRows, qualified
-from replica_client.sinks.mirror.clickhouse_types import VERSION, literal, quoted, shown
+from replica_client.sinks.mirror.clickhouse_types import (
+    DELETED,
+    NUMBER,
+    ROW,
+    VERSION,
+    literal,
+    quoted,
+    shown,
+)
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, read_clickhouse_options
@@ -32,6 +41,7 @@ from replica_client.sinks.mirror.stored_values import storable_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.stream.tables.table_copy import TableName
 
+_LOG = logging.getLogger("replica_client.sinks")
 OWN_DATABASE: Final = "_replica_client"
 _RESERVED: Final = ("system", "information_schema")
 _DROP: Final = "SYNC SETTINGS max_table_size_to_drop = 0"
@@ -125,7 +135,7 @@ class ClickhouseDatabase(ClickhouseRows):
                 target = self.name_of(uuid)
                 newest = int(self._one(f"SELECT max({VERSION}) FROM {table}"))
                 if target is not None and 0 < newest <= committed:
-                    self.move(table, qualified(target))
+                    self.move(name, target)
             elif not name.startswith(("made_", "scratch_", "pending_", "_replica_client_rebuilt")):
                 continue
             self.change(f"DROP TABLE IF EXISTS {table} {_DROP}")
@@ -168,10 +178,11 @@ class ClickhouseDatabase(ClickhouseRows):
         """
         plan: dict[str, Any] = {}
         if self._standing or self._dropped:
-            plan = {"drop": self._dropped, "tables": []}
+            plan = {"drop": self._dropped, "tables": [], "views": []}
             for name, stands in self._standing.items():
-                uuid = self.uuid(stands)
-                plan["tables"].append([uuid, *name])
+                plan["tables"].append([self.uuid(stands), *name])
+                if stands[0] != self._own:
+                    plan["views"] += self._views_of(stands)
         self._puts["plan", "", ""] = json.dumps(plan) if plan else None
         self.version += 1
         pending = qualified((self._own, f"pending_{self._session}"))
@@ -226,6 +237,23 @@ class ClickhouseDatabase(ClickhouseRows):
                 waiting.append((stands, name))
         for stands, name in waiting:
             self._rename(stands, name)
+        for view, query in plan.get("views", ()):
+            # A view follows the table that is renamed; its query reads the table of that name.
+            error = self.attempt(f"ALTER TABLE {view} MODIFY QUERY {query}")
+            if error:
+                _LOG.warning(
+                    "%s: %s stays on a table that was renamed: %s", self.where, view, error
+                )
+
+    def _views_of(self, name: tuple[str, str]) -> list[list[str]]:
+        """Return the materialized views of a table and their queries."""
+        database, table = map(literal, name)
+        found = self.rows(
+            "SELECT database, name, as_select FROM system.tables WHERE (database, name) IN (SELECT "
+            "arrayJoin(arrayZip(dependencies_database, dependencies_table)) FROM system.tables "
+            f"WHERE database = {database} AND name = {table})"
+        )
+        return [[qualified((own, view)), query] for own, view, query in found]
 
     def _rename(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         self.change(f"RENAME TABLE {qualified(old)} TO {qualified(new)}")
@@ -301,8 +329,10 @@ class ClickhouseDatabase(ClickhouseRows):
     def truncate(self, model: TableModel) -> None:
         """Replace a table by an empty one; see the base."""
         name = (model.database, model.name)
+        objects = self.objects(model)
         self.drop(name)
         self._standing[self._name(name)] = self._made(model)
+        self.make_objects(name, objects)
 
     def rename(self, old: TableName, new: TableModel) -> None:
         stored = self._name(old)
@@ -321,6 +351,47 @@ class ClickhouseDatabase(ClickhouseRows):
 
     def has(self, stored: str) -> bool:
         return False
+
+    # Users' objects: views refer to a table by name, grants too.
+
+    def objects(self, model: TableModel) -> list[str]:
+        """Return clauses of ALTER TABLE for columns, indexes and the comment; see the base."""
+        name = self._name((model.database, model.name))
+        database, table = map(literal, self._standing.get(name, name))
+        of = f"WHERE database = {database} AND table = {table}"
+        known = {VERSION, DELETED, ROW, NUMBER, *(column.name for column in model.columns)}
+        made = []
+        for column, kind, default_kind, default in self.rows(
+            f"SELECT name, type, default_kind, default_expression FROM system.columns {of} ORDER BY position"
+        ):
+            if column not in known:
+                made.append(f"ADD COLUMN {quoted(column)} {kind} {default_kind} {default}".rstrip())
+                if default_kind in ("", "DEFAULT"):
+                    self.tell_extra_column(model, column)
+        made += [
+            f"ADD INDEX {quoted(index)} {expression} TYPE {kind} GRANULARITY {size}"
+            for index, expression, kind, size in self.rows(
+                f"SELECT name, expr, type_full, granularity FROM system.data_skipping_indices {of}"
+            )
+        ]
+        made += [
+            f"MODIFY COMMENT {literal(comment)}"
+            for (comment,) in self.rows(
+                f"SELECT comment FROM system.tables WHERE database = {database} AND name = {table} AND comment != ''"
+            )
+        ]
+        return made
+
+    def make_objects(self, name: TableName, statements: Sequence[str]) -> None:
+        table = self.table(name)
+        super().make_objects(name, [f"ALTER TABLE {table} {one}" for one in statements])
+
+    def attempt(self, statement: str) -> str:
+        try:
+            self.change(statement)
+        except ClickhouseError as error:
+            return str(error)
+        return ""
 
     def shown(self, column: ColumnModel) -> str:
         return shown(column, self.quoted(column.name))

@@ -244,8 +244,8 @@ class MirrorDatabase(ABC):
         """Return SQL for objects that users added to a table and that a drop would remove."""
         return []
 
-    def extra_column(self, model: TableModel, name: str, kind: str, default: Any) -> str:
-        """Return SQL that adds a user's column again, and log that its values are lost."""
+    def tell_extra_column(self, model: TableModel, name: str) -> None:
+        """Log that the values of a user's column are lost."""
         _LOG.warning(
             "%s: %s.%s is made again: its column %s, which is not the source's, gets its default in all rows",
             self.where,
@@ -253,6 +253,10 @@ class MirrorDatabase(ABC):
             model.name,
             name,
         )
+
+    def extra_column(self, model: TableModel, name: str, kind: str, default: Any) -> str:
+        """Return SQL that adds a user's column again, and log that its values are lost."""
+        self.tell_extra_column(model, name)
         text = f"ALTER TABLE {self.table((model.database, model.name))} ADD COLUMN {self.quoted(name)} {kind}"
         return text if default is None else f"{text} DEFAULT {default}"
 
