@@ -1,6 +1,7 @@
 """The import rules of pyproject.toml are checked and can fail."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import replica_client
+from tests.package_sources import sources, trees
 
 ROOT = Path(__file__).parents[2]
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -80,8 +81,9 @@ def skeleton(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(root: Path, package: str, line: str) -> None:
-    (root / "replica_client" / package / "planted.py").write_text(line + "\n", encoding="utf-8")
+def plant(root: Path, package: str, line: str, name: str) -> None:
+    path = root / "replica_client" / package / f"{name}.py"
+    path.write_text(line + "\n", encoding="utf-8")
 
 
 def test_the_layers_are_those_of_the_design() -> None:
@@ -97,50 +99,50 @@ def test_an_empty_skeleton_keeps_the_rules(skeleton: Path) -> None:
     assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize(
-    ("package", "line"),
-    [
-        ("protocol/binlog", "import replica_client.protocol.wire"),
-        ("protocol/wire", "import replica_client.protocol.binlog"),
-        ("protocol/codec", "import replica_client.protocol.binlog"),
-        ("rows", "import replica_client.stream.transport"),
-        ("stream/transactions", "import replica_client.cli"),
-        ("errors", "import replica_client.protocol.constants"),
-        ("lake/spark", "import replica_client.service"),
-        ("lake", "import pyspark"),
-        ("lake", "import replica_client.lake.spark"),
-        ("stream/tables", "import replica_client.lake"),
-        ("stream/tables", "import replica_client.sinks"),
-        ("stream/transactions", "import replica_client.service.doctor"),
-        ("protocol/wire", "import asyncio"),
-        ("protocol/binlog", "import socket"),
-        ("schema", "import pyarrow"),
-        ("stream/position", "import asyncio"),
-        ("stream/transactions", "import pymysql"),
-        ("rows", "import aiomysql"),
-        ("stream/transactions", "import pyarrow"),
-        ("cli", "import pyspark"),
-    ],
-)
-def test_a_planted_violation_is_reported(skeleton: Path, package: str, line: str) -> None:
-    plant(skeleton, package, line)
+VIOLATIONS = [
+    ("protocol/binlog", "import replica_client.protocol.wire"),
+    ("protocol/wire", "import replica_client.protocol.binlog"),
+    ("protocol/codec", "import replica_client.protocol.binlog"),
+    ("rows", "import replica_client.stream.transport"),
+    ("stream/transactions", "import replica_client.cli"),
+    ("errors", "import replica_client.protocol.constants"),
+    ("lake/spark", "import replica_client.service"),
+    ("lake", "import pyspark"),
+    ("lake", "import replica_client.lake.spark"),
+    ("stream/tables", "import replica_client.lake"),
+    ("stream/tables", "import replica_client.sinks"),
+    ("stream/transactions", "import replica_client.service.doctor"),
+    ("protocol/wire", "import asyncio"),
+    ("protocol/binlog", "import socket"),
+    ("schema", "import pyarrow"),
+    ("stream/position", "import asyncio"),
+    ("stream/transactions", "import pymysql"),
+    ("rows", "import aiomysql"),
+    ("stream/transactions", "import pyarrow"),
+    ("cli", "import pyspark"),
+]
+
+
+def test_each_planted_violation_is_reported(skeleton: Path) -> None:
+    for number, (package, line) in enumerate(VIOLATIONS):
+        plant(skeleton, package, line, f"planted_{number}")
     result = lint(skeleton)
     assert result.returncode == 1, result.stdout
-    assert f"replica_client.{package.replace('/', '.')}.planted" in result.stdout
+    for number, (package, line) in enumerate(VIOLATIONS):
+        module = f"replica_client.{package.replace('/', '.')}.planted_{number}"
+        assert re.search(rf"{re.escape(module)}\b", result.stdout), line
 
 
-@pytest.mark.parametrize(
-    ("package", "line"),
-    [
+def test_what_the_design_allows_is_not_reported(skeleton: Path) -> None:
+    allowed = [
         ("stream/transport", "import asyncio, aiomysql, pymysql"),
         ("rows", "import pyarrow"),
         ("lake/spark", "import pyspark, pyarrow, replica_client.stream"),
         ("lake", "import pyarrow, replica_client.stream.tables, replica_client.stream.snapshot"),
         ("stream/position/stores", "import os, asyncio"),
-    ],
-)
-def test_what_the_design_allows_is_not_reported(skeleton: Path, package: str, line: str) -> None:
-    plant(skeleton, package, line)
+    ]
+    for number, (package, line) in enumerate(allowed):
+        plant(skeleton, package, line, f"planted_{number}")
     result = lint(skeleton)
     assert result.returncode == 0, result.stdout
 
@@ -154,9 +156,8 @@ def test_a_package_without_a_position_is_reported(skeleton: Path) -> None:
 
 
 def test_no_module_is_named_for_what_it_is_not() -> None:
-    root = Path(replica_client.__file__).parent
-    for path in root.rglob("*.py"):
-        if path.parent.parent == root / "compat":
+    for path in map(Path, sources()):
+        if path.parts[0] == "compat" and len(path.parts) > 2:
             continue  # the originals' names, which programs import
         assert path.stem not in {"utils", "util", "helpers", "helper", "common", "misc"}, path
 
@@ -173,17 +174,15 @@ KNOWN_CIRCLES = (
 
 def test_modules_import_each_other_in_one_direction() -> None:
     """No circle, also not of imports for type checkers, apart from those that are known."""
-    root = Path(replica_client.__file__).parent
     paths = {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in root.rglob("*.py")
+        path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): tree
+        for path, tree in trees().items()
         # The interfaces of others have their circles.
-        if "compat" not in path.parts
+        if not path.startswith("compat/")
     }
     imports: dict[str, set[str]] = {}
-    for name, path in paths.items():
+    for name, tree in paths.items():
         imports[name] = set()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         blocks = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.If))]
         for node in (
             node for block in blocks for node in block if isinstance(node, ast.ImportFrom)

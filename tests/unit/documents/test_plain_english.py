@@ -3,30 +3,24 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import replica_client
+from tests.package_sources import nodes, sources
 from tests.unit.documents.pages import ROOT
 
-PACKAGE = Path(replica_client.__file__).parent
 ODD = re.compile(
     r"\b(nothing tells|tells? of|(binlog|event|source|server|text) (does not tell|tells)|put over|told otherwise"
     r"|one of whose|(begin|begins|start|starts|set) (it )?anew|in no binlog|goes? on on)\b"
 )
 
 
-def messages(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a module that are no docstrings."""
-    source = path.read_text(encoding="utf-8")
-    if not ODD.search(source):
-        return
-    tree = ast.parse(source)
+def messages(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a module that are not docstrings."""
     spoken = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes()[path]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes()[path]:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
@@ -42,9 +36,10 @@ def test_pages_and_messages_have_none_of_the_odd_phrases() -> None:
         for path in pages
         for one in ODD.finditer(" ".join(path.read_text(encoding="utf-8").split()))
     ]
-    for path in PACKAGE.rglob("*.py"):
-        for line, text in messages(path):
-            found += [f"{path.name}:{line}: {one[0]}" for one in ODD.finditer(text)]
+    for module, source in sources().items():
+        if ODD.search(source):
+            for line, text in messages(module):
+                found += [f"{module}:{line}: {one[0]}" for one in ODD.finditer(text)]
     assert not found
 
 
@@ -56,16 +51,14 @@ BEGINNINGS = re.compile(
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
     """The texts of ``replica_client.cli`` are help texts, with a form of their own."""
     found = []
-    for path in PACKAGE.rglob("*.py"):
-        if path.is_relative_to(PACKAGE / "cli"):
+    for module, inside in nodes().items():
+        if module.startswith("cli/"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in inside:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 if any("property" in ast.unparse(one) for one in node.decorator_list):
                     continue
                 text = ast.get_docstring(node) or ""
                 if BEGINNINGS.match(text):
-                    found.append(
-                        f"{path.relative_to(PACKAGE)}:{node.lineno}: {text.splitlines()[0]}"
-                    )
+                    found.append(f"{module}:{node.lineno}: {text.splitlines()[0]}")
     assert not found

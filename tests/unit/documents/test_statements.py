@@ -11,6 +11,7 @@ import pytest
 
 from replica_client.protocol.position import Position
 from replica_client.stream.position.stores.base import decode_checkpoint
+from tests.package_sources import nodes
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, blocks
 
 CONTENT = ROOT / "docs/content"
@@ -23,8 +24,8 @@ def page(name: str) -> str:
 def texts_of_the_code() -> str:
     """Every text in the package; what is put into one stands there as an ellipsis."""
     found: list[str] = []
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for inside in nodes().values():
+        for node in inside:
             if isinstance(node, ast.JoinedStr):
                 found.append(
                     "".join(
