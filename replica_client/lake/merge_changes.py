@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,22 +17,53 @@ from replica_client.lake.change_files import (
     shape_in,
     with_digests,
 )
+from replica_client.lake.data_files import DataFile
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.parquet_files import in_schema, parquet_file, read_parquet
 from replica_client.lake.partial_rows import ORDER, check_partial
 from replica_client.lake.rewrite import without_keys
 from replica_client.lake.typed_columns import check_columns, check_whole, lake_array
-
-if TYPE_CHECKING:
-    from replica_client.lake.merge import Merge
+from replica_client.storage.location import Location
 
 TIMES: Final = ("_commit_version", "_commit_timestamp")
 _NUMBER: Final = "_row_number"
 _ORDER_BITS: Final = 32
 
 
-def read_changes(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.Table | None:
+class MergeInput(Protocol):
+    """The files of a merge, see :class:`~replica_client.lake.merge.Merge`.
+
+    Attributes:
+        directory: the table's directory.
+        data_files: files that may be rewritten.
+        log: directory of the change log.
+        changes: the change files, in the order of the binlog.
+        low: the first key of the range; None: from the beginning.
+        high: the first key after the range; None: to the end.
+        since: only changes of this ``_commit_version`` or a later one.
+        dated: whether the changes come with their order and commit times.
+    """
+
+    @property
+    def directory(self) -> Location: ...
+    @property
+    def data_files(self) -> tuple[DataFile, ...]: ...
+    @property
+    def log(self) -> Location: ...
+    @property
+    def changes(self) -> tuple[ChangeFile, ...]: ...
+    @property
+    def low(self) -> Any: ...
+    @property
+    def high(self) -> Any: ...
+    @property
+    def since(self) -> str: ...
+    @property
+    def dated(self) -> bool: ...
+
+
+def read_changes(work: MergeInput, shape: LakeTable, *, partial: bool = False) -> pa.Table | None:
     """Read the changes of the unit's range, in the order of the binlog for each key; None for none.
 
     With ``partial``, images may lack columns, and the rows have ``_order``.
@@ -64,7 +95,7 @@ def read_changes(work: Merge, shape: LakeTable, *, partial: bool = False) -> pa.
 
 
 def _groups(
-    file: pq.ParquetFile, change: ChangeFile, shape: LakeTable, work: Merge
+    file: pq.ParquetFile, change: ChangeFile, shape: LakeTable, work: MergeInput
 ) -> pa.Table | None:
     """Read the row groups of a file that may have keys of the range; None for none."""
     wanted = [
@@ -94,7 +125,7 @@ def _groups(
     return rows
 
 
-def _may_have(file: pq.ParquetFile, group: int, column: int, work: Merge) -> bool:
+def _may_have(file: pq.ParquetFile, group: int, column: int, work: MergeInput) -> bool:
     found = file.metadata.row_group(group).column(column).statistics
     if found is None or not found.has_min_max:
         return True
@@ -139,7 +170,7 @@ def keys_of_changes(shape: LakeTable, rows: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def rows_there(work: Merge, shape: LakeTable, keys: pa.Table) -> pa.Table:
+def rows_there(work: MergeInput, shape: LakeTable, keys: pa.Table) -> pa.Table:
     """Read the rows that the data files have for keys."""
     parts = []
     for file in work.data_files:

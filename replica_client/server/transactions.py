@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT
+from replica_client.protocol.binlog.event import FIRST_EVENT, EventHeader
 from replica_client.protocol.binlog.event_search import find_events, type_table
 from replica_client.protocol.binlog.layout import (
     CLASSES,
@@ -25,10 +25,6 @@ from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
 from replica_client.stream.position.groups import STEPS, Ending, State, class_of, step
-
-if TYPE_CHECKING:
-    from replica_client.server.served_files import ServedFile
-
 
 GTID_TYPES: Final = frozenset(
     (
@@ -62,6 +58,28 @@ _MARIADB: Final = Struct(
 )
 
 
+class EventFile(Protocol):
+    """A file whose transactions are counted: :class:`~replica_client.server.served_files.ServedFile`."""
+
+    previous: GtidSet | MariadbGtidSet | None
+
+    @property
+    def flavor(self) -> ServerFlavor:
+        """The flavor of the server that wrote it."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to ``size`` bytes from a position."""
+
+    def header_at(self, position: int) -> EventHeader | None:
+        """Return the header of the event at a position; None if no whole event is there."""
+
+    def event_size(self, data: bytes, start: int) -> int:
+        """Return the size of the event that begins at ``start``."""
+
+    def gtid_of(self, data: bytes) -> Gtid | MariadbGtid | None:
+        """Return the GTID of an event of :data:`GTID_TYPES`; None for an anonymous one."""
+
+
 class Transactions:
     """The GTIDs of one file, counted as it grows, each event once.
 
@@ -72,7 +90,7 @@ class Transactions:
         file: the file with the transactions.
     """
 
-    def __init__(self, file: ServedFile) -> None:
+    def __init__(self, file: EventFile) -> None:
         self._file = file
         self.clear()
 
