@@ -102,28 +102,48 @@ def migrate_canal(paths: Sequence[Path], offset: Path | None) -> Migrated:
     if start:
         made.source["start"] = start
     keys.give_up_rest(_NOT_NEEDED)
-    made.not_taken = keys.not_taken
+    made.finish(keys)
     return made
 
 
 def _tables(made: Migrated, keys: Keys) -> None:
     for ours, theirs in (("tables", "regex"), ("exclude", "black.regex")):
         key = f"{_I}filter.{theirs}"
-        found = list(_patterns(keys, key))
+        found = list(_patterns(made, keys, key))
         if not found and ours == "tables" and keys.take(key):
             found = made.no_table()
         if found and found != ["*.*"]:
             made.source[ours] = found
-    for key in (f"{_I}filter.field", f"{_I}filter.black.field"):
-        if keys.take(key):
-            keys.give_up(key, "columns of the source, or drop of a [[source.transform]]")
+    _fields(made, keys)
 
 
-def _patterns(keys: Keys, key: str) -> Iterator[str]:
+def _fields(made: Migrated, keys: Keys) -> None:
+    """Convert the lists of wanted and unwanted columns: ``db.table:column/column,…``."""
+    for name in ("field", "black.field"):
+        key = f"{_I}filter.{name}"
+        for one in list_of(keys.take(key)):
+            expression, _, columns = one.partition(":")
+            tables = names_of(expression, 2)
+            names = [column.strip() for column in columns.split("/") if column.strip()]
+            if tables is None or not names:
+                keys.give_up(key, "columns of the source, or drop of a [[source.transform]]")
+                made.unprotected.append(key)
+                continue
+            for table in tables:
+                pattern = ".".join(table)
+                if name == "field":
+                    made.transforms.append({"tables": [pattern], "keep": names})
+                else:
+                    made.drop({pattern: names})
+
+
+def _patterns(made: Migrated, keys: Keys, key: str) -> Iterator[str]:
     for expression in list_of(keys.take(key)):
         names = names_of(expression, 2)
         if names is None:
             keys.give_up(key, "a regular expression in it has no pattern: tables and exclude")
+            if "black" in key:
+                made.unprotected.append(key)
         for one in names or ():
             yield ".".join(one)
 

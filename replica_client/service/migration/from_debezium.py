@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from replica_client.errors import ConfigError
+from replica_client.service.migration.debezium_columns import (
+    TRANSFORMS,
+    take_columns,
+    take_transform,
+)
 from replica_client.service.migration.debezium_offsets import read_offset
 from replica_client.service.migration.migrated import (
     Keys,
@@ -29,6 +34,15 @@ _SOURCE: Final = "debezium.source."
 _SINK: Final = "debezium.sink."
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+_PLAIN_CONVERTERS: Final = (
+    *(
+        "org.apache.kafka.connect.",
+        "io.confluent.connect.",
+        "io.debezium.converters.",
+        "io.apicurio.",
+    ),
+)
+"""Beginnings of the classes of converters that write values as they are."""
 _MODES: Final[dict[str, tuple[str, ...]]] = {
     "decimal.handling.mode": get_args(DecimalMode),
     "binary.handling.mode": get_args(BinaryMode),
@@ -65,7 +79,7 @@ _NOT_NEEDED: Final = {
     "schema.history.": "the schema history is saved with the position",
     "database.history.": "the schema history is saved with the position",
     "signal.": _NO_CHANNEL,
-    "transforms": "write it as [[source.transform]], or do it in the consumer",
+    "transforms": TRANSFORMS,
     "predicates": "write it as where of a [[source.transform]]",
     "key.converter": "keys are JSON or Avro, as values are",
     "value.converter": "values are JSON, or Avro in the sink kafka",
@@ -106,7 +120,7 @@ def migrate_debezium(path: Path, offset: Path | None) -> Migrated:
     made.source["name"] = name_of(prefix, "source")
     _connection(made, keys, scheme)
     _tables(made, keys)
-    _columns(made, keys)
+    take_columns(made, keys)
     _stream(made, keys)
     _sink(made, keys, prefix)
     _format(made, keys, scheme, prefix)
@@ -118,7 +132,7 @@ def migrate_debezium(path: Path, offset: Path | None) -> Migrated:
         if made.sink.pop("snapshot", False) and not saved.remarks:
             made.remarks.append("The snapshot is done: the sink begins at the offset, without one.")
     keys.give_up_rest(_NOT_NEEDED)
-    made.not_taken = keys.not_taken
+    made.finish(keys)
     return made
 
 
@@ -156,56 +170,37 @@ def _tables(made: Migrated, keys: Keys) -> None:
         tables = f"table.{theirs}.list"
         databases = f"database.{theirs}.list"
         if keys.take(tables):
-            found += _patterns(keys, tables, 2)
+            found += _patterns(made, keys, tables, 2)
         if theirs == "include" and keys.take(tables) and keys.take(databases):
-            keys.give_up(databases, "tables names databases, too: check whether it selects more")
+            # Debezium reads what both name.
+            known = list(_patterns(made, keys, databases, 1))
+            found = [one for table in found for one in _inside(table, known)]
         elif keys.take(databases):
-            found += [f"{name}.*" for name in _patterns(keys, databases, 1)]
+            found += [f"{name}.*" for name in _patterns(made, keys, databases, 1)]
         if not found and theirs == "include" and (keys.take(tables) or keys.take(databases)):
             found = made.no_table()
         if found:
             made.source[ours] = found
 
 
-def _patterns(keys: Keys, key: str, parts: int) -> Iterator[str]:
+def _patterns(made: Migrated, keys: Keys, key: str, parts: int) -> Iterator[str]:
     for expression in list_of(keys.take(key)):
         names = names_of(expression, parts)
         if names is None:
             keys.give_up(key, "a regular expression in it has no pattern: tables and exclude")
+            if "exclude" in key:
+                made.unprotected.append(key)
         for one in names or ():
             yield ".".join(one)
 
 
-def _columns(made: Migrated, keys: Keys) -> None:
-    """Convert excluded, masked and truncated columns to a transform for each table."""
-    found: dict[str, dict[str, Any]] = {}
-    for key in list(keys.left()):
-        mask = re.fullmatch(r"column\.mask\.with\.([0-9]{1,4})\.chars", key)
-        cut = re.fullmatch(r"column\.truncate\.to\.([0-9]{1,4})\.chars", key)
-        if not (key == "column.exclude.list" or mask or cut):
-            continue
-        for expression in list_of(keys.take(key)):
-            for names in names_of(expression, 3) or ():
-                rules = found.setdefault(".".join(names[:2]), {})
-                if mask:
-                    rules.setdefault("mask", {})[names[2]] = "*" * int(mask[1])
-                elif cut:
-                    rules.setdefault("truncate", {})[names[2]] = int(cut[1])
-                else:
-                    rules.setdefault("drop", []).append(names[2])
-            if names_of(expression, 3) is None:
-                keys.give_up(key, "a regular expression in it has no pattern: [[source.transform]]")
-    for table, rules in found.items():
-        made.transforms.append({"tables": [table], "keep": ["*"], **rules})
-    if found:
-        made.remarks.append(
-            'Transforms let through what they do not name (keep = ["*"]), as Debezium does.'
-        )
-    for key in list(keys.left()):
-        if key.startswith("column.mask.hash"):
-            keys.give_up(key, "hash of a [[source.transform]]; its values are other ones")
-        elif key == "column.include.list":
-            keys.give_up(key, "columns of the source, or keep of a [[source.transform]]")
+def _inside(table: str, databases: Sequence[str]) -> Iterator[str]:
+    """Yield the patterns of tables that a pattern and one of some databases match."""
+    database, _, name = table.partition(".")
+    if any(fnmatchcase(database, one) for one in databases):
+        yield table
+    else:
+        yield from (f"{one}.{name}" for one in databases if fnmatchcase(one, database))
 
 
 def _stream(made: Migrated, keys: Keys) -> None:
@@ -268,6 +263,13 @@ def _sink(made: Migrated, keys: Keys, prefix: str) -> None:
     else:
         sink["snapshot"] = False
         keys.give_up("snapshot.mode", "snapshot of the sink is true or false")
+    if keys.take("snapshot.select.statement.overrides"):
+        keys.give_up("snapshot.select.statement.overrides", "where of a [[source.transform]]")
+        if sink["snapshot"]:
+            sink["snapshot"] = False
+            made.remarks.append(
+                "Debezium's snapshot leaves out rows: here there is none until `snapshot` is set."
+            )
     if rows := keys.number("incremental.snapshot.chunk.size"):
         sink["snapshot_rows"] = rows
     locking = keys.take("snapshot.locking.mode")
@@ -337,6 +339,13 @@ def _format(made: Migrated, keys: Keys, scheme: str, prefix: str) -> None:
     for key in ("value.converter", "key.converter"):
         if keys.take(key) not in ("", known_converter):
             keys.give_up(key, _NOT_NEEDED[key])
+            if not keys.take(key).startswith(_PLAIN_CONVERTERS):
+                made.unprotected.append(key)  # it may encrypt
+    for name in list_of(keys.take("converters")):
+        kind = keys.take(f"{name}.type")
+        keys.give_up(f"{name}.type", "no converters of columns: a [[source.transform]]")
+        if not kind.startswith("io.debezium."):
+            made.unprotected.append(f"{name}.type")  # it may mask
     for key in ("debezium.format.value", "debezium.format.key"):
         if keys.take(key) not in ("", known_format):
             keys.give_up(key, _NOT_NEEDED["debezium.format."])
@@ -377,7 +386,7 @@ def _outbox(made: Migrated, keys: Keys) -> None:
             start = "debezium." + start
         kind = keys.take(start + "type")
         if not kind.endswith(".EventRouter"):
-            keys.give_up(start + "type", _NOT_NEEDED["transforms"])
+            take_transform(made, keys, start, kind)
             continue
         tables = made.source.get("tables", [])
         if len(tables) != 1:

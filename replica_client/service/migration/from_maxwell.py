@@ -88,8 +88,9 @@ def migrate_maxwell(path: Path, offset: Path | None) -> Migrated:
     if offset is not None:
         saved = read_maxwell_position(offset)
         made.source["start"] = saved.start
+    _hidden(made, keys)
     keys.give_up_rest(_NOT_NEEDED)
-    made.not_taken = keys.not_taken
+    made.finish(keys)
     return made
 
 
@@ -107,6 +108,13 @@ def _filter(made: Migrated, keys: Keys) -> None:
         found = [_pattern(name) for name in names]
         if len(names) != 2 or None in found:
             whole = False
+            if verb.strip() == "include":
+                continue  # fewer rows are read
+            if len(names) < 2 or None in found[:2]:
+                made.unprotected.append("filter")
+            else:
+                # A condition on a value: the table goes as a whole.
+                exclude.append(f"{found[0]}.{found[1]}")
             continue
         text = f"{found[0]}.{found[1]}"
         if verb.strip() == "exclude" and text == "*.*" and at == 0:
@@ -131,10 +139,22 @@ def _filter(made: Migrated, keys: Keys) -> None:
         names = [name for name in given if name is not None]
         if len(names) < len(given):
             keys.give_up(key, "a regular expression in it has no pattern")
+            if ours == "exclude":
+                made.unprotected.append(key)
             if not names and ours == "tables":
                 made.source.setdefault("tables", made.no_table())
         if names:
             made.source.setdefault(ours, []).extend(f"{name}.*" for name in names)
+
+
+def _hidden(made: Migrated, keys: Keys) -> None:
+    """Convert what hides values; read nothing where that cannot be."""
+    if columns := list_of(keys.take("exclude_columns")):
+        made.drop(dict.fromkeys(made.source.get("tables", ["*.*"]), columns))
+    for key in ("encrypt", "javascript", "include_column_values"):
+        if keys.take(key) not in ("", "none", "false"):
+            keys.give_up(key, _NOT_NEEDED.get(key, "where of a [[source.transform]]"))
+            made.unprotected.append(key)
 
 
 def _pattern(name: str) -> str | None:

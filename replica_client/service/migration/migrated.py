@@ -110,6 +110,7 @@ class Migrated:
         variables: names of environment variables that it reads, and what each holds.
         remarks: what to look at before it runs.
         not_taken: keys without a counterpart.
+        unprotected: keys that hide values or rows and could not be converted.
     """
 
     tool: str
@@ -120,6 +121,24 @@ class Migrated:
     variables: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     not_taken: list[NotTaken] = field(default_factory=list)
+    unprotected: list[str] = field(default_factory=list)
+
+    def finish(self, keys: Keys) -> None:
+        """Take the keys that were given up; read nothing if values or rows would be delivered that were hidden."""
+        self.not_taken = keys.not_taken
+        if self.unprotected:
+            names = ", ".join(dict.fromkeys(self.unprotected))
+            self.remarks.append(f"{names}: hides values or rows, and is not taken over.")
+            self.source["tables"] = self.no_table()
+
+    def drop(self, columns: Mapping[str, list[str]]) -> None:
+        """Leave columns out of tables, by pattern."""
+        for table, names in columns.items():
+            known = next((one for one in self.transforms if one["tables"] == [table]), None)
+            if known is None:
+                known = {"tables": [table], "keep": ["*"]}
+                self.transforms.append(known)
+            known["drop"] = list(dict.fromkeys([*known.get("drop", ()), *names]))
 
     def secret(self, value: str, name: str, what: str) -> str:
         """Return a reference to the environment variable that holds a secret.

@@ -48,6 +48,13 @@ def keys_of(made: Migrated) -> set[str]:
     return {one.key for one in made.not_taken}
 
 
+CONNECTOR_ALONE = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "database.hostname": "db1",
+    "database.user": "repl",
+    "topic.prefix": "shop",
+    "schema.history.internal.kafka.bootstrap.servers": "kafka:9092",
+}
 CONNECTOR = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
     "tasks.max": "1",
@@ -283,8 +290,6 @@ def test_values_that_are_none_of_ours_are_named(
         "snapshot.mode": "custom",
         "snapshot.locking.mode": "extended",
         "signal.enabled.channels": "kafka",
-        "database.include.list": "shop",
-        "column.include.list": "shop\\.orders\\.id",
     }
     made = migrate_debezium(written(tmp_path / "a.json", {**CONNECTOR, **wrong}), None)
     accepted(made, tmp_path, monkeypatch)
@@ -328,7 +333,8 @@ init_position=binlog.000007:1234:0
         "url": "mysql://maxwell@db1/",
         "password": "${SOURCE_PASSWORD}",
         "tls": "verify-ca",
-        "tables": ["shop.*", "crm.user*"],
+        # The program in `javascript` may hide values.
+        "tables": ["fill_in.these_tables"],
         "exclude": ["shop.secrets"],
         "start": "binlog.000007:1234",
     }
@@ -341,6 +347,134 @@ init_position=binlog.000007:1234:0
     assert keys_of(made) == {
         *("kafka.linger.ms", "output_push_timestamp", "gtid_mode", "javascript")
     }
+
+
+_SMT = "org.apache.kafka.connect.transforms."
+_NOTHING = ["fill_in.these_tables"]
+_DROPPED = [{"tables": ["shop.users"], "keep": ["*"], "drop": ["email"]}]
+PROTECTIONS: dict[str, tuple[str, dict[str, str], Any]] = {
+    "hash": (
+        "debezium",
+        {"column.mask.hash.SHA-256.with.salt.x": "shop\\.users\\.email"},
+        _DROPPED,
+    ),
+    "hash v2": (
+        "debezium",
+        {"column.mask.hash.v2.SHA-256.with.salt.x": "shop.users.email"},
+        _DROPPED,
+    ),
+    "hash by regex": ("debezium", {"column.mask.hash.SHA-256.with.salt.x": "(?i)shop.*mail"}, None),
+    "mask by regex": ("debezium", {"column.mask.with.5.chars": "shop\\.[a-z]+\\.email"}, None),
+    "long mask": ("debezium", {"column.mask.with.10000.chars": "shop\\.users\\.email"}, _DROPPED),
+    "excluded by regex": ("debezium", {"column.exclude.list": "shop\\.(?!t).*\\.email"}, None),
+    "included": (
+        "debezium",
+        {"column.include.list": "shop\\.users\\.id,shop\\.users\\.name"},
+        [{"tables": ["shop.users"], "keep": ["id", "name"]}],
+    ),
+    "tables excluded by regex": ("debezium", {"table.exclude.list": "shop\\.(?!t).*"}, None),
+    "field masked": (
+        "debezium",
+        {
+            "transforms": "m",
+            "transforms.m.type": f"{_SMT}MaskField$Value",
+            "transforms.m.fields": "email",
+        },
+        [{"tables": ["shop.users"], "keep": ["*"], "drop": ["email"]}],
+    ),
+    "field left out": (
+        "debezium",
+        {
+            "transforms": "m",
+            "transforms.m.type": f"{_SMT}ReplaceField$Value",
+            "transforms.m.exclude": "email",
+        },
+        [{"tables": ["shop.users"], "keep": ["*"], "drop": ["email"]}],
+    ),
+    "filter": (
+        "debezium",
+        {"transforms": "f", "transforms.f.type": "io.debezium.transforms.Filter"},
+        _DROPPED,
+    ),
+    "transform of their own": (
+        "debezium",
+        {"transforms": "f", "transforms.f.type": "com.example.Encrypt"},
+        None,
+    ),
+    "converter of their own": ("debezium", {"value.converter": "com.example.Encrypting"}, None),
+    "column converter": ("debezium", {"converters": "c", "c.type": "com.example.Mask"}, None),
+    "encrypted": ("maxwell", {"encrypt": "data", "secret_key": "k"}, None),
+    "program": ("maxwell", {"javascript": "filter.js"}, None),
+    "excluded columns": (
+        "maxwell",
+        {"exclude_columns": "email", "filter": "exclude: *.*, include: shop.users"},
+        _DROPPED,
+    ),
+    "tables excluded by regex of Maxwell": ("maxwell", {"filter": "exclude: shop./[ab]c/"}, None),
+    "excluded fields": (
+        "canal",
+        {"canal.instance.filter.black.field": "shop.users:email"},
+        _DROPPED,
+    ),
+    "wanted fields": (
+        "canal",
+        {"canal.instance.filter.field": "shop.users:id/name"},
+        [{"tables": ["shop.users"], "keep": ["id", "name"]}],
+    ),
+    "fields by regex": (
+        "canal",
+        {"canal.instance.filter.black.field": "shop\\.[a-z]+:email"},
+        None,
+    ),
+    "tables excluded by regex of Canal": (
+        "canal",
+        {"canal.instance.filter.black.regex": "shop\\.[ab]+"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROTECTIONS)
+def test_what_hides_values_is_taken_over_or_nothing_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, keys, transforms = PROTECTIONS[name]
+    path = tmp_path / "a.properties"
+    if tool == "debezium":
+        given = {"table.include.list": "shop\\.users", **CONNECTOR_ALONE, **keys}
+        made = migrate_debezium(written(tmp_path / "a.json", given), None)
+    elif tool == "maxwell":
+        lines = {"host": "db1", "user": "maxwell", "producer": "stdout", **keys}
+        made = migrate_maxwell(
+            written(path, "".join(f"{one}={lines[one]}\n" for one in lines)), None
+        )
+    else:
+        lines = {
+            "canal.instance.master.address": "db1:3306",
+            "canal.instance.dbUsername": "c",
+            **keys,
+        }
+        text = "".join(f"{one}={value}\n".replace("\\", "\\\\") for one, value in lines.items())
+        made = migrate_canal([written(path, text)], None)
+    (source,) = accepted(made, tmp_path, monkeypatch)["source"]
+    if transforms is None:
+        assert source["tables"] == _NOTHING
+        assert any("hides values or rows" in one for one in made.remarks)
+    else:
+        assert source.get("tables") != _NOTHING
+        assert source["transform"] == transforms
+
+
+def test_a_condition_on_a_value_leaves_out_the_table(tmp_path: Path) -> None:
+    text = "host=db1\nuser=m\nproducer=stdout\nfilter=exclude: shop.users.state = draft\n"
+    made = migrate_maxwell(written(tmp_path / "a.properties", text), None)
+    assert made.source["exclude"] == ["shop.users"]
+
+
+def test_tables_are_those_that_both_lists_name(tmp_path: Path) -> None:
+    keys = {"table.include.list": ".*\\.users,crm\\.orders", "database.include.list": "shop"}
+    made = migrate_debezium(written(tmp_path / "a.json", {**CONNECTOR_ALONE, **keys}), None)
+    assert made.source["tables"] == ["shop.users"]
 
 
 @pytest.mark.parametrize(
