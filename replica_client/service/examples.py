@@ -152,6 +152,7 @@ password = "${RELAY_PASSWORD:-secret}"  # or "file:…"; only its hash is kept i
 
 
 _UNIT = """\
+# Once: useradd --system --user-group --shell /usr/sbin/nologin replica-client
 [Unit]
 Description=replica-client: follows MySQL and MariaDB sources ({config})
 Documentation=man:systemd.service(5)
@@ -164,7 +165,8 @@ StartLimitBurst=10
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart={command} run {config}
+# `init` writes its file for its own user alone: the service's group gets the right to read it, and password files.
+{readable}ExecStart={command} run {config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 RestartSec=1
@@ -172,7 +174,9 @@ WatchdogSec=60
 TimeoutStopSec={stop}
 # Secrets as variables: ${{NAME}} in the configuration.
 EnvironmentFile=-/etc/default/replica-client
-DynamicUser=yes
+User=replica-client
+Group=replica-client
+ConfigurationDirectory=replica-client
 StateDirectory=replica-client
 # The state directory in the configuration is this one:
 Environment=REPLICA_CLIENT__DAEMON__STATE=/var/lib/replica-client
@@ -230,8 +234,18 @@ def unit_file(config: DaemonConfig, command: Path) -> str:
     found = {one.parent for one in map(absolute, files) if one}
     paths = sorted({*map(str, found), *(str(one) for one in map(absolute, directories) if one)})
     writable = f"# Where sinks write:\nReadWritePaths={' '.join(paths)}\n" if paths else ""
+    secrets = [
+        config.directory / Path(one).expanduser()
+        for one in re.findall(r'"file:([^"$]+)"', config.file.read_text())
+    ]
+    names = " ".join(str(one.absolute()) for one in (config.file, *secrets))
+    readable = "".join(
+        f"ExecStartPre=+{step} {names}\n"
+        for step in ("/bin/chgrp replica-client", "/bin/chmod 0640")
+    )
     return _UNIT.format(
-        config=config.file,
+        readable=readable,
+        config=config.file.absolute(),
         command=command,
         stop=int(config.daemon.stop_timeout + 10),
         writable=writable,
