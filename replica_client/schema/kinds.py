@@ -404,6 +404,7 @@ _TARGETS: Final[dict[str, dict[str, str]]] = {
         "datetime": "int64 io.debezium.time.Timestamp",
         "timestamp": "string io.debezium.time.ZonedTimestamp",
         "string address": "string",
+        "uuid": "string io.debezium.data.Uuid",
         "bytes": "bytes",
         "enum": "string io.debezium.data.Enum",
         "set": "string io.debezium.data.EnumSet",

@@ -18,6 +18,8 @@ import msgspec
 
 from replica_client._version import __version__
 from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.protocol.gtid import MariadbGtidSet
+from replica_client.protocol.position import Position
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
@@ -43,14 +45,20 @@ from replica_client.sinks.formats.debezium_values import (
     debezium_writer,
     default_value,
 )
-from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, row_message
+from replica_client.sinks.formats.message import (
+    NEW_KEY,
+    KeyChoice,
+    KeyWriter,
+    Message,
+    row_message,
+)
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.registry import read_options
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}
-_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+_OLD_KEY = "__debezium.oldkey"
 
 
 class _Table(msgspec.Struct, frozen=True):
@@ -82,6 +90,8 @@ class DebeziumFormat:
         self._modes = options.modes(described=self._described)
         self._skipped = options.skipped()
         self._keys = keys
+        self._connector: str = options.connector or "mysql"
+        self._knows_connector = bool(options.connector)
         self._tables = ByDecoder(self._table)
         self._total = 0
         self._orders: Counter[str] = Counter()
@@ -97,6 +107,15 @@ class DebeziumFormat:
         """
         return cls(read_options(DebeziumOptions, options, "format_options"), keys, apart=apart)
 
+    def _learn_connector(self, position: Position) -> None:
+        """Take the kind of the source from the GTIDs of a position."""
+        if position.gtid_set is None:
+            return
+        self._knows_connector = True
+        if isinstance(position.gtid_set, MariadbGtidSet):
+            self._connector = "mariadb"
+            self._tables = ByDecoder(self._table)
+
     def _table(self, rows: RowsOfEvent) -> _Table:
         return self._table_of(rows.shape, delivered_columns(rows))
 
@@ -109,7 +128,7 @@ class DebeziumFormat:
         if self._described:
             topic = f"{self._options.topic_prefix}.{shape.database}.{shape.table}"
             keyed = [columns[at] for at in key.indexes]
-            of_value = envelope_schema(topic, self._options.connector, columns, self._modes)
+            of_value = envelope_schema(topic, self._connector, columns, self._modes)
             schemas = key_schema(topic, keyed, self._modes), of_value
         nulls = self._default_of if self._options.replace_null_with_default else None
         writer = RowWriter(columns, self._writer_of, null_of=nulls, of_strings=STRING_WRITERS)
@@ -137,6 +156,8 @@ class DebeziumFormat:
         return messages if self._apart or not self._described else map(_with_schemas, messages)
 
     def _messages(self, transaction: Transaction) -> Iterator[Message]:
+        if not self._knows_connector:
+            self._learn_connector(transaction.position)
         metadata = self._options.provide_transaction_metadata and bool(
             transaction.rows or transaction.part
         )
@@ -163,6 +184,8 @@ class DebeziumFormat:
             yield self._boundary(transaction, "END")
 
     def _snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
+        if not self._knows_connector:
+            self._learn_connector(rows.low)
         shape, low = rows.shape, rows.low
         table = self._table_of(shape, rows.columns)
         database, name = shape.database, shape.table
@@ -197,7 +220,7 @@ class DebeziumFormat:
             if is_update and key_changed(before, after):
                 old = table.key.text(before) if keyed else None
                 if key is not None and old is not None:
-                    headers = ((_NEW_KEY, key),)
+                    headers = ((NEW_KEY, key),)
                 block = self._block(transaction, collection)
                 value = _event("d", text(before), "null", source, block, now)
                 yield row_message(database, name, old, value, gone, headers, rows, index, schemas)
@@ -254,7 +277,7 @@ class DebeziumFormat:
         gtid = quote(gtid) if gtid else "null"
         thread = "null" if thread_id is None else thread_id
         head = (
-            f'{{"version":{quote(__version__)},"connector":"{options.connector}",'
+            f'{{"version":{quote(__version__)},"connector":"{self._connector}",'
             f'"name":{quote(options.topic_prefix)},"ts_ms":{micros // 1000},"snapshot":"{snapshot}",'
             f'"db":{quote(database)},"sequence":null,"ts_us":{micros},"ts_ns":{micros * 1000},'
             f'"table":{table},"server_id":{server_id},"gtid":{gtid},'
@@ -284,10 +307,10 @@ class DebeziumFormat:
         value = _event("t", "null", "null", source, "null", _now())
         schema = ""
         if self._described and change.after is not None:
-            flavor = ServerFlavor(self._options.connector)
+            flavor = ServerFlavor(self._connector)
             columns = shape_of(change.after, flavor).columns
             topic = f"{self._options.topic_prefix}.{collection}"
-            schema = envelope_schema(topic, self._options.connector, columns, self._modes)
+            schema = envelope_schema(topic, self._connector, columns, self._modes)
         return Message("row", change.database, change.table, None, value, schemas=("", schema))
 
     def _schema_change(
@@ -323,7 +346,7 @@ class DebeziumFormat:
         key = f'{{"databaseName":{quote(database)}}}'
         schemas = "", ""
         if self._described:
-            schemas = _schema_change_schemas(self._options.connector)
+            schemas = _schema_change_schemas(self._connector)
         return Message("schema", database, table, key, value, schemas=schemas)
 
     def _boundary(self, transaction: Transaction, status: str) -> Message:
@@ -367,7 +390,7 @@ def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
 
 
 def _with_schemas(message: Message) -> Message:
-    """Return the message with schemas around value and keys, also around keys in headers."""
+    """Return the message with schemas around value and keys; as in Debezium, keys in headers have none."""
     of_key, of_value = message.schemas
 
     def wrapped(key: str | None) -> str | None:
@@ -377,7 +400,6 @@ def _with_schemas(message: Message) -> Message:
         key=wrapped(message.key),
         value=with_schema(of_value, message.value) if of_value else message.value,
         gone=wrapped(message.gone),
-        headers=tuple((name, str(wrapped(key))) for name, key in message.headers),
     )
 
 

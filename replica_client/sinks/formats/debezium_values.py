@@ -369,7 +369,8 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     Attributes:
         topic_prefix: the connector's logical name, ``source.name``.
-        connector: ``source.connector``.
+        connector: ``source.connector``, and the names of schemas: ``mysql`` or ``mariadb``; empty:
+            the kind of the source.
         decimal_handling_mode: ``precise``: base64 of the unscaled number, big-endian, in two's
             complement; ``string``; ``double``.
         binary_handling_mode: ``bytes`` and ``base64`` (the same in JSON), ``base64-url-safe``,
@@ -377,8 +378,8 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         time_precision_mode: ``adaptive_time_microseconds``, ``connect``, ``isostring``,
             ``microseconds`` or ``nanoseconds``.
         bigint_unsigned_handling_mode: ``number``: the value; ``long``: as Debezium writes it,
-            negative from 2^63 on; ``precise``: as a decimal. Not given: ``number``, and ``precise``
-            with schemas, whose numbers end at 2^63.
+            negative from 2^63 on; ``precise``: as a decimal. Not given: ``number``, and ``long``
+            with schemas, whose numbers end at 2^63: keys are then those of Debezium.
         provide_transaction_metadata: fill ``transaction``, and write BEGIN and END messages.
         include_schema_changes: write schema changes.
         include_schema_comments: write the comments of columns in schema changes.
@@ -390,7 +391,7 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     topic_prefix: str = "replica_client"
-    connector: Literal["mysql", "mariadb"] = "mysql"
+    connector: Literal["", "mysql", "mariadb"] = ""
     decimal_handling_mode: DecimalMode = "precise"
     binary_handling_mode: BinaryMode = "bytes"
     time_precision_mode: TimeMode = "adaptive_time_microseconds"
@@ -434,5 +435,5 @@ class DebeziumOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             decimal=self.decimal_handling_mode,
             binary=self.binary_handling_mode,
             time=self.time_precision_mode,
-            bigint_unsigned=bigints or ("precise" if described else "number"),
+            bigint_unsigned=bigints or ("long" if described else "number"),
         )

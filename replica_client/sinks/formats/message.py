@@ -18,6 +18,9 @@ from replica_client.sinks.formats.row_text import ValueWriter
 
 MessageKind = Literal["row", "schema", "transaction"]
 
+NEW_KEY: Final = "__debezium.newkey"
+"""Header of a message, and of its tombstone, whose row goes on under another key."""
+
 
 class Message(NamedTuple):
     """A message, its key and other attributes.

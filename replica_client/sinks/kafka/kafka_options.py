@@ -178,6 +178,18 @@ _OURS = frozenset(
     )
 )  # fmt: skip
 
+_OF_ALL_CLIENTS: Final = (
+    "ssl.",
+    "sasl.",
+    "enable.ssl.",
+    "socket.",
+    "broker.",
+    "client.",
+    "reconnect.",
+    "https.",
+)
+"""Beginnings of the properties of ``client`` that concern connections, of producers and readers."""
+
 
 class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of the sink ``kafka``.
@@ -230,7 +242,8 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         tls_certificate: file with the certificate of this client.
         tls_key: file with the key of that certificate.
         tls_key_password: password of the key file.
-        client: other properties of librdkafka, such as ``{ "linger.ms" = "20" }``.
+        client: other properties of librdkafka, such as ``{ "linger.ms" = "20" }``; those of
+            connections, such as ``sasl.oauthbearer.method``, apply to all its clients.
     """
 
     bootstrap_servers: str
@@ -284,6 +297,18 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             return name in ("native", "debezium", "avro")
         return self.tombstones_on_delete
 
+    @property
+    def fixed_topics(self) -> tuple[str, ...]:
+        """The topics whose names do not depend on a table."""
+        templates = self.topic, self.schema_topic, self.exactly_once and self.position_topic
+        found = [self.named(one) for one in templates if one]
+        return tuple(one for one in found if "{" not in one)
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets are the heartbeats of the lease."""
+        return f"{self.named(self.transactional_id)}.position"
+
     def named(self, template: str) -> str:
         """Return a name that does not depend on a table, with ``{prefix}`` replaced."""
         return template.replace("{prefix}", self.topic_prefix)
@@ -311,6 +336,11 @@ def read_kafka_options(table: Mapping[str, object]) -> KafkaOptions:
             raise ConfigError(f"sink kafka: {name} must be at least 1, or -1")
     if options.security_protocol.startswith("SASL") and not options.sasl_mechanism:
         raise ConfigError("sink kafka: sasl_mechanism must be PLAIN, SCRAM-SHA-512 or another")
+    if options.exactly_once and options.transaction_timeout < options.timeout:
+        raise ConfigError(
+            f"sink kafka: transaction_timeout must be at least timeout ({options.timeout:g} s), not "
+            f"{options.transaction_timeout:g}"
+        )
     if not options.named(options.transactional_id):
         raise ConfigError("sink kafka: transactional_id must be a name")
     check_topics(options)
@@ -366,6 +396,11 @@ def client_properties(options: KafkaOptions) -> dict[str, Any]:
         "socket.timeout.ms": int(options.timeout * 1000),
         "reconnect.backoff.max.ms": 2000,
         **{name: value for name, value in named.items() if value},
+        **{
+            name: value
+            for name, value in options.client.items()
+            if name.startswith(_OF_ALL_CLIENTS)
+        },
     }
 
 

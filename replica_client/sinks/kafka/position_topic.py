@@ -1,4 +1,4 @@
-"""The topic of positions, producers that are closed later, and the client's errors.
+"""The topic of positions, and producers that are closed later.
 
 Freeing a producer while a request for its transaction is in flight ends the whole process (an
 assertion of librdkafka 2.16). Such a producer is kept in a thread until its brokers answer, or say
@@ -26,7 +26,6 @@ The holder of the lease writes its heartbeats as offsets of the consumer group
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -38,13 +37,23 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from replica_client.errors import PositionFormatError, SinkError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
-from replica_client.sinks.kafka.kafka_options import KafkaOptions, client_properties
+from replica_client.sinks.kafka.kafka_errors import (
+    UNKNOWN_TOPIC,
+    ConnectionReports,
+    kafka_errors,
+    sink_error,
+    topics_of,
+)
+from replica_client.sinks.kafka.kafka_options import KafkaOptions
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys
 from replica_client.stream.position.stores.ownership import Lease, Owner
 
 _TRY_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.1
+_PART_SECONDS: Final = 0.5
+_WAITING: Final = frozenset((KafkaError._TIMED_OUT, KafkaError._WAIT_COORD))
 
 
 def give_up(producer: Producer, seconds: float) -> None:
@@ -77,87 +86,10 @@ def _abort(producer: Producer, seconds: float) -> bool:
     return True
 
 
-_FENCED = frozenset(
-    (
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-    )
-)
-# Errors that an operator must fix; the sink retries less often.
-_NEVER_PASS = frozenset(
-    (
-        KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
-        KafkaError._INVALID_ARG,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.INVALID_REPLICATION_FACTOR,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
-    )
-)
-UNKNOWN_TOPIC = frozenset(
-    (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-    )
-)
-"""Codes of a topic that does not exist, of brokers and of librdkafka."""
-UNWRITABLE = frozenset(
-    (
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
-    )
-)
-"""Codes of a message that can never be written: too large, or keyless in a compacted topic."""
-
-
-class FencedProducerError(SinkError):
-    """Another producer fenced this one."""
-
-
-@contextmanager
-def kafka_errors(where: str) -> Iterator[None]:
-    """Raise errors of librdkafka in the block as ``SinkError``.
-
-    Args:
-        where: the servers, for messages.
-    """
-    try:
-        yield
-    except KafkaException as error:
-        raise sink_error(where, error.args[0]) from error
-
-
-def sink_error(where: str, error: KafkaError) -> SinkError:
-    """Return the sink's error for an error of librdkafka."""
-    code = error.code()
-    if code in _FENCED:
-        return FencedProducerError(
-            f"Kafka at {where}: another process writes with this transactional_id and fenced this one: end one of "
-            f"them, or give it another transactional_id and position_topic ({error.str()})"
-        )
-    text = f"Kafka at {where}: {error.name()}: {error.str()}"[:500]
-    return SinkError(text, retriable=code not in _NEVER_PASS)
-
-
 _VERSION = 1
 _POSITION = "position"
 OWNER_KEY, LEASE_KEY = "owner", "lease"
 _OF_WRITERS = frozenset((OWNER_KEY, LEASE_KEY))
-_LOG = logging.getLogger("replica_client.sinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +185,55 @@ def _writers(records: Mapping[str, str]) -> tuple[tuple[Owner, ...], Lease | Non
 
 
 def read_beat(options: KafkaOptions) -> str:
-    """Return the last heartbeat of the lease's holder as text."""
+    """Return the last heartbeat of the lease's holder as text.
+
+    Raises:
+        SinkError: a broker is unavailable, or the account may not read the group.
+    """
+    partition = TopicPartition(options.named(options.position_topic), 0)
     with _consumer(options, "read_committed") as consumer:
-        partition = TopicPartition(options.named(options.position_topic), 0)
-        found = consumer.committed([partition], timeout=options.timeout)
-        return str(found[0].offset)
+        return str(_committed(options, consumer, partition))
+
+
+def check_beats(options: KafkaOptions) -> None:
+    """Check that the account may write heartbeats and read positions, without writing anything.
+
+    The broker looks at the rights before it looks for the partition, which does not exist.
+
+    Raises:
+        SinkError: it may not, or a broker is unavailable.
+    """
+    topic = options.named(options.position_topic)
+    offset = TopicPartition(topic, 1, 0)
+    with _consumer(options, "read_committed") as consumer, kafka_errors(options, topic=topic):
+        _committed(options, consumer, offset)  # a commit would wait for a group that it may not see
+        try:
+            for done in consumer.commit(offsets=[offset], asynchronous=False) or ():
+                if done.error is not None:
+                    raise KafkaException(done.error)
+        except KafkaException as error:
+            if error.args[0].code() not in UNKNOWN_TOPIC:
+                raise
+
+
+def _committed(options: KafkaOptions, consumer: Consumer, partition: TopicPartition) -> int:
+    """Return the offset that the group committed.
+
+    A group that the account may not see is reported while events are polled; the call itself waits.
+    """
+    deadline = time.monotonic() + options.timeout
+    while True:
+        try:
+            return int(consumer.committed([partition], timeout=_PART_SECONDS)[0].offset)
+        except KafkaException as error:
+            failed: KafkaError = error.args[0]
+        message = consumer.poll(0)
+        reported = None if message is None else message.error()
+        if reported is not None and reported.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            failed = reported
+        elif failed.code() in _WAITING and time.monotonic() < deadline:
+            continue
+        raise sink_error(options, failed)
 
 
 @contextmanager
@@ -291,12 +267,20 @@ def _records(
     # one.
     with _consumer(options, "read_uncommitted") as consumer:
         partition = TopicPartition(topic, 0)
-        try:
-            _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
-        except KafkaException as unknown:
-            if may_be_new and unknown.args[0].code() in UNKNOWN_TOPIC:
-                return {}
-            raise
+        deadline = time.monotonic() + options.timeout
+        while True:
+            try:
+                _, end = consumer.get_watermark_offsets(partition, timeout=options.timeout)
+                break
+            except KafkaException as unknown:
+                failed: KafkaError = unknown.args[0]
+                if failed.code() not in UNKNOWN_TOPIC or time.monotonic() > deadline:
+                    raise sink_error(options, failed, topic) from unknown
+                if may_be_new:
+                    return {}
+            if not options.create_topics:
+                raise sink_error(options, failed, topic)
+            time.sleep(_LOOK_SECONDS)  # a broker knows a new topic a moment after it was created
     if end <= 0:
         return {}
     with _consumer(options, "read_committed") as consumer:
@@ -325,7 +309,7 @@ def _records(
                 if offset is not None and (offset >= end or not waits):
                     return records
             elif not error.retriable():
-                raise sink_error(options.bootstrap_servers, error)
+                raise sink_error(options, error, topic)
 
 
 def _text(value: Any) -> str:
@@ -334,12 +318,13 @@ def _text(value: Any) -> str:
 
 @contextmanager
 def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
+    """Yield a consumer whose brokers have answered."""
+    reports = ConnectionReports()
     consumer = Consumer(
         {
-            **client_properties(options),
-            **{name: value for name, value in options.client.items() if name.startswith("ssl.")},
+            **reports.properties(options),
             # The client requires it, but joins no group.
-            "group.id": f"{options.named(options.transactional_id)}.position",
+            "group.id": options.group,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
@@ -347,9 +332,10 @@ def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
             "fetch.wait.max.ms": 50,
             "auto.offset.reset": "earliest",
         },
-        logger=_LOG,
+        logger=reports.logger,
     )
     try:
+        topics_of(options, consumer, reports)
         yield consumer
     finally:
         consumer.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -15,13 +14,20 @@ from confluent_kafka.cimpl import NewTopic
 from replica_client.errors import SinkError
 from replica_client.rows.change import RowsOfEvent
 from replica_client.sinks.formats.message import Message, unwritable
+from replica_client.sinks.kafka.kafka_errors import (
+    UNWRITABLE,
+    ConnectionReports,
+    FencedProducerError,
+    kafka_errors,
+    sink_error,
+    topics_of,
+)
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
-    client_properties,
     producer_properties,
     properties_text,
 )
-from replica_client.sinks.kafka.position_topic import UNWRITABLE, give_up, kafka_errors, sink_error
+from replica_client.sinks.kafka.position_topic import give_up
 
 _Text = str | bytes | None
 
@@ -92,8 +98,13 @@ def _forms(text: _Text) -> list[str | bytes]:
     return [text, text.decode("utf-8", "replace")]
 
 
-_LOG = logging.getLogger("replica_client.sinks")
 _POLL_EVERY = 500
+_SHOWN = 5
+_LONGER = 4.0
+_LONGEST_SECONDS = 900.0
+"""Brokers' default of ``transaction.max.timeout.ms``."""
+_LIMITS: dict[tuple[str, str], float] = {}
+"""Time limits of transactions, by brokers and transactional id, where the configured one was too short."""
 _ABORT_SECONDS = 2.0
 _REPORT_SECONDS = 2.0
 
@@ -108,6 +119,10 @@ class TopicWriter:
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
         self._where = options.bootstrap_servers
+        self._reports: ConnectionReports | None = None
+        self._began = 0.0
+        self._key = options.bootstrap_servers, options.named(options.transactional_id)
+        self._limit = max(options.transaction_timeout, _LIMITS.get(self._key, 0.0))
         self._producer: Producer | None = None
         self._admin: AdminClient | None = None
         self._topics: set[str] = set()
@@ -122,9 +137,20 @@ class TopicWriter:
         Raises:
             SinkError: the brokers are unavailable, or refuse.
         """
-        with kafka_errors(self._where):
-            admin = AdminClient(client_properties(self._options), logger=_LOG)
-            admin.list_topics(timeout=self._options.timeout)
+        options, reports = self._options, ConnectionReports()
+        admin = AdminClient(reports.properties(options), logger=reports.logger)
+        self._topics = topics_of(options, admin, reports)
+        if not options.create_topics:
+            self._need_topics(options.fixed_topics)
+
+    def _need_topics(self, names: Iterable[str]) -> None:
+        """Raise an error that names those of some topics that do not exist."""
+        missing = sorted({*names} - self._topics)
+        if missing:
+            shown = ", ".join(missing[:_SHOWN]) + (", …" if missing[_SHOWN:] else "")
+            raise SinkError(
+                f"Kafka at {self._where}: there is no topic {shown}: create it, or set create_topics = true"
+            )
 
     def begin(self) -> None:
         """Connect, fence earlier writers of the transactional id and abort their transactions.
@@ -133,32 +159,58 @@ class TopicWriter:
             SinkError: the brokers are unavailable, or refuse.
         """
         options = self._options
-        with kafka_errors(self._where):
-            self._admin = AdminClient(client_properties(options), logger=_LOG)
-            self._topics = set(self._admin.list_topics(timeout=options.timeout).topics)
-            self._producer = Producer(producer_properties(options), logger=_LOG)
+        self._reports = reports = ConnectionReports()
+        with kafka_errors(options, reports):
+            self._admin = AdminClient(reports.properties(options), logger=reports.logger)
+            self._topics = topics_of(options, self._admin, reports)
+            properties = producer_properties(options)
+            if options.exactly_once:
+                properties["transaction.timeout.ms"] = int(self._limit * 1000)
+            self._producer = Producer(
+                {**reports.properties(options), **properties}, logger=reports.logger
+            )
             if options.exactly_once:
                 self._retried(self._producer.init_transactions)
 
-    def make_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
-        """Create a topic if it does not exist.
+    def make_topics(
+        self,
+        names: Iterable[str],
+        partitions: int | None = None,
+        config: dict[str, str] | None = None,
+    ) -> None:
+        """Create those of some topics that do not exist, together.
+
+        Args:
+            names: of the topics.
+            partitions: of each; None: as configured, as is ``config``.
+            config: configuration of each.
 
         Raises:
             SinkError: the brokers are unavailable, or refuse.
         """
-        if name in self._topics:
-            return
+        missing = sorted({*names} - self._topics)
         options = self._options
-        if self._admin is not None and options.create_topics:
-            topic = NewTopic(name, partitions, options.replication_factor, config=config)
-            with kafka_errors(self._where):
-                made = self._admin.create_topics([topic], request_timeout=options.timeout)
-                try:
-                    made[name].result()
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise
-        self._topics.add(name)
+        if missing and self._admin is not None and not options.create_topics:
+            self._topics = topics_of(options, self._admin, self._reports or ConnectionReports())
+            self._need_topics(missing)
+        elif missing and self._admin is not None:
+            if partitions is None:
+                partitions, config = options.partitions, properties_text(options.topic_config)
+            made = self._admin.create_topics(
+                [
+                    NewTopic(name, partitions, options.replication_factor, config=config or {})
+                    for name in missing
+                ],
+                request_timeout=options.timeout,
+            )
+            for name, future in made.items():
+                with kafka_errors(options, self._reports, name):
+                    try:
+                        future.result()
+                    except KafkaException as error:
+                        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                            raise
+        self._topics.update(missing)
 
     def write(
         self,
@@ -188,12 +240,12 @@ class TopicWriter:
         if producer is None:
             producer = self._opened()
         if topic not in self._topics:
-            config = properties_text(self._options.topic_config)
-            self.make_topic(topic, self._options.partitions, config)
+            self.make_topics((topic,))
         if not self._open:
             if self._options.exactly_once:
-                with kafka_errors(self._where):
+                with kafka_errors(self._options, self._reports):
                     producer.begin_transaction()
+                self._began = time.monotonic()
             self._open = True
         report: Callable[[KafkaError | None, Delivered], None]
         if message is None or (rows := message.rows) is None:
@@ -246,7 +298,7 @@ class TopicWriter:
                     self._hear(producer)
                     self._raise_failed()
                 if error.args[0].code() == KafkaError._FATAL:
-                    raise sink_error(self._where, self._cause(producer, error.args[0])) from error
+                    raise self._error(self._cause(producer, error.args[0])) from error
                 raise self._refused(error.args[0], topic, message) from error
             try:
                 producer.produce(topic, value, key, *rest, headers=list(headers))
@@ -289,7 +341,7 @@ class TopicWriter:
                 # The error of the refused message says more than that of the commit.
                 self._hear(producer)
                 self._raise_failed()
-            raise sink_error(self._where, error.args[0]) from error
+            raise self._error(error.args[0]) from error
         self._open = False
 
     def close(self) -> None:
@@ -335,8 +387,29 @@ class TopicWriter:
 
     def _poll(self, producer: Producer, seconds: float) -> None:
         """Process pending delivery reports."""
-        with kafka_errors(self._where):
+        try:
             producer.poll(seconds)
+        except KafkaException as error:
+            raise self._error(error.args[0]) from error
+
+    def _error(self, error: KafkaError, topic: str = "") -> SinkError:
+        """Return the sink's error for an error of the producer."""
+        found = sink_error(self._options, error, topic, self._reports)
+        seconds = time.monotonic() - self._began
+        if not isinstance(found, FencedProducerError) or not self._open or seconds < self._limit:
+            return found
+        # The broker ends a transaction of this age as it fences a producer.
+        next_limit = min(self._limit * _LONGER, _LONGEST_SECONDS)
+        longer = next_limit > self._limit
+        if longer:
+            _LIMITS[self._key] = next_limit
+        return SinkError(
+            f"Kafka at {self._where}: a Kafka transaction was open for {seconds:.0f} s, and the broker ended it after "
+            f"transaction_timeout ({self._limit:g} s): "
+            + (f"the next one gets {next_limit:g} s; " if longer else "")
+            + "raise transaction_timeout, or set transaction_messages so that a large commit takes several",
+            retriable=longer,
+        )
 
     def _opened(self) -> Producer:
         if self._producer is None:
@@ -359,7 +432,7 @@ class TopicWriter:
 
     def _refused(self, error: KafkaError, topic: str, message: Message | None) -> SinkError:
         if error.code() not in UNWRITABLE or message is None or message.rows is None:
-            return sink_error(self._where, error)
+            return self._error(error, topic)
         size = len(message.data)
         return unwritable(
             message,

@@ -4,12 +4,13 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from local_servers import docker_daemon, images, instances, roots
+from local_servers import docker_daemon, images, instances, kafka, roots
 from local_servers.binaries import program_command, tool_path
 from local_servers.debian import install_programs
 from local_servers.faults import ServersError
@@ -17,7 +18,7 @@ from local_servers.instances import Instance
 from local_servers.recipes import RECIPES, Recipe, recipe_named
 
 EXAMPLES = f"""\
-servers: {", ".join(RECIPES)}
+servers: {", ".join(RECIPES)}, {kafka.NAME}
 
 examples:
   scripts/servers prepare                        get everything
@@ -33,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """All subcommands with their options."""
     top = argparse.ArgumentParser(
         prog="scripts/servers",
-        description="Prepares, starts and stops real MySQL and MariaDB servers on loopback.",
+        description="Prepares, starts and stops real MySQL, MariaDB and Kafka servers on loopback.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -106,17 +107,13 @@ def _run(chosen: argparse.Namespace) -> None:
         case "prepare":
             _prepare(chosen.names, rebuild=chosen.rebuild)
         case "start":
-            for recipe in _recipes(chosen.names):
-                started = instances.start(
-                    recipe, chosen.option or [], owner_pid=chosen.owner_pid, timeout=chosen.timeout
-                )
-                _show(started, as_json=chosen.json)
+            for name in chosen.names:
+                _show(_started(name, chosen), as_json=chosen.json)
         case "restart":
             for identity in chosen.ids:
-                again = instances.restart(
-                    _instance(identity), chosen.option, timeout=chosen.timeout
-                )
-                _show(again, as_json=chosen.json)
+                instance = _instance(identity)
+                restart = kafka.restart if instance.name == kafka.NAME else instances.restart
+                _show(restart(instance, chosen.option, timeout=chosen.timeout), as_json=chosen.json)
         case "stop":
             for instance in _to_stop(chosen.which, everything=chosen.all):
                 instances.stop(instance)
@@ -135,11 +132,24 @@ def _run(chosen: argparse.Namespace) -> None:
             print(docker_daemon.start() if chosen.action == "start" else docker_daemon.stop())
 
 
+def _started(name: str, chosen: argparse.Namespace) -> Instance:
+    options, owner_pid, timeout = chosen.option or [], chosen.owner_pid, chosen.timeout
+    if name != kafka.NAME:
+        return instances.start(recipe_named(name), options, owner_pid=owner_pid, timeout=timeout)
+    directory, owner = instances.new_directory(name, owner_pid)
+    try:
+        return kafka.start(directory, directory.name, options, owner, timeout)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
 def _recipes(names: Iterable[str]) -> list[Recipe]:
     return [recipe_named(name) for name in names] or list(RECIPES.values())
 
 
 def _prepare(names: list[str], *, rebuild: bool) -> None:
+    others = [name for name in names if name != kafka.NAME]
     if not names:
         try:
             install_programs(docker_daemon.PROGRAMS, doing="preparing Docker")
@@ -155,8 +165,10 @@ def _prepare(names: list[str], *, rebuild: bool) -> None:
 
     # Two at a time: one downloads while the other unpacks.
     with ThreadPoolExecutor(max_workers=2) as workers:
-        for line in workers.map(prepare, _recipes(names)):
+        for line in workers.map(prepare, _recipes(others) if others or not names else []):
             print(line, flush=True)
+    if not names or kafka.NAME in names:
+        print(f"{kafka.NAME:14} ready  {kafka.prepare(rebuild=rebuild)}", flush=True)
 
 
 def _instance(identity: str) -> Instance:
@@ -173,7 +185,7 @@ def _to_stop(which: list[str], *, everything: bool) -> list[Instance]:
         return free
     chosen: list[Instance] = []
     for wanted in which:
-        if wanted in RECIPES:
+        if wanted in RECIPES or wanted == kafka.NAME:
             chosen += [one for one in free if one.name == wanted and one not in chosen]
         else:
             chosen.append(_instance(wanted))
@@ -186,7 +198,8 @@ def _show(instance: Instance, *, as_json: bool) -> None:
         return
     state = "running" if instance.running else "stopped"
     print(f"{instance.id}  {state}  {instance.version}  {instance.url}", flush=True)
-    print(f"    root: no password, socket {instance.socket}", flush=True)
+    if instance.socket:
+        print(f"    root: no password, socket {instance.socket}", flush=True)
     print(f"    data: {instance.datadir}", flush=True)
 
 
@@ -196,10 +209,12 @@ def _status(*, as_json: bool) -> None:
         prepared = {
             name: roots.staleness(recipe, thorough=False) for name, recipe in RECIPES.items()
         }
+        prepared[kafka.NAME] = kafka.staleness()
         running = [{**dataclasses.asdict(one), "running": one.running} for one in known]
         print(json.dumps({"prepared": prepared, "instances": running}))
         return
     for name, recipe in RECIPES.items():
         print(f"{name:14} {roots.staleness(recipe, thorough=False) or 'prepared'}")
+    print(f"{kafka.NAME:14} {kafka.staleness() or 'prepared'}")
     for instance in known:
         _show(instance, as_json=False)

@@ -67,6 +67,8 @@ class Instance:
 
     @property
     def url(self) -> str:
+        if not self.replica_user:
+            return f"{self.host}:{self.port}"
         credentials = f"{self.replica_user}:{self.replica_password}"
         return f"{self.flavor}://{credentials}@{self.host}:{self.port}/"
 
@@ -82,16 +84,20 @@ def all_instances() -> list[Instance]:
     return found
 
 
-def start(recipe: Recipe, options: list[str], *, owner_pid: int | None, timeout: float) -> Instance:
-    """Starts a new server with a data directory of its own; returns when it answers."""
-    need_root_of(recipe)
+def new_directory(name: str, owner_pid: int | None) -> tuple[Path, list[str] | None]:
+    """Make the directory of a new instance, named as the instance, and return it with the instance's owner."""
     remove_orphans()
-    identity = f"{recipe.name}-{secrets.token_hex(4)}"
-    directory = layout.instances_dir() / identity
+    directory = layout.instances_dir() / f"{name}-{secrets.token_hex(4)}"
     directory.mkdir(parents=True, mode=0o700)
-    owner = None
-    if owner_pid is not None:
-        owner = [str(owner_pid), started_at(owner_pid) or ""]
+    owner = None if owner_pid is None else [str(owner_pid), started_at(owner_pid) or ""]
+    return directory, owner
+
+
+def start(recipe: Recipe, options: list[str], *, owner_pid: int | None, timeout: float) -> Instance:
+    """Start a new server with a data directory of its own; return when it answers."""
+    need_root_of(recipe)
+    directory, owner = new_directory(recipe.name, owner_pid)
+    identity = directory.name
     try:
         copy_template(recipe, directory / "data", options)
         (directory / "tmp").mkdir()
@@ -124,9 +130,10 @@ def restart(instance: Instance, options: list[str] | None, *, timeout: float) ->
 def stop(instance: Instance) -> None:
     """Kills an instance and removes its data, which a clean shutdown would only write."""
     terminate(instance.pid, instance.pid_start, timeout=0)
-    for path in (instance.socket, f"{instance.socket}.lock"):
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
+    if instance.socket:
+        for path in (instance.socket, f"{instance.socket}.lock"):
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
     shutil.rmtree(instance.directory, ignore_errors=True)
 
 
