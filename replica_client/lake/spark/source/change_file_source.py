@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from replica_client.errors import SinkError
@@ -27,6 +26,7 @@ from replica_client.lake.spark.source.shapes import (
     ENVELOPE_SCHEMA,
     BatchColumns,
     TypedTable,
+    arrow_schema_of,
     statement_row,
 )
 from replica_client.options import options_of
@@ -145,7 +145,7 @@ def write_range(source: SourceOptions, part: BinlogRange, log: Location) -> list
 
 def described(files: Sequence[ChangeFile]) -> pa.RecordBatch:
     """Return change files as a batch of :data:`FILES_SCHEMA`."""
-    schema = to_arrow_schema(FILES_SCHEMA, timezone="UTC")
+    schema = arrow_schema_of(FILES_SCHEMA)
     committed = pa.array([file.committed for file in files], pa.int64())
     return pa.RecordBatch.from_arrays(
         [

@@ -29,18 +29,11 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.as_of.reconstruction import planned_state
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, DataLossError
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.file_plan import FilePlanner
 from replica_client.lake.spark.source.live_plan import LivePlanner
@@ -61,6 +54,32 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+    """Whether Spark passes the start and a limit to ``latestOffset``: PySpark 4.2 does, 4.1 does not."""
+except ModuleNotFoundError:
+    HAS_LIMITS = False
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """Of PySpark 4.2."""
+
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        """Of PySpark 4.2."""
+
+    ReadMaxBytes = ReadMaxRows = ReadLimit  # type: ignore[assignment,misc]
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Of PySpark 4.2."""
 
 
 _NAMES: Final = ("database", "table", "_file")
@@ -279,6 +298,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._table = table
         self._planner: Planner | None = None
         self._frozen = False
+        self._reached: dict[str, Any] | None = None
+        if not HAS_LIMITS and not (options.max_bytes is options.max_rows is None):
+            raise ConfigError(
+                "maxBytesPerTrigger and maxRowsPerTrigger need PySpark 4.2 or newer; leave them out, or upgrade"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}
@@ -296,7 +320,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 planner.check_tables()
             except ConfigError as error:
                 _LOG.warning("%s; the stream waits for it", error)
-        return planner.offset(planner.start(stream=True))
+        self._reached = planner.offset(planner.start(stream=True))
+        return self._reached
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that the options set."""
@@ -307,9 +332,18 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(options.max_rows)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the end of the next micro-batch; wait a moment when there is nothing new."""
+    def latestOffset(
+        self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return the end of the next micro-batch; wait a moment when there is nothing new.
+
+        PySpark 4.1 gives no arguments. The start is then the end of the last micro-batch; after a restart it is
+        not known until Spark asks for partitions, and the offset has no table definitions.
+        """
         options = self._options
+        if start is None and (start := self._reached) is None:
+            planner = self._plan()
+            return (planner.stop() or planner.latest(Position("", 0))).to_json()
         max_bytes, max_rows = options.max_bytes, options.max_rows
         if isinstance(limit, ReadAllAvailable):
             max_bytes = max_rows = None
@@ -338,7 +372,14 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Sequence[InputPartition]:
         """Return the partitions between two offsets."""
         planner = self._plan()
-        return planner.ranges(planner.resume(start), Position.from_json(end))
+        self._reached = dict(end)
+        begin, stop = planner.resume(start), Position.from_json(end)
+        if stop < begin:
+            raise DataLossError(
+                f"the source ends at {stop}, but {begin} was read already: it lost changes; start over with a new "
+                "checkpoint"
+            )
+        return planner.ranges(begin, stop)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the batches of a range's changes; they are equal however often the range is read."""

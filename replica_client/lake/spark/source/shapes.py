@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -105,6 +106,17 @@ VARIANT_ENVELOPE_SCHEMA = StructType(
 """The envelope with ``before`` and ``after`` as VARIANT."""
 
 
+_UTC: dict[str, Any] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+)
+"""PySpark 4.1 has no such argument: its timestamps are in UTC."""
+
+
+def arrow_schema_of(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark expects of a source with this schema."""
+    return to_arrow_schema(schema, **_UTC)
+
+
 class BatchColumns:
     """Values by column, and the Arrow batch that they make.
 
@@ -113,7 +125,7 @@ class BatchColumns:
     """
 
     def __init__(self, schema: StructType) -> None:
-        self.arrow_schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self.arrow_schema = arrow_schema_of(schema)
         self.values: list[list[Any]] = [[] for _ in self.arrow_schema]
 
     def __len__(self) -> int:
@@ -137,7 +149,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-_VARIANT_ARROW_SCHEMA = to_arrow_schema(VARIANT_ENVELOPE_SCHEMA, timezone="UTC")
+_VARIANT_ARROW_SCHEMA = arrow_schema_of(VARIANT_ENVELOPE_SCHEMA)
 
 
 def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
