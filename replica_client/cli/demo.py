@@ -47,8 +47,8 @@ def demo(
 
 def _with_spark(output: Path) -> None:
     reader = extra_module("replica_client.lake.change_log_files", _EXTRA)
-    extra_module("replica_client.lake.spark.pipeline.runner", _EXTRA)
-    extra_module("replica_client.lake.spark.pipeline.spark_session", _EXTRA).java_home()
+    extra_module("replica_client.lake.pipeline.runner", _EXTRA)
+    extra_module("replica_client.lake.spark.spark_session", _EXTRA).java_home()
     from replica_client.cli.demonstration.spark_pipeline import SparkPipeline
 
     if not SparkPipeline(Screen(), output, reader).run().holds:

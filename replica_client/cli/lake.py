@@ -120,7 +120,7 @@ def read(
 @contextmanager
 def _telling(doing: str) -> Iterator[Callable[[str], None]]:
     """Tell on standard error what is done, when it takes long."""
-    module = extra_module("replica_client.lake.spark.pipeline.run_history", "spark")
+    module = extra_module("replica_client.lake.pipeline.run_history", "spark")
     progress = module.Progress(progress_console())
     progress.start(doing)
     try:

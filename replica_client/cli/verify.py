@@ -34,7 +34,7 @@ def verify(
     differs or cannot be compared.
     """
     config.open("rb").close()
-    module = extra_module("replica_client.lake.spark.pipeline.executors", "spark")
+    module = extra_module("replica_client.lake.pipeline.runner", "spark")
     lines = Lines()
     report = module.verify_lake(config, console=Console(stderr=True), spark=spark)
     for table in report.tables:

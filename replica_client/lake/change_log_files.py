@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
@@ -76,7 +76,11 @@ class CountedFiles(NamedTuple):
 
 
 def commit_files(
-    table: Location, application: str, number: int, actions: Sequence[AddAction]
+    table: Location,
+    application: str,
+    number: int,
+    actions: Sequence[AddAction],
+    about: Mapping[str, str] | None = None,
 ) -> bool:
     """Add files to a change log, all or none, unless (application, number) was committed already.
 
@@ -85,6 +89,7 @@ def commit_files(
         application: the application that commits.
         number: its number of the commit.
         actions: the files.
+        about: information for readers of the commit (``commitInfo``).
 
     Returns:
         whether they were added; False: the change log had them.
@@ -92,10 +97,12 @@ def commit_files(
     Raises:
         SinkError: the commit failed; none of the files is visible.
     """
-    return commit_several(table, [CountedFiles(application, number, actions)])
+    return commit_several(table, [CountedFiles(application, number, actions)], about)
 
 
-def commit_several(table: Location, parts: Sequence[CountedFiles]) -> bool:
+def commit_several(
+    table: Location, parts: Sequence[CountedFiles], about: Mapping[str, str] | None = None
+) -> bool:
     """Add files of several applications in one commit; skip those that were committed already.
 
     Returns:
@@ -119,6 +126,7 @@ def commit_several(table: Location, parts: Sequence[CountedFiles]) -> bool:
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(one.application, one.number) for one in left],
                     max_commit_retries=0,
+                    custom_metadata=dict(about or {}),
                 ),
             )
             return True

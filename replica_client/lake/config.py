@@ -15,10 +15,12 @@
 
     [pipeline]
     output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it; or s3://…
-    checkpoint = "state"               # directory on this machine; default: checkpoint/ in output
+    checkpoint = "state"               # another directory or URL; default: checkpoint/ in output
     trigger = "available-now"          # or "continuous"
-    interval = "5 seconds"             # between micro-batches, continuous only
-    max_bytes_per_trigger = "128m"
+    interval = "5 seconds"             # least time between batches, continuous only
+    max_bytes_per_trigger = "128m"     # of a batch
+    engine = "auto"                    # Spark only where it is cheaper; or "local", "spark"
+    local_below = "64m"                # bytes of binlog that auto reads without Spark
     listen = "127.0.0.1:9191"          # /metrics, /healthz, /readyz and /status.json; default: nowhere
     hosts = ["lake.example.com"]       # public names of that address, for a proxy; default: none
     master = "local[*]"                # or spark://host:7077, sc://host:15002 (Spark Connect)
@@ -85,9 +87,12 @@ CHANGE_LOG = "change_log"
 
 DEFAULT_TRIGGER_SIZE = "128m"
 DEFAULT_DISTRIBUTE_ABOVE = 4 << 20
+DEFAULT_LOCAL_BELOW = 64 << 20
+Engine = Literal["auto", "local", "spark"]
 _CHUNK_ROWS = 200_000
 _SECTIONS = ("source", "pipeline", "lake", "storage", "spark")
-_INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s*(milliseconds?|seconds?|minutes?|hours?)\s*")
+_INTERVAL = re.compile(r"\s*\d+(\.\d+)?\s+(milliseconds?|seconds?|minutes?|hours?)\s*")
+_INTERVALS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 _RETAIN = re.compile(r"\s*(\d+)\s*(hour|day|week)s?\s*")
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _PLACE = FILE._replace(words="a directory or a URL in quotes")
@@ -108,8 +113,10 @@ def _section(**kinds: Kind) -> Mapping[str, Option]:
 
 PIPELINE_KEYS: Final = _section(
     output=_PLACE,
-    checkpoint=FILE,
+    checkpoint=_PLACE,
     trigger=choice("available-now", "continuous"),
+    engine=choice("auto", "local", "spark"),
+    local_below=SIZE,
     interval=Kind(
         'a time such as "5 seconds"',
         lambda value: bool(_INTERVAL.fullmatch(str(value))),
@@ -180,27 +187,31 @@ class PipelineConfig:
         file: the configuration file.
         source: options of the ``mysql-binlog`` source.
         output: directory of the lake, on this machine or in an object store.
-        checkpoint: directory of Spark's checkpoint.
+        checkpoint: directory of the checkpoint, on this machine or in an object store.
         trigger: read the available changes once, or run continuously.
-        interval: time between micro-batches of a continuous run.
+        interval: least seconds between two batches of a continuous run.
         master: Spark's master, or None.
         spark: Spark's own settings.
         listen: address and port of its pages over HTTP; ``""`` for none.
         hosts: public host names by which the pages may be called.
+        engine: ``local``: all work in this process; ``spark``: on Spark's executors; ``auto``: by its size.
+        local_below: bytes of binlog up to which ``auto`` reads in this process.
         lake: settings of the current-state tables.
     """
 
     file: Path
     source: Mapping[str, str] = field(repr=False)
     output: Location
-    checkpoint: Path
+    checkpoint: Location
     trigger: Literal["available-now", "continuous"]
-    interval: str
+    interval: float
     master: str | None = field(repr=False)  # a Spark Connect server's may hold a token
     spark: Mapping[str, str]
     lake: LakeConfig = LakeConfig()
     listen: str = ""
     hosts: Sequence[str] = ()
+    engine: Engine = "auto"
+    local_below: int = DEFAULT_LOCAL_BELOW
 
     @property
     def change_log(self) -> Location:
@@ -245,11 +256,9 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     paths = source.get("path", "").split(",")
     if any(map(is_url, paths)) or not isinstance(output, ObjectUrl):
         source |= {f"storage.{name}": value for name, value in stored.items()}
-    checkpoint = Path(pipeline.get("checkpoint") or Path(str(output), "checkpoint"))
-    if isinstance(output, ObjectUrl) and "checkpoint" not in pipeline:
-        raise reader.wrong(
-            "pipeline", "output", "in an object store needs checkpoint, a directory on this machine"
-        )
+    checkpoint = output / "checkpoint"
+    if "checkpoint" in pipeline:
+        checkpoint = location(pipeline["checkpoint"], stored)
     lake = reader.lake(document.get("lake", {}), source)
     if lake.current:
         source.setdefault("maxBytesPerTrigger", DEFAULT_TRIGGER_SIZE)
@@ -259,12 +268,14 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         output,
         checkpoint,
         pipeline.get("trigger", "available-now"),
-        pipeline.get("interval", "1 second"),
+        _seconds(pipeline.get("interval", "1 second")),
         pipeline.get("master"),
         reader.spark(document.get("spark", {})),
         lake,
         reader.listen(pipeline.get("listen", "")),
         tuple(pipeline.get("hosts", ())),
+        pipeline.get("engine", "auto"),
+        pipeline.get("local_below", DEFAULT_LOCAL_BELOW),
     )
     try:
         if SourceOptions.parse(source).transforms:
@@ -272,6 +283,12 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     except ConfigError as error:
         raise ConfigError(f"{toml.where(('source',))}: [source]: {error}") from None
     return config
+
+
+def _seconds(interval: str) -> float:
+    """Return a time such as "500 milliseconds" in seconds."""
+    number, unit = interval.split()
+    return float(number) * _INTERVALS[unit.removesuffix("s")]
 
 
 class _Reader:

@@ -17,10 +17,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
@@ -31,6 +30,9 @@ from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import NetRows
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import Location, ObjectUrl, reason_of
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 FULL_DATA_FILE_SIZE = 24 << 20
 """Bytes of the last file above which rows after its range go to a new file."""
@@ -261,6 +263,8 @@ def delta_rows(table: DeltaTable, where: Location) -> ds.Dataset:
     schema = pa.schema(table.schema().to_arrow())
     paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
     parts = [in_schema(read_parquet(where / path), schema, None) for path in paths]
+    import pyarrow.dataset as ds  # imports pandas where it is installed
+
     return ds.dataset(pa.concat_tables(parts) if parts else schema.empty_table())
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from replica_client.errors import ConfigError
@@ -20,6 +20,9 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import casefold_table
 from replica_client.storage.location import Location, ObjectUrl, location
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 class CurrentTable:
@@ -93,6 +96,8 @@ class CurrentTable:
         """
         delta = self.delta()
         if self._waiting(delta):
+            import pyarrow.dataset as ds  # imports pandas where it is installed
+
             return ds.dataset(self.arrow())
         return delta_rows(delta, self.where)
 

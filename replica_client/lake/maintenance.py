@@ -18,7 +18,7 @@ from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions, first_untaken
-from replica_client.lake.pipeline_state import OutputInUseError, load_state, locked
+from replica_client.lake.pipeline_state import Checkpoint, OutputInUseError, locked
 from replica_client.lake.state_table import Runner, StateTable, Work
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.files import names_in, remove_tree
@@ -192,7 +192,7 @@ def compact_lake(
         SinkError: a table cannot be written.
     """
     read, catalog = _lake(config)
-    state = load_state(read.checkpoint)
+    state = Checkpoint(read.checkpoint).state
     pipeline = "" if state is None else state.pipeline
     found = []
     with locked(read.output):

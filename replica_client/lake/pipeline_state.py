@@ -1,4 +1,4 @@
-"""The state of a pipeline, and its writer's lock.
+"""The checkpoint of a pipeline, and its writer's lock.
 
 The id counts the change log's batches; it is bound to the checkpoint, because batch numbers start
 again with a new one. The start is resolved once: ``latest`` means the moment of the first run, also
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from replica_client.errors import (
     ConfigError,
@@ -33,93 +33,148 @@ from replica_client.errors import (
     StorageConflictError,
     StorageError,
 )
-from replica_client.schema.history import SchemaHistory
+from replica_client.lake.parquet_files import make_directory
+from replica_client.protocol.position import Position
 from replica_client.storage.durable import open_locked, replace_file
+from replica_client.storage.files import names_in, read_file, remove_files
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import ObjectStore, ObjectVersion
 
 SCHEMA_KEY = "schema"
 """Member of a stream's offset with table definitions that the binlog alone does not have."""
 
-_FILE = "replica-client.json"
-_SCHEMA = "replica-client-schema.json"
+_FILE: Final = "replica-client.json"
+_OFFSETS: Final = "offsets"
+_KEPT: Final = 100
+"""Offsets that stay: the tables may be so many batches older than the change log."""
 
 
 @dataclass(frozen=True)
 class PipelineState:
-    """Id of the pipeline, and the source's startingPosition of its first run."""
+    """Id of the pipeline, the source's startingPosition of its first run, and the offset that it meant then."""
 
     pipeline: str
     start: str
+    begin: dict[str, Any]
 
 
-def load_state(checkpoint: Path) -> PipelineState | None:
-    """Read the state next to a checkpoint; return None when there is none.
+class Checkpoint:
+    """The position of a pipeline's stream.
 
-    Raises:
-        PositionStoreError: the state exists and cannot be read.
+    A file ``offsets/N`` has the end of batch N, and is written before the batch is read. The change log's commit
+    records N: a batch without one is read again, between the same positions. In a store each file is created on
+    condition that no other driver did it.
+
+    Args:
+        directory: of the checkpoint, on this machine or in a store.
+
+    Attributes:
+        state: of the pipeline; None before :meth:`create`.
+        number: of the batch that was planned last; -1 for none.
+        begin: its first offset.
+        end: its last offset.
+        committed: whether the change log has it.
     """
-    path = checkpoint / _FILE
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        return PipelineState(str(value["pipeline"]), str(value["start"]))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PositionStoreError(
-            f"{path} cannot be read ({error}); restore it from a backup"
-        ) from None
 
+    def __init__(self, directory: Location) -> None:
+        self.directory = directory
+        self.state: PipelineState | None = None
+        self.number = -1
+        self.begin: dict[str, Any] = {}
+        self.end: dict[str, Any] = {}
+        self.committed = True
+        data = self._read(_FILE)
+        if data is None:
+            return
+        try:
+            self.state = PipelineState(**json.loads(data))
+            names = names_in(directory / _OFFSETS)
+            self.number = max((int(name) for name in names if name.isdecimal()), default=-1)
+            self.begin = self.offset(self.number - 1)
+            self.end = self.offset(self.number)
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(directory, error) from None
 
-def create_state(checkpoint: Path, start: str) -> PipelineState:
-    """Write the state of a new pipeline, atomically.
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return read_file(self.directory / name)
+        except (OSError, StorageError) as error:
+            raise self._unreadable(self.directory / name, error) from None
 
-    Raises:
-        PositionStoreError: the state cannot be written.
-    """
-    state = PipelineState(uuid.uuid4().hex, start)
-    path = checkpoint / _FILE
-    try:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(asdict(state)).encode(), mode=0o666)
-    except OSError as error:
-        raise PositionStoreError(
-            f"{path}: {error.strerror}; nothing was started: free space or choose another output"
-        ) from None
-    return state
+    @staticmethod
+    def _unreadable(where: Location, error: Exception) -> PositionStoreError:
+        return PositionStoreError(f"{where} cannot be read ({error}); restore it from a backup")
 
+    def offset(self, number: int) -> dict[str, Any]:
+        """Return the end of a batch, or where batches begin.
 
-def keep_schema(checkpoint: Path, history: SchemaHistory) -> None:
-    """Save the definitions of the tables at the start; call it before :func:`create_state`."""
-    path = checkpoint / _SCHEMA
-    try:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(history.to_json()).encode(), mode=0o666)
-    except OSError as error:
-        raise PositionStoreError(f"{path}: {error.strerror}") from None
+        Raises:
+            PositionStoreError: it cannot be read.
+        """
+        assert self.state is not None
+        if number < 0:
+            return self.state.begin
+        name = f"{_OFFSETS}/{number}"
+        data = self._read(name)
+        try:
+            if data is None:
+                raise ValueError("it is gone")
+            return dict(json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise self._unreadable(self.directory / name, error) from None
 
+    @property
+    def reached(self) -> dict[str, Any]:
+        """The last offset that the change log has."""
+        return self.end if self.committed else self.begin
 
-def kept_schema(checkpoint: Path) -> Path | None:
-    """Return the path of the file of :func:`keep_schema`; None when there is none."""
-    path = checkpoint / _SCHEMA
-    return path if path.exists() else None
+    @property
+    def position(self) -> Position:
+        """The position of :attr:`reached`."""
+        return Position.from_json(self.reached)
 
+    def create(self, start: str, begin: dict[str, Any]) -> None:
+        """Write the state of a new pipeline.
 
-def read_kept_schema(checkpoint: Path) -> SchemaHistory | None:
-    """Read the definitions that :func:`keep_schema` saved; return None when there are none.
+        Raises:
+            PositionStoreError: the state cannot be written.
+            ConfigError: another driver wrote it.
+        """
+        self.state = PipelineState(uuid.uuid4().hex, start, begin)
+        self.begin = self.end = begin
+        self._write(_FILE, asdict(self.state))
 
-    Raises:
-        PositionStoreError: the file exists and cannot be read.
-    """
-    path = kept_schema(checkpoint)
-    if path is None:
-        return None
-    try:
-        return SchemaHistory.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise PositionStoreError(
-            f"{path} cannot be read ({error}); restore it from a backup"
-        ) from None
+    def plan(self, end: dict[str, Any]) -> None:
+        """Record the end of the next batch, which begins at :attr:`reached`.
+
+        Raises:
+            PositionStoreError: it cannot be written.
+            ConfigError: another driver planned this batch.
+        """
+        assert self.committed
+        self._write(f"{_OFFSETS}/{self.number + 1}", end)
+        self.number += 1
+        self.begin, self.end, self.committed = self.end, end, False
+        with suppress(OSError, StorageError):
+            remove_files(self.directory / _OFFSETS / str(self.number - _KEPT))
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        where = self.directory / name
+        data = json.dumps(value).encode()
+        try:
+            if isinstance(where, ObjectUrl):
+                ObjectStore(where).create("", data)
+            else:
+                make_directory(where.parent)
+                replace_file(where, data, mode=0o666)
+        except StorageConflictError:
+            raise ConfigError(
+                f"{where}: another pipeline wrote it; this one ends, and nothing of what it did since is seen"
+            ) from None
+        except OSError as error:
+            raise PositionStoreError(
+                f"{where}: {error.strerror}; free space, or choose another checkpoint"
+            ) from None
 
 
 LOCK: Final = ".replica-client.lock"

@@ -9,11 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, Transaction
@@ -40,6 +39,9 @@ from replica_client.lake.merge import Merge, Merged, plan_merges
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.lake.rewrite import NetRows, NewFile, Rewrite
 from replica_client.storage.location import Location, reason_of
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 _COMMIT_ATTEMPTS: Final = 4
 """Attempts of one commit to a store; each attempt first checks whether the commit exists."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from replica_client.lake import open_lake
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
-from replica_client.lake.spark.pipeline.runner import run_pipeline
+from replica_client.lake.pipeline.runner import run_pipeline
 from replica_client.lake.verify.verification import Verification
 from replica_client.schema.names import mysql_name, mysql_names
 from tests.servers.local import LocalServer

@@ -11,7 +11,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ColumnDecodeError
-from replica_client.lake.spark.source.live_plan import shape_of_table
+from replica_client.lake.source.live_plan import shape_of_table
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import mysql_text
 from replica_client.stream.live.live_schema import read_source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_versions import STEPS, ChangeLogVersions, forget_changes
 from replica_client.lake.maintenance import local_runner
 from replica_client.lake.merge_policy import MergePolicy
-from replica_client.lake.pipeline_state import create_state
+from replica_client.lake.pipeline_state import Checkpoint
 from replica_client.lake.state_table import StateTable
 from replica_client.lake.verify.verification import TableReport, Verification
 from replica_client.protocol.position import Position
@@ -203,19 +202,19 @@ class VerifiedLake:
             'checkpoint = "checkpoint"\n'
         )
         self._position = ":".join(map(str, source.binlog_position()))
-        self._state = create_state(directory / "checkpoint", self._position)
-        self._batches = 0
-        (directory / "checkpoint" / "offsets").mkdir()
+        self._checkpoint = Checkpoint(directory / "checkpoint")
+        begin = Position.parse(self._position).to_json()
+        self._checkpoint.create(self._position, begin)
 
     def take(self) -> Applier:
         """Log everything up to now, and merge none of it."""
-        directory, pipeline, number = self._directory, self._state.pipeline, self._batches
+        directory, pipeline = self._directory, self._checkpoint.state.pipeline
+        number = self._checkpoint.number + 1
         log_batch(directory, number, self._source.url(), self._position, self._database, pipeline)
         name, offset = self._source.binlog_position()
         self._position = f"{name}:{offset}"
-        text = json.dumps(Position(name, offset).to_json())
-        (directory / "checkpoint" / "offsets" / str(number)).write_text(f"v1\n{text}\n")
-        self._batches += 1
+        self._checkpoint.plan(Position(name, offset).to_json())
+        self._checkpoint.committed = True
         return run(directory, "1g", pipeline)
 
     def verified(self) -> TableReport:

@@ -40,7 +40,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _session(master: str) -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from replica_client.errors import ConfigError
-    from replica_client.lake.spark.pipeline.spark_session import make_session
+    from replica_client.lake.spark.spark_session import make_session
 
     try:
         session = make_session("tests", master=master, settings={"spark.default.parallelism": "2"})

@@ -21,7 +21,7 @@ from replica_client.errors import ReplicaClientError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.pipeline_state import PATIENCE
-from replica_client.lake.spark.pipeline.spark_session import java_home
+from replica_client.lake.spark.spark_session import java_home
 from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.storage.location import Location, ObjectUrl
 from tests.spark.lake_workload import DATABASE, Workload, compare
@@ -154,19 +154,20 @@ def write_config(
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
+    engine = "local" if master == "local[2]" else "spark"
     file.write_text(
         f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "{"earliest" if log_only else "snapshot"}"\n'
         'partition_size = "200k"\n'  # several tasks read a batch that has waited
         f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
-        f'master = "{master}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
+        f'master = "{master}"\nengine = "{engine}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
         f'distribute_above = "{distribute_above}"\nmerge = "{merge}"\n'
         f"history = {str(history and not log_only).lower()}\n"
         f"soft_deletes = {str(soft_deletes and not log_only).lower()}\n"
         f"current = {str(not log_only).lower()}\n"
         f'[spark]\n"spark.driver.extraJavaOptions" = "{_LIGHT}"\n"spark.executor.memory" = "512m"\n'
         f'"spark.executor.extraJavaOptions" = "{_LIGHT}"\n"spark.task.maxFailures" = "20"\n'
-        '"spark.sql.streaming.numRecentProgressUpdates" = "20"\n"spark.cores.max" = "2"\n'
+        '"spark.cores.max" = "2"\n'
         + "".join(
             f'"spark.executorEnv.{name}" = "{value}"\n'
             for name, value in (environment or {}).items()
@@ -304,7 +305,7 @@ def prove(
         seconds: after which no epoch begins.
         say: takes a line about each kill.
         weights: of the kinds of kills.
-        cluster: a standalone one; else executors are threads of the driver's Java.
+        cluster: a standalone one; else the driver's process does the work.
         pauses: least and most seconds between two kills.
         ddl: share of DDL in transactions.
         output: the lake, with `access` to its store in the environment; None: a directory.

@@ -108,7 +108,7 @@ def main() -> int:
     from replica_client.cli.start import main as start
     from replica_client.lake import applier, rewrite
     from replica_client.lake.lake_catalog import LakeCatalog
-    from replica_client.lake.spark.pipeline import lake_run
+    from replica_client.lake.pipeline import lake_run
     from replica_client.lake.state_table import StateTable
 
     # Some drivers save what they took behind each statement, so that the next one begins anywhere.

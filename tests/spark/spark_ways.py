@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 
 import replica_client
-from replica_client.lake.spark.pipeline.spark_session import java_home
+from replica_client.lake.spark.spark_session import java_home
 from tests.spark.lake_kills import standalone_cluster, wait_port, write_config
 from tests.spark.lake_workload import DATABASE, Workload, compare
 

@@ -5,7 +5,7 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 
 import replica_client as rc
 from replica_client.archive.as_of.table_state import write_state
-from replica_client.lake.spark.pipeline.executors import cause_of
+from replica_client.lake.pipeline.workers import cause_of
 from tests.spark.binlogs import FILES, served
 
 PATH = ",".join(map(str, FILES))

@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 import replica_client as rc
 from replica_client.errors import ConfigError
-from replica_client.lake.spark.pipeline.executors import PipelineError, cause_of
+from replica_client.lake.pipeline.workers import PipelineError, cause_of
 from replica_client.storage.object_store import ObjectStore
 from tests.object_stores import SECRET
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served

@@ -1,6 +1,4 @@
-"""Functions run by executors, and what Spark tells of a stream, as over Spark Connect, too."""
-
-import json
+"""Functions run by executors, as over Spark Connect, too."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,21 +7,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from pyspark.errors import PySparkException
-from pyspark.sql import functions
-from pyspark.sql.streaming.listener import StreamingQueryProgress
-
+from replica_client.lake.maintenance import run_work
+from replica_client.lake.pipeline.workers import PipelineError
 from replica_client.lake.rewrite import Rewrite
-from replica_client.lake.spark.pipeline.executors import by_data_frame, cause_of, on_executors
-from replica_client.lake.spark.pipeline.lake_run import spark_runner
-from replica_client.lake.spark.pipeline.run_history import (
-    LAST_COMMIT,
-    OBSERVED,
-    lag_of,
-    position_of,
-    rows_of,
-)
-from tests.spark.binlogs import DATA
+from replica_client.lake.spark.executors import SparkExecutors, by_data_frame, on_executors
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
@@ -47,31 +34,9 @@ def test_the_way_of_spark_connect(spark):
 
 def test_files_rewritten_by_executors(spark, tmp_path):
     works = [_work(tmp_path, number) for number in (1, 2, 3)]
-    found = spark_runner(lambda: spark, 0)(works)
+    found = SparkExecutors(spark).map(run_work, works)
     written = [pq.read_table(tmp_path / file.path)["id"].to_pylist() for [file] in found]
     assert written == [[1], [1, 2], [1, 2, 3]]
     works[1] = _work(tmp_path, 2, ("away.parquet",))
-    with pytest.raises(PySparkException) as caught:
-        spark_runner(lambda: spark, 0)(works)
-    assert "away.parquet" in str(cause_of(caught.value))
-
-
-def test_progress_as_spark_connect_gives_it(spark, tmp_path):
-    """There the client makes it of JSON, in which the sum of rows is not."""
-    last = functions.max("_commit_timestamp").cast("double").alias(LAST_COMMIT)
-    reader = spark.readStream.format("mysql-binlog").option("path", str(DATA / "shop-bin.0*"))
-    query = (
-        reader.load()
-        .observe(OBSERVED, last)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    for report in query.recentProgress:
-        other = StreamingQueryProgress.fromJson(json.loads(report.json))
-        assert rows_of(other) == rows_of(report)
-        assert position_of(other) == position_of(report)
-        assert lag_of(other) == lag_of(report)
-    assert any(map(rows_of, query.recentProgress))
+    with pytest.raises(PipelineError, match=r"away\.parquet"):
+        SparkExecutors(spark).map(run_work, works)

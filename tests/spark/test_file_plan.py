@@ -12,9 +12,10 @@ import replica_client as rc
 from replica_client.archive.file_list import ListedFile, list_files
 from replica_client.archive.transaction_ranges import FileTransactionRanges
 from replica_client.errors import ConfigError, DataLossError
+from replica_client.lake.source.file_plan import FilePlanner
+from replica_client.lake.source.read_ranges import BinlogRange
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_plan import FilePlanner
-from replica_client.lake.spark.source.read_ranges import BinlogRange, batches
+from replica_client.lake.spark.source.shape_batches import batches
 from replica_client.options import options_of
 from replica_client.protocol.position import Position
 from tests.spark.binlogs import DATA, ENVELOPE, FILES, ROW_OPERATIONS, envelope_of, write_half

@@ -13,11 +13,11 @@ import replica_client as rc
 from replica_client.archive.file_index import STEP, FileIndex, make_index
 from replica_client.archive.file_list import list_files
 from replica_client.archive.transaction_ranges import FileTransactionRanges
+from replica_client.lake.source import file_catalog
+from replica_client.lake.source.file_catalog import FileCatalog
+from replica_client.lake.source.file_plan import FilePlanner
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source import file_catalog
-from replica_client.lake.spark.source.file_catalog import FileCatalog
-from replica_client.lake.spark.source.file_plan import FilePlanner
-from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.lake.spark.source.shape_batches import batches
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from tests.spark.binlogs import FILES

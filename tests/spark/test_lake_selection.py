@@ -12,7 +12,7 @@ pytest.importorskip("deltalake")
 
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_tables import open_lake
-from replica_client.lake.spark.pipeline.runner import run_pipeline
+from replica_client.lake.pipeline.runner import run_pipeline
 
 COMMAND = [sys.executable, "-m", "replica_client"]
 

@@ -11,9 +11,9 @@ pytest.importorskip("deltalake")
 
 from replica_client.lake.config import load_config
 from replica_client.lake.maintenance import copy_tables
-from replica_client.lake.spark.pipeline import lake_run
-from replica_client.lake.spark.pipeline.executors import PurgedRangeError
-from replica_client.lake.spark.pipeline.runner import run_pipeline
+from replica_client.lake.pipeline import lake_run
+from replica_client.lake.pipeline.runner import run_pipeline
+from replica_client.lake.pipeline.workers import PurgedRangeError, Workers
 from replica_client.lake.verify.verification import Verification
 from replica_client.storage.files import read_file
 from replica_client.storage.location import location
@@ -35,7 +35,7 @@ def change_while_copied(server, monkeypatch):
     for name in ("early", "moving", "late", "left_", "right_", "shrinking"):
         server.execute(f"create table {DATABASE}.{name} (id int primary key, v varchar(9))")
         server.execute(f"insert into {DATABASE}.{name} values (1, '{name}'), (2, null)")
-    definitions, executors = lake_run.read_definitions, lake_run.on_executors
+    definitions, mapped = lake_run.read_definitions, Workers.map
     when_read, when_cut = iter(WHEN_READ), iter(WHEN_CUT)
 
     def execute(statements):
@@ -48,12 +48,13 @@ def change_while_copied(server, monkeypatch):
         execute(when_read)
         return found
 
-    def on_executors(*args):
-        execute(when_cut)
-        return executors(*args)
+    def cut(*args, **named):
+        if args[1] is lake_run.copy_chunk:
+            execute(when_cut)
+        return mapped(*args, **named)
 
     monkeypatch.setattr(lake_run, "read_definitions", read_definitions)
-    monkeypatch.setattr(lake_run, "on_executors", on_executors)
+    monkeypatch.setattr(Workers, "map", cut)
 
 
 def verified(config):

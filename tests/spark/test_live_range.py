@@ -7,11 +7,11 @@ import time
 import pytest
 
 from replica_client.errors import BinlogPurgedError, SchemaMismatchError
+from replica_client.lake.source import live_partition as live_range
+from replica_client.lake.source.live_plan import LivePlanner
+from replica_client.lake.source.live_source import LiveSource
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source import live_partition as live_range
-from replica_client.lake.spark.source.live_plan import LivePlanner
-from replica_client.lake.spark.source.live_source import LiveSource
-from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.lake.spark.source.shape_batches import batches
 from tests.integration.test_limited_runs import make_mixed_transactions
 
 NAMES = ("mysql-9.7", "mariadb-11.8")

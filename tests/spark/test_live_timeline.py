@@ -6,10 +6,10 @@ import pytest
 
 from replica_client.errors import ConfigError, UnknownTableError
 from replica_client.lake.pipeline_state import SCHEMA_KEY
+from replica_client.lake.source import live_partition as live_range
+from replica_client.lake.source.live_plan import LivePlanner
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source import live_partition as live_range
-from replica_client.lake.spark.source.live_plan import LivePlanner
-from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.lake.spark.source.shape_batches import batches
 from replica_client.schema.history import SchemaHistory
 
 

@@ -8,10 +8,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.errors import DataLossError
+from replica_client.lake.source.envelope import lost_batch
+from replica_client.lake.source.live_plan import LivePlanner
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.live_plan import LivePlanner
-from replica_client.lake.spark.source.lost_range import lost_batch
-from replica_client.lake.spark.source.read_ranges import batches
+from replica_client.lake.spark.source.shape_batches import batches
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from tests.spark.binlogs import FILES, served

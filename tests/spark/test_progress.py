@@ -5,21 +5,15 @@ import time
 
 import pytest
 
-pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from rich.console import Console
 
-from replica_client.lake.spark.pipeline.run_history import Progress
+from replica_client.lake.pipeline.run_history import Batch, Progress
 
 
-def batch(number, rows, end):
-    return {
-        "batchId": number,
-        "numInputRows": rows,
-        "observedMetrics": {},
-        "sources": [{"endOffset": {"file": "b.000001", "offset": end}, "numInputRows": rows}],
-    }
+def batch(rows, end):
+    return Batch(rows, f"b.000001:{end}", 0.1)
 
 
 @pytest.fixture
@@ -52,14 +46,14 @@ def test_what_is_long_is_told_and_told_again(shown):
 def test_a_stream_that_stands_still_is_told_once(shown):
     progress, lines = shown
     progress.start("")
-    progress.update([batch(0, 5, 100)])
+    progress.update([batch(5, 100)])
     wait(lines, 1)
     for _ in range(40):
-        progress.update([batch(0, 5, 100)])
+        progress.update([])
         time.sleep(0.02)
     assert len(lines()) == 1
     assert lines()[0].startswith("5 changes in 1 batch")
-    progress.update([batch(1, 7, 200)])
+    progress.update([batch(7, 200)])
     wait(lines, 2)
     assert "12 changes in 2 batches" in lines()[1] and "b.000001:200" in lines()[1]
 
@@ -79,7 +73,7 @@ def test_the_end_may_be_silent():
     text = io.StringIO()
     progress = Progress(Console(file=text), every=60)
     progress.start("starting")
-    progress.update([batch(0, 5, 100)])
+    progress.update([batch(5, 100)])
     progress.stop(tell=False)
     assert text.getvalue() == ""
     progress.stop()

@@ -5,7 +5,7 @@ import time
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from replica_client.lake.spark.pipeline.executors import PurgedRangeError, cause_of
+from replica_client.lake.pipeline.workers import PurgedRangeError, cause_of
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served, write_half
 
 PATH = str(DATA / "shop-bin.0*")

@@ -52,7 +52,7 @@ INNER = [
         "stream/tables",
         "stream/snapshot",
     ),
-    *("lake/spark", "lake/verify", "service/doctor"),
+    *("lake/pipeline", "lake/source", "lake/spark", "lake/verify", "service/doctor"),
 ]
 PACKAGES = [package for layer in LAYERS for package in layer]
 

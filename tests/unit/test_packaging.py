@@ -340,7 +340,7 @@ def test_every_third_party_import_is_declared() -> None:
             allowed = set(core)
             if file.startswith("replica_client/testing/"):
                 allowed |= extras["quick"]
-            if file.startswith(("replica_client/cli/", "replica_client/lake/spark/pipeline/")):
+            if file.startswith(("replica_client/cli/", "replica_client/lake/pipeline/")):
                 allowed |= extras["cli"]
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]

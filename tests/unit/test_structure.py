@@ -71,7 +71,7 @@ def test_few_modules_have_the_same_file_name() -> None:
                 "archive/backup/engine.py",
                 "stream/live/source_link.py",
                 "server/relay/upstream.py",
-                "lake/spark/source/live_source.py",
+                "lake/source/live_source.py",
                 "stream/transport/driver_dump.py",
             },
         ),

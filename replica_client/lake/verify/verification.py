@@ -23,7 +23,7 @@ from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import STEPS, ChangeLogVersions
 from replica_client.lake.merge import Merge
-from replica_client.lake.pipeline_state import SCHEMA_KEY, load_state, read_kept_schema
+from replica_client.lake.pipeline_state import SCHEMA_KEY, Checkpoint
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of
 from replica_client.lake.verify.row_groups import Grouping, differing
@@ -442,26 +442,22 @@ def lake_position(
     Raises:
         ConfigError: the position cannot be determined.
     """
-    state = load_state(config.checkpoint)
-    if state is None:
+    checkpoint = Checkpoint(config.checkpoint)
+    if checkpoint.state is None:
         raise ConfigError(f"{config.checkpoint}: no checkpoint of a pipeline; run it first")
     version, inside = divmod(catalog.step, STEPS)
     if inside != STEPS - 1:
         version -= 1
     log = ChangeLogVersions(config.change_log)
-    for number in _backwards(version):
-        batch = log.version(number).transactions.get(state.pipeline)
-        if batch is not None:
-            text = (config.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
-            schema = json.loads(text).get(SCHEMA_KEY)
-            history = None if schema is None else SchemaHistory.from_state(schema)
-            return Position.from_json(text), history
-    try:
-        return Position.parse(state.start), read_kept_schema(config.checkpoint)
-    except ValueError:
-        raise ConfigError(
-            f"{config.checkpoint}: the pipeline has not read anything yet; run it first"
-        ) from None
+    batches = (
+        log.version(number).transactions.get(checkpoint.state.pipeline)
+        for number in _backwards(version)
+    )
+    number = next((batch for batch in batches if batch is not None), -1)
+    offset = checkpoint.offset(number)
+    schema = offset.get(SCHEMA_KEY)
+    history = None if schema is None else SchemaHistory.from_state(schema)
+    return Position.from_json(offset), history
 
 
 def _backwards(version: int) -> Iterator[int]:

@@ -15,9 +15,9 @@ from replica_client import testing
 from replica_client.archive.file_index import STEP, make_index
 from replica_client.archive.file_list import ListedFile
 from replica_client.archive.transaction_ranges import FileTransactionRanges
+from replica_client.lake.source.file_catalog import IndexStore
+from replica_client.lake.source.file_plan import FilePlanner
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_catalog import IndexStore
-from replica_client.lake.spark.source.file_plan import FilePlanner
 from replica_client.protocol.position import Position
 
 _FIRST = Path(testing.__file__).parent / "data" / "shop-bin.000001"

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from replica_client.lake.spark.pipeline.spark_session import make_session
+from replica_client.lake.spark.spark_session import make_session
 
 
 def in_session(

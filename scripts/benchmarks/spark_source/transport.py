@@ -58,9 +58,10 @@ def _load(spark: Any, path: str, table: str) -> Any:
 def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[float, float]]:
     import pyarrow as pa
 
+    from replica_client.lake.source.live_plan import make_planner
     from replica_client.lake.source_options import SourceOptions
-    from replica_client.lake.spark.source.read_ranges import batches
-    from replica_client.lake.spark.source.readers import make_planner
+    from replica_client.lake.spark.source.shape_batches import batches
+    from replica_client.lake.spark.source.shapes import plan_table
 
     # Of files that have such rows: how fast others are passed over is no matter of transport.
     everything = _load(spark, directory, table)
@@ -68,7 +69,8 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
     paths = ",".join(str(Path(directory, name)) for name in sorted(names))
     options = SourceOptions.parse({"path": paths, "table": table})
     planner = make_planner(options)
-    typed = planner.typed(*table.split("."))
+    shape, position = planner.shape(*table.split("."))
+    typed = plan_table(shape, options, position)
     parts = planner.ranges(planner.start(), planner.stop())
     found = [batch for part in parts[:4] for batch in batches(options, typed, part)]
     file = str(Path(tempfile.gettempdir(), f"bench-spark-{table}.arrow"))

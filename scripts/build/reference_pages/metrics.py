@@ -27,8 +27,8 @@ def metrics() -> str:
 
 def pipeline_metrics() -> str:
     """Those of the pipeline."""
-    from replica_client.lake.spark.pipeline import run_pages
-    from replica_client.lake.spark.pipeline.run_history import Progress, RunHistory
+    from replica_client.lake.pipeline import run_pages
+    from replica_client.lake.pipeline.run_history import Progress, RunHistory
 
     progress = Progress(Console(file=io.StringIO()))
     return _table(run_pages.pipeline_metrics(run_pages.RunState("", progress, RunHistory())))

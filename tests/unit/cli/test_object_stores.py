@@ -8,7 +8,7 @@ import pytest
 import replica_client as rc
 from replica_client.archive.backup.engine import Backup
 from replica_client.errors import ConfigError, PositionStoreError, StorageError
-from replica_client.lake.spark.source.file_catalog import IndexStore
+from replica_client.lake.source.file_catalog import IndexStore
 from replica_client.service.config_file import read_config
 from replica_client.service.stores import Stores
 from replica_client.sinks.registry import make_sink

@@ -22,8 +22,8 @@ def calls(monkeypatch):
     )
     seen = SimpleNamespace(given=[], result=result)
 
-    def run_pipeline(config, *, verbose=False):
-        seen.given.append((config, verbose))
+    def run_pipeline(config, *, verbose=False, engine=None):
+        seen.given.append((config, verbose, engine))
         return result
 
     module = SimpleNamespace(run_pipeline=run_pipeline)
@@ -34,9 +34,9 @@ def calls(monkeypatch):
 def test_the_configuration_is_handed_on(run, calls, tmp_path):
     config = tmp_path / "shop.toml"
     config.touch()
-    result = run("pipeline", config, "--verbose")
+    result = run("pipeline", config, "--verbose", "--engine", "local")
     assert (result.status, result.err) == (0, "")
-    assert calls.given == [(config, True)]
+    assert calls.given == [(config, True, "local")]
     assert "87 changes written, source read to binlog.000002:9422" in result.out
     assert "lake/change_log (Delta table, version 3)" in result.out
 

@@ -8,6 +8,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from replica_client.errors import ConfigError
+from replica_client.lake.source.live_plan import make_planner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.readers import (
     AsOfReader,
@@ -15,12 +16,12 @@ from replica_client.lake.spark.source.readers import (
     BinlogStreamReader,
     FilteringBatchReader,
     PlannedState,
-    make_planner,
 )
 from replica_client.lake.spark.source.shapes import (
     ENVELOPE_SCHEMA,
     VARIANT_ENVELOPE_SCHEMA,
     TypedTable,
+    plan_table,
 )
 
 FORMAT = "mysql-binlog"
@@ -82,18 +83,16 @@ class BinlogDataSource(DataSource):
         if "on_unknown_table" not in source.reading and not source.live:
             # Names must be the same in all micro-batches, also when old files are gone.
             source = replace(source, reading={**source.reading, "on_unknown_table": "error"})
-        return self._stream_reader(source, self._typed())
-
-    def _stream_reader(self, source: SourceOptions, table: TypedTable | None) -> BinlogStreamReader:
-        return BinlogStreamReader(source, table)
+        return BinlogStreamReader(source, self._typed())
 
     def _typed(self) -> TypedTable | None:
         if self._source.table is not None and self._table is None:
             planner = make_planner(self._source)
             try:
-                self._table = planner.typed(*self._source.table)
+                shape, position = planner.shape(*self._source.table)
             finally:
                 planner.close()
+            self._table = plan_table(shape, self._source, position)
         return self._table
 
     def _as_of(self) -> PlannedState | None:

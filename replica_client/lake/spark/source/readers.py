@@ -6,12 +6,10 @@ Spark looks at each row again, so that what is not understood here costs time on
 from __future__ import annotations
 
 import datetime
-import gc
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -34,27 +32,15 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.as_of.reconstruction import planned_state
 from replica_client.errors import ConfigError, DataLossError
+from replica_client.lake.source.live_plan import Planner, make_planner
+from replica_client.lake.source.read_ranges import BinlogRange
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_plan import FilePlanner
-from replica_client.lake.spark.source.live_plan import LivePlanner
-from replica_client.lake.spark.source.read_ranges import BinlogRange, batches
-from replica_client.lake.spark.source.shape_batches import converted
-from replica_client.lake.spark.source.shapes import BatchColumns, TypedTable, plan_table
+from replica_client.lake.spark.executors import settle
+from replica_client.lake.spark.source.shape_batches import batches, converted
+from replica_client.lake.spark.source.shapes import TypedTable, arrow_schema_of, plan_table
 from replica_client.options import options_of
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import exact_pattern, quoted_name
-
-
-@cache
-def settle() -> None:
-    """Exclude all current objects from garbage collection, once in a process (``gc.freeze``).
-
-    Spark's workers collect all garbage after each task. That takes 25 ms and more with the modules that
-    are loaded here, which never go, as long as a task that reads a few MB; it takes none afterwards.
-    """
-    gc.collect()
-    gc.freeze()
-
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -197,13 +183,6 @@ _LOG = logging.getLogger("replica_client.lake")
 IDLE_WAIT = 1.0
 """Seconds that a look for something new waits when there is nothing: Spark asks without a pause."""
 
-Planner = FilePlanner | LivePlanner
-
-
-def make_planner(options: SourceOptions, *, stream: bool = False) -> Planner:
-    """Return the planner for the kind of source."""
-    return LivePlanner(options, stream=stream) if options.live else FilePlanner(options)
-
 
 def _read(
     options: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
@@ -240,7 +219,7 @@ class BinlogBatchReader(DataSourceReader):
         """Return the partitions, cut between transactions."""
         if self._fault is not None:
             raise self._fault
-        return self._plan()
+        return [InputPartition(part) for part in self._plan()]
 
     def _plan(self) -> list[BinlogRange]:
         if self._parts is None:
@@ -265,10 +244,10 @@ class BinlogBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the batches of a range's changes."""
-        assert isinstance(partition, BinlogRange)
-        if partition.stop == partition.start:
+        part: BinlogRange = partition.value
+        if part.stop == part.start:
             return iter(())
-        found = _read(self._options, self._table, partition, self._schema)
+        found = _read(self._options, self._table, part, self._schema)
         return map(self._pushed.apply, found) if self._pushed else found
 
 
@@ -379,12 +358,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the source ends at {stop}, but {begin} was read already: it lost changes; start over with a new "
                 "checkpoint"
             )
-        return planner.ranges(begin, stop)
+        return [InputPartition(part) for part in planner.ranges(begin, stop)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the batches of a range's changes; they are equal however often the range is read."""
-        assert isinstance(partition, BinlogRange)
-        return _read(self._options, self._table, partition)
+        return _read(self._options, self._table, partition.value)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Do nothing: Spark's checkpoint records what is done."""
@@ -450,7 +428,7 @@ class AsOfReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows, unordered."""
-        options, schema = self._options, BatchColumns(self._planned.columns).arrow_schema
+        options, schema = self._options, arrow_schema_of(self._planned.columns)
         with options_of("spark"):
             state = _archive(options).as_of(
                 _table(options),

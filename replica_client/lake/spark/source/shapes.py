@@ -1,4 +1,4 @@
-"""The two shapes of changes: the envelope of any tables, and one table in its own columns.
+"""Spark's types of the two shapes of changes: the envelope of any tables, and one table in its own columns.
 
 The types are in :data:`~replica_client.schema.kinds.TARGETS`. BIT(64) is decimal(20,0), a DECIMAL of
 more than 38 digits a string, and JSON with ``json=variant`` a variant.
@@ -13,8 +13,6 @@ for DROP, TRUNCATE or EXCHANGE PARTITION, ALTER IGNORE and the like.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -44,20 +42,13 @@ from pyspark.sql.types import (
 )
 
 from replica_client.errors import ConfigError
-from replica_client.lake.change_log_files import statement_json
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.variant import variant_array
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import arrow_column
-from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
-from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import row_to_json
-from replica_client.rows.row import Row
-from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import KINDS, target_type
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
-from replica_client.stream.transactions.transaction import Transaction
 
 POSITION_FIELDS = (
     StructField("_commit_version", StringType(), False),
@@ -94,7 +85,7 @@ a database), ``before`` the table's definition where it is known, and ``after`` 
 with ``_row_index`` 0, 1 …
 
 With ``recordLosses`` what could not be delivered is a row: ``operation`` is ``loss``, and ``after``
-describes it (:func:`~replica_client.lake.spark.source.lost_range.loss_json`).
+describes it (:func:`~replica_client.lake.source.envelope.loss_json`).
 """
 
 VARIANT_ENVELOPE_SCHEMA = StructType(
@@ -117,38 +108,6 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **_UTC)
 
 
-class BatchColumns:
-    """Values by column, and the Arrow batch that they make.
-
-    Args:
-        schema: Spark's.
-    """
-
-    def __init__(self, schema: StructType) -> None:
-        self.arrow_schema = arrow_schema_of(schema)
-        self.values: list[list[Any]] = [[] for _ in self.arrow_schema]
-
-    def __len__(self) -> int:
-        return len(self.values[0])
-
-    def finish(self) -> pa.RecordBatch:
-        """Return the collected rows as a batch and start an empty one."""
-        arrays = [
-            _array(values, field.type)
-            for values, field in zip(self.values, self.arrow_schema, strict=True)
-        ]
-        self.values = [[] for _ in self.arrow_schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    if pa.types.is_date32(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    return pa.array(values, kind)
-
-
 _VARIANT_ARROW_SCHEMA = arrow_schema_of(VARIANT_ENVELOPE_SCHEMA)
 
 
@@ -159,52 +118,6 @@ def with_variants(batch: pa.RecordBatch) -> pa.RecordBatch:
         for array, field in zip(batch.columns, _VARIANT_ARROW_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_VARIANT_ARROW_SCHEMA)
-
-
-def change_rows(transaction: Transaction, rows: RowsOfEvent) -> Iterator[tuple[Any, ...]]:
-    """Yield the envelope rows of a rows event one value at a time, for rare events."""
-    timestamp = transaction.commit_us
-    for change in rows:
-        yield (
-            transaction.commit_version,
-            timestamp,
-            change.gtid,
-            change.file,
-            change.offset,
-            change.event_index,
-            change.row_index,
-            change.database,
-            change.table,
-            change.kind,
-            _row_json(change.before),
-            _row_json(change.after),
-        )
-
-
-def _row_json(row: Row | None) -> str | None:
-    """Return a row as JSON that names its documents ``null``."""
-    if row is None:
-        return None
-    text = row_to_json(row)
-    return with_json_nulls(text, json_null_columns(row.columns, row, text))
-
-
-def statement_row(transaction: Transaction, change: SchemaChange, index: int) -> tuple[Any, ...]:
-    """Return the envelope row of a statement; ``index`` counts the rows of one statement."""
-    return (
-        transaction.commit_version,
-        transaction.commit_us,
-        transaction.gtid,
-        change.file,
-        change.position,
-        change.event_index,
-        index,
-        change.database,
-        change.table,
-        change.kind,
-        None if change.before is None else json.dumps(change.before.to_json()),
-        statement_json(change),
-    )
 
 
 _BIGINT_UNSIGNED = DecimalType(20, 0)

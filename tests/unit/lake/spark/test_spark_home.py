@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.lake.spark.pipeline.spark_session import quick_workers
+from replica_client.lake.spark.spark_session import quick_workers
 
 _LOADED = "import pyspark, py4j; print(*(type(m.__loader__).__name__ + ' ' + m.__file__ for m in (pyspark, py4j)))"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.status import Status
@@ -20,16 +19,25 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 _KEPT: Final = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPoint:
-    """A micro-batch.
+class Batch(NamedTuple):
+    """A batch of the stream.
 
     Attributes:
-        at: seconds since the run began.
-        rows: how many it had.
+        rows: the changes that it had.
+        position: where it ends, as text.
         seconds: how long it took.
         lag: seconds from the commit of its last change on the source to its end; None when not known.
     """
+
+    rows: int
+    position: str
+    seconds: float
+    lag: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPoint:
+    """A batch in the history of a run; ``at`` is in seconds since the run began."""
 
     at: float
     rows: int
@@ -58,42 +66,6 @@ class MergePoint:
     lag: float | None
 
 
-LAST_COMMIT: Final = "last_commit"
-"""Metric that a pipeline's stream observes (:data:`OBSERVED`): when the last change was committed."""
-
-CHANGES: Final = "changes"
-"""Metric that it observes, too: how many changes the micro-batch has, whose rows are files."""
-
-OBSERVED: Final = "mysql_binlog"
-"""Name under which Spark's progress has that metric in ``observedMetrics``."""
-
-
-def rows_of(report: Any) -> int:
-    """Count the changes of a micro-batch, or rows of another query.
-
-    Over Spark Connect its report has rows by source only.
-    """
-    metrics = report["observedMetrics"].get(OBSERVED)
-    if metrics is not None and CHANGES in metrics:
-        return int(metrics[CHANGES] or 0)
-    rows = report["numInputRows"]
-    if rows is None:
-        rows = sum(one["numInputRows"] for one in report["sources"])
-    return int(rows)
-
-
-def lag_of(report: Any) -> float | None:
-    """Return the seconds from the commit of a micro-batch's last change to the batch's end, or None."""
-    metrics = report["observedMetrics"].get(OBSERVED)
-    # Over Spark Connect a metric without a value is left out.
-    last = None if metrics is None or LAST_COMMIT not in metrics else metrics[LAST_COMMIT]
-    if last is None:
-        return None
-    begun = datetime.datetime.fromisoformat(report["timestamp"]).timestamp()
-    seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
-    return max(0.0, begun + seconds - float(last))
-
-
 @dataclass
 class RunHistory:
     """The last batches and merges of a run.
@@ -113,19 +85,13 @@ class RunHistory:
     merge_count: int = 0
     merge_seconds: float = 0.0
     last_commit: float | None = None
-    _last: tuple[str, int] = ("", -1)
 
-    def take(self, recent: list[Any]) -> None:
-        """Take a query's recent progress."""
-        for report in recent:
-            run, number = str(report["runId"]), int(report["batchId"])
-            rows = rows_of(report)
-            if (run == self._last[0] and number <= self._last[1]) or not rows:
-                continue
-            self._last = run, number
-            seconds = float(report["durationMs"].get("triggerExecution", 0)) / 1000
-            point = BatchPoint(time.time() - self.begun, rows, seconds, lag_of(report))
-            self.batches.append(point)
+    def take(self, batches: Iterable[Batch]) -> None:
+        """Take batches that ended."""
+        at = time.time() - self.begun
+        for one in batches:
+            if one.rows:
+                self.batches.append(BatchPoint(at, one.rows, one.seconds, one.lag))
 
     def applied(self, done: Applied, seconds: float) -> None:
         """Take a merge."""
@@ -155,11 +121,11 @@ _BRIEF: Final = 1.0
 
 
 class Progress:
-    """Follows the micro-batches of a query, and shows other work between them.
+    """Follows the batches of a stream, and shows other work between them.
 
     On a terminal one line shows the state. Elsewhere lines are printed: the other work when it
     takes long, and the state of the stream when it has moved. A thread prints them, because the run
-    waits for Spark or merges.
+    waits for workers or merges.
 
     Args:
         console: on standard error.
@@ -168,7 +134,7 @@ class Progress:
 
     Attributes:
         doing: the work besides the stream; ``""`` for none.
-        batches: micro-batches that had changes.
+        batches: batches that had changes.
         rows: their changes.
         position: that the stream reached, as text.
         lag: of the last batch, in seconds; None when not known.
@@ -181,7 +147,6 @@ class Progress:
         self._started = time.monotonic()
         self._printed = self._begun = self._started
         self._status: Status | None = None
-        self._last = -1
         self._said = ""
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -209,20 +174,14 @@ class Progress:
         if self._status is not None:
             self._status.update(text or self.line())
 
-    def update(self, recent: list[Any]) -> None:
-        """Take the query's recent progress."""
-        for report in recent:
-            batch = int(report["batchId"])
-            position = position_of(report)
-            if position:
-                self.position = position
-            rows = rows_of(report)
-            if batch <= self._last or not rows:
-                continue
-            self._last = batch
-            self.batches += 1
-            self.rows += rows
-            self.lag = lag_of(report)
+    def update(self, batches: Iterable[Batch]) -> None:
+        """Take batches that ended."""
+        for one in batches:
+            self.position = one.position
+            if one.rows:
+                self.batches += 1
+                self.rows += one.rows
+                self.lag = one.lag
         self.say("")
 
     def _tell(self) -> None:
@@ -278,17 +237,3 @@ class Progress:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def position_of(report: Any) -> str:
-    """Return the position that a micro-batch reached, as text; ``""`` if its report has none."""
-    sources = report["sources"]
-    end = sources[0]["endOffset"] if sources else None
-    if isinstance(end, str):
-        try:
-            end = json.loads(end)
-        except ValueError:
-            return ""
-    if not isinstance(end, dict) or not end.get("file"):
-        return ""
-    return f"{end['file']}:{end['offset']}"

@@ -15,11 +15,11 @@ from replica_client.errors import (
     UnknownTableError,
 )
 from replica_client.lake.pipeline_state import SCHEMA_KEY
+from replica_client.lake.source.file_plan import FilePlanner
+from replica_client.lake.source.live_source import LiveSource
+from replica_client.lake.source.read_ranges import BinlogRange, Filters, cut_rows
+from replica_client.lake.source.schema_timeline import LiveSchemaTimeline
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.live_source import LiveSource
-from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
-from replica_client.lake.spark.source.schema_timeline import LiveSchemaTimeline
-from replica_client.lake.spark.source.shapes import TypedTable, plan_table
 from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.constants.client_server import ServerFlavor
@@ -142,9 +142,14 @@ class LivePlanner:
             names += self._source.mapped_tables(start)
         selection.check_matched(history, names, f"; {remedies('empty answer')}")
 
-    def freeze(self) -> None:
-        """Fix the end: later changes are ignored."""
-        self._frozen = self._source.end()
+    def freeze(self, end: Position | None = None) -> None:
+        """Fix the end, or the current end of the source: later changes are ignored."""
+        self._frozen = end or self._source.end()
+
+    def size(self, start: Position, stop: Position | None = None) -> int:
+        """Return the bytes of the binlog between two positions; without ``stop`` up to the fixed end."""
+        stop = stop or self._frozen or self._source.end()
+        return sum(_sizes(start, stop, self._source.files()))
 
     def start(self, *, stream: bool = False) -> Position:
         """Return where the query starts."""
@@ -309,8 +314,10 @@ class LivePlanner:
             return []
         return self._source.cut_positions(start, stop, step)[:-1]
 
-    def typed(self, database: str, table: str) -> TypedTable:
-        """Return the plan of a typed query by information_schema, else by the table's first table map.
+    def shape(self, database: str, table: str) -> tuple[TableShape, Position | None]:
+        """Return the shape of a table by information_schema, else by its first table map, and its position.
+
+        The position is None unless rows of other definitions are fitted to the shape.
 
         Raises:
             UnknownTableError: neither knows the table.
@@ -323,8 +330,7 @@ class LivePlanner:
                 raise
             shape = None  # a source that answers only what replication needs
         if shape is not None:
-            position = self._source.end() if options.evolves else None
-            return plan_table(shape, options, position)
+            return shape, self._source.end() if options.evolves else None
         start = self._source.start("earliest")
         shape = self._source.first_shape(start, database, table)
         if shape is not None and not shape.names_resolved:
@@ -335,4 +341,12 @@ class LivePlanner:
                 f"option table: the source does not show {database}.{table} to this user, and its binlog "
                 "names no columns of it; check the name, or grant SELECT on it"
             )
-        return plan_table(shape, options)
+        return shape, None
+
+
+Planner = FilePlanner | LivePlanner
+
+
+def make_planner(options: SourceOptions, *, stream: bool = False) -> Planner:
+    """Return the planner for the kind of source."""
+    return LivePlanner(options, stream=stream) if options.live else FilePlanner(options)

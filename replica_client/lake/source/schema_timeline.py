@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from replica_client.archive.file_index import QUERIES, FileIndex, concerns_tables
 from replica_client.archive.file_list import ListedFile, ReadStatement
 from replica_client.errors import BinlogDecodeError, ConfigError, ServerError
+from replica_client.lake.source.file_catalog import FileCatalog
+from replica_client.lake.source.live_source import LiveSource
+from replica_client.lake.source.read_ranges import PassedTransactions
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_catalog import FileCatalog
-from replica_client.lake.spark.source.live_source import LiveSource
-from replica_client.lake.spark.source.read_ranges import PassedTransactions
 from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent

@@ -15,9 +15,9 @@ from replica_client.errors import (
     TransportError,
     UnknownBinlogError,
 )
+from replica_client.lake.source.live_partition import server_id
+from replica_client.lake.source.read_ranges import PassedTransactions
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.live_partition import server_id
-from replica_client.lake.spark.source.read_ranges import PassedTransactions
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.constants.client_server import ErrorCode

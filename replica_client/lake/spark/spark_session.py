@@ -246,7 +246,12 @@ def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
             if session.conf.isModifiable(key) or key.startswith("spark.sql."):
                 session.conf.set(key, value)
         return session
-    except (PySparkException, ImportError, OSError, ValueError) as error:
+    except ImportError as error:
+        raise ConfigError(
+            f"Spark Connect needs a package that is not installed ({error.name or error}): "
+            "pip install 'pyspark[connect]'"
+        ) from None
+    except (PySparkException, OSError, ValueError) as error:
         text = " ".join(str(error).split())
         raise ConfigError(f"Spark Connect does not start: {text[:400]}") from None
 

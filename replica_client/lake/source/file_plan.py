@@ -14,11 +14,10 @@ from replica_client.archive.file_index import STEP, FileIndex
 from replica_client.archive.file_list import ListedFile, check_no_gap, from_position
 from replica_client.archive.transaction_ranges import FileTransactionRanges
 from replica_client.errors import ConfigError, DataLossError, UnknownTableError
+from replica_client.lake.source.file_catalog import FileCatalog, table_maps, table_names
+from replica_client.lake.source.read_ranges import BinlogRange, Filters, cut_rows
+from replica_client.lake.source.schema_timeline import SchemaTimeline
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_catalog import FileCatalog, table_maps, table_names
-from replica_client.lake.spark.source.read_ranges import BinlogRange, Filters, cut_rows
-from replica_client.lake.spark.source.schema_timeline import SchemaTimeline
-from replica_client.lake.spark.source.shapes import TypedTable, plan_table
 from replica_client.options import remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
@@ -90,9 +89,18 @@ class FilePlanner:
                 return
         selection.check_matched(history, seen, f"; {remedies('empty answer')}")
 
-    def freeze(self) -> None:
-        """Fix the end: later changes are ignored."""
+    def freeze(self, end: Position | None = None) -> None:
+        """Fix the end, or the current end of the files: later changes are ignored."""
         self._catalog.freeze()
+
+    def size(self, start: Position, stop: Position | None = None) -> int:
+        """Return the bytes of the files between two positions; without ``stop`` up to the end."""
+        files = self._catalog.files(may_be_empty=True)
+        return sum(
+            (stop.offset if stop is not None and file.name == stop.file else file.size)
+            - (start.offset if file.name == start.file else 0)
+            for file in _touched(files, start, stop)
+        )
 
     # Where.
 
@@ -401,8 +409,8 @@ class FilePlanner:
 
     # Typed queries.
 
-    def typed(self, database: str, table: str) -> TypedTable:
-        """Return the plan of a typed query from the table's first table map, or its last one to evolve.
+    def shape(self, database: str, table: str) -> tuple[TableShape, Position | None]:
+        """Return the shape and position of a table's first table map, or of its last one to evolve.
 
         Raises:
             UnknownTableError: the files do not have the table.
@@ -422,8 +430,7 @@ class FilePlanner:
                     Selection(),
                     options.reading.get("on_unknown_table"),
                 )
-                shape: TableShape = tracker.shape(event.body, decoder.format)
-                return plan_table(shape, options, position)
+                return tracker.shape(event.body, decoder.format), position
         raise UnknownTableError(
             f"option table: {database}.{table} is not in {files[0].name} … {files[-1].name}; "
             "check the name (databases and tables are matched with case)"

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import InputPartition
 
 from replica_client.archive.file_list import ListedFile
 from replica_client.archive.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.errors import ReplicaClientError
-from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_partition import (
+from replica_client.lake.source.envelope import EnvelopeChanges, lost_batch
+from replica_client.lake.source.file_partition import (
     Changes,
     TransformedChanges,
     file_batches,
 )
-from replica_client.lake.spark.source.live_partition import live_batches
-from replica_client.lake.spark.source.lost_range import lost_batch
-from replica_client.lake.spark.source.shape_batches import EnvelopeChanges, TypedChanges
-from replica_client.lake.spark.source.shapes import TypedTable, with_variants
+from replica_client.lake.source.live_partition import live_batches
+from replica_client.lake.source_options import SourceOptions
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
@@ -87,7 +84,7 @@ def _has(gtids: GtidSets, text: str) -> bool:
     return MariadbGtid.parse(text) in gtids
 
 
-class BinlogRange(InputPartition):
+class BinlogRange:
     """A partition: from one point between transactions to another.
 
     Args:
@@ -114,7 +111,6 @@ class BinlogRange(InputPartition):
         stays: bool = False,
         is_lost: bool = False,
     ) -> None:
-        super().__init__(None)
         self.start = start
         self.stop = stop
         self.files = files
@@ -133,39 +129,28 @@ def _history(state: str) -> SchemaHistory:
     return SchemaHistory.from_state(state)
 
 
-def batches(
-    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None = None
+def envelope_batches(
+    source: SourceOptions, part: BinlogRange, schema: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a range.
+    """Yield the batches of a range in the envelope.
 
     Args:
         source: the options of the query.
-        table: of a typed query, or None.
         part: the range.
         schema: the schema history, when the range does not carry it.
 
     Raises:
         ReplicaClientError: the range cannot be read to its end.
     """
-    with options_of("spark"):
-        yield from _batches(source, table, part, schema)
-
-
-def _batches(
-    source: SourceOptions, table: TypedTable | None, part: BinlogRange, schema: str | None
-) -> Iterator[pa.RecordBatch]:
-    changes: Changes = (
-        EnvelopeChanges(source.decode) if table is None else TypedChanges(source.decode, table)
-    )
     if part.is_lost:
         assert part.stop is not None
-        lost = lost_batch(part.start, part.stop, part.schema, table)
-        yield with_variants(lost) if source.variant and table is None else lost
+        yield lost_batch(part.start, part.stop, part.schema)
         return
-    for batch in range_batches(source, part, schema, changes):
-        batch = part.filters.apply(batch)
-        if batch.num_rows:
-            yield with_variants(batch) if source.variant and table is None else batch
+    with options_of("spark"):
+        for batch in range_batches(source, part, schema, EnvelopeChanges(source.decode)):
+            batch = part.filters.apply(batch)
+            if batch.num_rows:
+                yield batch
 
 
 def range_batches(
@@ -222,7 +207,7 @@ def cut_rows(source: SourceOptions, parts: list[BinlogRange], max_rows: int) -> 
     """
     rows, last = 0, ""
     for part in parts:
-        for batch in batches(replace(source, variant=False), None, part):
+        for batch in envelope_batches(source, part):
             runs = pc.run_end_encode(batch.column("_commit_version"))
             begin = 0
             for version, end in zip(

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from deltalake.transaction import AddAction
-from pyspark.sql import SparkSession
 
 from replica_client.errors import ConfigError, ServerError
 from replica_client.lake.applier import Applied, Applier
@@ -29,10 +28,8 @@ from replica_client.lake.copies import (
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
-from replica_client.lake.maintenance import local_runner, run_work
+from replica_client.lake.pipeline.workers import Workers
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.pipeline.executors import on_executors
-from replica_client.lake.state_table import Runner, Work
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.position import Position
@@ -137,7 +134,10 @@ async def _row_image(options: SourceOptions) -> str:
 
 
 CHUNKS_AT_ONCE: Final = 64
-"""Chunks of one Spark job; a run that is killed reads at most the chunks that were under way again."""
+"""Chunks that are read together; a run that is killed reads at most the chunks that were under way again."""
+_CHUNK_SIZE: Final = 8 << 20
+"""Bytes of binlog that take as long to read as a chunk of 200,000 rows of a table."""
+
 _REQUEST_SECONDS: Final = 2.0
 _COPIES_AT_ONCE: Final = 100
 """Copies of one commit of the change log."""
@@ -145,18 +145,6 @@ _COPIES_AT_ONCE: Final = 100
 
 def _selection(patterns: Sequence[str]) -> Selection | None:
     return Selection(list(patterns)) if patterns else None
-
-
-def spark_runner(spark: Callable[[], SparkSession], above: int) -> Runner:
-    """Rewrites files on executors where there is much to rewrite, else here."""
-    here = local_runner()
-
-    def run(works: Sequence[Work]) -> list[Any]:
-        if sum(work.size for work in works) <= above:
-            return here(works)
-        return on_executors(spark(), run_work, works)
-
-    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +178,7 @@ class LakeRun:
         config: of the pipeline.
         pipeline: its id.
         schema: of the change log.
-        spark: gives the session that runs what is distributed.
+        workers: copy chunks of tables and rewrite their files.
         say: takes a line about what is being done.
     """
 
@@ -199,13 +187,13 @@ class LakeRun:
         config: PipelineConfig,
         pipeline: str,
         schema: pa.Schema,
-        spark: Callable[[], SparkSession],
+        workers: Workers,
         say: Callable[[str], None],
     ) -> None:
         self._config = config
         self._pipeline = pipeline
         self._schema = schema
-        self._spark = spark
+        self._workers = workers
         self._say = say
         self._options = SourceOptions.parse(config.source)
         self.catalog = LakeCatalog.load(config.output) or LakeCatalog(config.output)
@@ -218,7 +206,7 @@ class LakeRun:
             ChangeLogVersions(config.change_log),
             pipeline,
             selection_of(self._options),
-            spark_runner(spark, config.lake.distribute_above),
+            workers.rewrite,
             can_copy=config.lake.copies,
             merge=config.lake.merge_policy,
             history=_selection(config.lake.history),
@@ -283,8 +271,14 @@ class LakeRun:
             and (entry.table not in self._unread or self._unread[entry.table].copy != entry.copy)
         ]
 
+    @property
+    def copies_end(self) -> Position | None:
+        """The position that the stream must have passed before all copies that were read are taken."""
+        ends = [manifest.end for _, manifests in self._read.values() for manifest in manifests]
+        return max([*ends, *(unread.end for unread in self._unread.values())], default=None)
+
     def read_copies(self) -> None:
-        """Read the tables that are to be copied; executors do it, chunk by chunk.
+        """Read the tables that are to be copied, chunk by chunk.
 
         The source shows its tables as they are now, and a statement between here and there may have dropped,
         renamed or altered one. What it does not show waits until the stream has passed such a statement.
@@ -330,7 +324,7 @@ class LakeRun:
         for begin in range(0, len(tasks), CHUNKS_AT_ONCE):
             some = [t for t in tasks[begin : begin + CHUNKS_AT_ONCE] if t.copy not in refused]
             self._say(f"copying tables: {begin:,} of {len(tasks):,} chunks, {rows:,} rows")
-            manifests_of = on_executors(self._spark(), copy_chunk, some)
+            manifests_of = self._workers.map(copy_chunk, some, len(tasks) * _CHUNK_SIZE)
             for task, manifest in zip(some, manifests_of, strict=True):
                 if isinstance(manifest, ChunkRefusal):
                     refused[task.copy] = manifest

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replica_client._version import __version__
 from replica_client.lake.lake_catalog import TableEntry
-from replica_client.lake.spark.pipeline.lake_run import LakeRun
-from replica_client.lake.spark.pipeline.run_history import Progress, RunHistory
+from replica_client.lake.pipeline.lake_run import LakeRun
+from replica_client.lake.pipeline.run_history import Progress, RunHistory
 from replica_client.stream.pages.page import Page, alive, json_page, metrics_page
 
 if TYPE_CHECKING:

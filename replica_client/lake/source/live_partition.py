@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from replica_client.errors import DataLossError, ReplicaClientError
+from replica_client.lake.source.envelope import MAX_ROWS
+from replica_client.lake.source.file_partition import Changes, KeepingAssembler
 from replica_client.lake.source_options import SourceOptions
-from replica_client.lake.spark.source.file_partition import Changes, KeepingAssembler
-from replica_client.lake.spark.source.shape_batches import MAX_ROWS
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT
 from replica_client.protocol.position import Position
@@ -166,6 +166,12 @@ def live_batches(
                 _KEPT.pop(0).close()
         else:
             kept.close()
+
+
+def close_kept() -> None:
+    """Close the connections that this process keeps."""
+    while _KEPT:
+        _KEPT.pop().close()
 
 
 def _taken(source: SourceOptions, start: Position) -> _Kept | None:

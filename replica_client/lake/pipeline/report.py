@@ -9,8 +9,8 @@ from html import escape
 from typing import Final
 
 from replica_client.errors import SinkError, StorageError
-from replica_client.lake.spark.pipeline.lake_run import LakeRun
-from replica_client.lake.spark.pipeline.run_history import RunHistory
+from replica_client.lake.pipeline.lake_run import LakeRun
+from replica_client.lake.pipeline.run_history import RunHistory
 from replica_client.storage.files import write_file
 from replica_client.storage.location import Location
 

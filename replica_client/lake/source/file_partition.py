@@ -241,7 +241,7 @@ class TransformedChanges:
         return self._changes.keep_back(shown)
 
     def take(self, ready: list[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the batches, as :class:`~replica_client.lake.spark.source.file_partition.Changes` does."""
+        """Yield the batches, as :class:`~replica_client.lake.source.file_partition.Changes` does."""
         return self._changes.take(ready, size)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

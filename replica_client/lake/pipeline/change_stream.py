@@ -1,0 +1,156 @@
+"""The stream of a pipeline: batches of the source's binlog, each committed to the change log once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from deltalake.transaction import AddAction
+
+from replica_client.errors import ReplicaClientError
+from replica_client.lake.change_files import ChangeFile
+from replica_client.lake.change_log_files import commit_files, remove_uncommitted
+from replica_client.lake.config import PipelineConfig
+from replica_client.lake.pipeline.run_history import Batch
+from replica_client.lake.pipeline.workers import Workers
+from replica_client.lake.pipeline_state import Checkpoint
+from replica_client.lake.source.change_ranges import RangeTask, run_range
+from replica_client.lake.source.live_partition import close_kept
+from replica_client.lake.source.live_plan import Planner, make_planner
+from replica_client.lake.source_options import SourceOptions
+from replica_client.protocol.position import Position
+
+_IDLE_WAIT: Final = 1.0
+"""Seconds that a look for something new waits when there is nothing."""
+
+
+def options_of(config: PipelineConfig, checkpoint: Checkpoint) -> SourceOptions:
+    """Return the options of the stream's source, with the start of the first run."""
+    assert checkpoint.state is not None
+    return SourceOptions.parse({**config.source, "startingPosition": checkpoint.state.start})
+
+
+class ChangeStream:
+    """Reads the source into the change log, in a thread of its own.
+
+    Args:
+        config: of the pipeline.
+        checkpoint: where the stream is.
+        workers: read the ranges of a batch.
+
+    Attributes:
+        error: why the stream ended; None while it runs, and when it came to its end.
+    """
+
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, workers: Workers) -> None:
+        self._config = config
+        self._checkpoint = checkpoint
+        self._workers = workers
+        self._options = options_of(config, checkpoint)
+        self._once = config.trigger == "available-now"
+        self._until: Position | None = None
+        self._backlog = 0
+        self._stop = threading.Event()
+        self._done: deque[Batch] = deque()
+        self._thread = threading.Thread(target=self._run, name="change stream", daemon=True)
+        self.error: Exception | None = None
+
+    def start(self, until: Position | None = None) -> None:
+        """Start.
+
+        Args:
+            until: where a run over the available changes ends; None: at the current end of the source.
+        """
+        self._until = until
+        self._thread.start()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the stream runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End the stream after the range that is being read."""
+        self._stop.set()
+        self._thread.join()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the stream ends, or for some seconds."""
+        self._thread.join(seconds)
+
+    def taken(self) -> list[Batch]:
+        """Return the batches since the last call."""
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        return found
+
+    def _run(self) -> None:
+        try:
+            planner = make_planner(self._options, stream=True)
+            try:
+                if self._once:
+                    planner.freeze(self._until)
+                    self._backlog = planner.size(self._checkpoint.position)
+                while not self._stop.is_set():
+                    begun = time.monotonic()
+                    if self._next(planner):
+                        if not self._once:
+                            self._stop.wait(self._config.interval - (time.monotonic() - begun))
+                    elif self._once:
+                        break
+            finally:
+                with suppress(ReplicaClientError, OSError):
+                    planner.close()
+                close_kept()
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits for the stream
+            self.error = error
+
+    def _next(self, planner: Planner) -> bool:
+        """Read the next batch; return whether there was one."""
+        checkpoint, options, begun = self._checkpoint, self._options, time.monotonic()
+        begin = planner.resume(checkpoint.begin if not checkpoint.committed else checkpoint.end)
+        if checkpoint.committed:
+            wait = 0.0 if self._once else _IDLE_WAIT
+            end = planner.latest(begin, options.max_bytes, options.max_rows, wait)
+            if end == begin:
+                return False
+            checkpoint.plan(planner.offset(end))
+        else:
+            end = Position.from_json(checkpoint.end)
+        parts = planner.ranges(begin, end)
+        size = max(self._backlog, planner.size(begin, end))
+        tasks = [RangeTask(options, part, self._config.change_log) for part in parts]
+        found = self._workers.map(run_range, tasks, size, stopped=self._stop)
+        if len(found) < len(tasks):
+            return False  # the end of the run
+        self._commit([file for files in found for file in files], end, begun)
+        return True
+
+    def _commit(self, files: list[ChangeFile], end: Position, begun: float) -> None:
+        checkpoint = self._checkpoint
+        assert checkpoint.state is not None
+        actions = [
+            AddAction(file.path, file.size, {}, file.modified, True, file.statistics())
+            for file in files
+        ]
+        committed = max((file.committed for file in files), default=None)
+        about = {"replica.position": str(end)}
+        if committed is not None:
+            about["replica.commit_time_us"] = str(committed)
+        table = self._config.change_log
+        added = False
+        try:
+            added = commit_files(
+                table, checkpoint.state.pipeline, checkpoint.number, actions, about
+            )
+        finally:
+            if not added:  # it was committed before; or not, and is read again
+                remove_uncommitted(table, [file.path for file in files])
+        checkpoint.committed = True
+        lag = None if committed is None else max(0.0, time.time() - committed / 1_000_000)
+        rows, seconds = sum(file.changes for file in files), time.monotonic() - begun
+        self._done.append(Batch(rows, f"{end.file}:{end.offset}", seconds, lag))
