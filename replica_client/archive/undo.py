@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
-from replica_client.archive.archive import Archive
+from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.logged_statements import StatementSpool, logged_definitions
 from replica_client.archive.question import ChangeTest, Question
-from replica_client.archive.sql_values import ExpectedRow, condition_sql, value_sql, with_bytes
+from replica_client.archive.row_writes import MOST_ROWS, RowWrite, grouped, statement
+from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
+from replica_client.archive.statement_texts import StatementTexts
 from replica_client.errors import DataLossError
 from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.position import Position
@@ -16,11 +19,11 @@ from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change
-from replica_client.rows.selection import Selection
+from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.special_values import ABSENT, WHY_ABSENT
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.model import HASH_NAME
-from replica_client.schema.names import SPEAKS_UTF8, mysql_name, mysql_names, mysql_table
+from replica_client.schema.names import SPEAKS_UTF8, mysql_name, mysql_table
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.transaction import Transaction
@@ -35,29 +38,26 @@ SESSION: Final = (
 )
 """Session settings that the statements need."""
 
-CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = 1, 0, (SELECT 1 UNION SELECT 2))"
-"""Follows each change; fails (error 1242) unless the change affected one row: the table differs from then.
+CHECK: Final = "SET @replica_client = IF(ROW_COUNT() = {}, 0, (SELECT 1 UNION SELECT 2))"
+"""Follows each statement; fails (error 1242) unless it changed all its rows: a row differs from then.
 
 ``mysql`` stops at an error, and the server rolls back the open transaction. (MySQL 5.6 and MariaDB
 ignore errors in DO.)
 """
 
-_BEGIN, _CHANGE, _COMMIT, _SAME, _EXPECTED = range(5)
+_BEGIN, _WRITE, _COMMIT = range(3)
 
 
-class WrittenChange(NamedTuple):
-    """A change as SQL.
+class LaterChange(NamedTuple):
+    """The last change of a row after those that are undone.
 
     Attributes:
-        sql: the statement.
-        changes_row: whether it changes a row; a statement that writes the existing values is not
-            checked.
-        expected: the rows that it expects, where that was requested.
+        change: the change.
+        changes: how many changes there are.
     """
 
-    sql: str
-    changes_row: bool
-    expected: ExpectedRow | None
+    change: FoundChange
+    changes: int
 
 
 class Reversal:
@@ -66,13 +66,17 @@ class Reversal:
     Attributes:
         transactions: number of transactions.
         changes: number of changes.
+        tables: the tables that are written.
+        start: where the first transaction begins.
     """
 
-    def __init__(self, direction: Direction) -> None:
-        self._direction = direction
+    def __init__(self, archive: Archive, question: Question, direction: Direction) -> None:
+        self._archive, self._question, self._direction = archive, question, direction
         self._spool = StatementSpool()
         self._is_open = False
         self.transactions = self.changes = 0
+        self.tables: set[TableName] = set()
+        self.start: Position | None = None
 
     def __enter__(self) -> Reversal:
         return self
@@ -80,56 +84,94 @@ class Reversal:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_part(self, title: str, changes: Iterator[WrittenChange], *, is_last: bool) -> None:
-        """Add the statements of a part of a transaction, if it has any.
+    def add_part(
+        self, transaction: Transaction, writes: Iterator[RowWrite | None], *, is_last: bool
+    ) -> None:
+        """Add the writes of a part of a transaction, if it has any.
 
         Args:
-            title: title of the transaction.
-            changes: the changes to write.
+            transaction: the transaction.
+            writes: a write for each change; None for one that leaves its row as it is.
             is_last: whether the transaction ends with this part.
         """
-        for change in changes:
+        title = _title(transaction)
+        for write in writes:
             if not self._is_open:
                 self._is_open = True
                 self.transactions += 1
+                self.start = self.start or transaction.start
                 self._spool.add(_BEGIN, title)
             self.changes += 1
-            if change.expected is not None:
-                self._spool.add(_EXPECTED, change.expected.to_text())
-            self._spool.add(_CHANGE if change.changes_row else _SAME, change.sql)
+            if write is not None:
+                self.tables.add(write.name)
+                self._spool.add(_WRITE, write.to_text())
         if is_last and self._is_open:
             self._is_open = False
             self._spool.add(_COMMIT, title)
 
-    def expected(self) -> Iterator[ExpectedRow]:
-        """Yield the rows that each statement expects, in the order of the script, if requested."""
-        for kind, text in self._records():
-            if kind == _EXPECTED:
-                yield ExpectedRow.of_text(text)
+    def writes(self) -> Iterator[RowWrite]:
+        """Yield the writes, in the order of the script."""
+        return (RowWrite.of_text(text) for kind, text in self._records() if kind == _WRITE)
+
+    def later_changes(
+        self, rows: Container[tuple[TableName, str]]
+    ) -> dict[tuple[TableName, str], LaterChange]:
+        """Return the changes of rows after those of the question, as far as the archive has them.
+
+        Args:
+            rows: the rows, by table and the condition on their key.
+
+        Raises:
+            BinlogDecodeError: a file is damaged.
+        """
+        patterns = tuple(exact_pattern(*name) for name in sorted(self.tables))
+        asked = Question(patterns, since=self.start or "earliest")
+        test, texts = ChangeTest(self._question), StatementTexts(self._archive.files)
+        found: dict[tuple[TableName, str], LaterChange] = {}
+        for transaction in self._archive.transactions([asked]):
+            if not asked.takes_transaction(transaction):
+                continue
+            is_asked = self._question.takes_transaction(transaction)
+            for event in transaction.rows:
+                shape, name = event.shape, (event.shape.database, event.shape.table)
+                if not _has_key(shape):
+                    continue
+                decoder = RowImageDecoder(with_bytes(shape), self._archive.files.decode)
+                plain = RowsOfEvent(event.event, shape, decoder, event.event_index, 0, event.gtid)
+                for change, raw in zip(event, plain, strict=True):
+                    if is_asked and test.takes(change):
+                        continue
+                    for row in {_key(shape, one, []) for one in (raw.before, raw.after) if one}:
+                        if (name, row) in rows:
+                            changes = found[name, row].changes if (name, row) in found else 0
+                            one = FoundChange(change, transaction, texts.of(transaction, change))
+                            found[name, row] = LaterChange(one, changes + 1)
+        return found
 
     def _records(self) -> Iterator[tuple[int, str]]:
         return self._spool.backward() if self._direction == "undo" else self._spool.forward()
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, rows: int = MOST_ROWS) -> Iterator[str]:
         """Yield the lines of the script.
 
         They are the session's settings, then each transaction between START TRANSACTION and COMMIT.
+
+        Args:
+            rows: rows of one statement at most.
         """
         yield from (f"{one};" for one in SESSION)
-        backward = self._direction == "undo"
-        first = _COMMIT if backward else _BEGIN
-        for kind, text in self._records():
-            if kind == _EXPECTED:
+        for is_write, records in groupby(self._records(), lambda one: one[0] == _WRITE):
+            if is_write:
+                for group in grouped((RowWrite.of_text(text) for _, text in records), rows):
+                    yield f"{statement(group)};"
+                    yield f"{CHECK.format(len(group))};"
                 continue
-            if kind in (_CHANGE, _SAME):
-                yield f"{text};"
-                if kind == _CHANGE:
-                    yield f"{CHECK};"
-            elif kind == first:
-                yield f"-- {text}"
-                yield "START TRANSACTION;"
-            else:
-                yield "COMMIT;"
+            for kind, text in records:
+                if (kind == _BEGIN) == (self._direction == "redo"):
+                    yield f"-- {text}"
+                    yield "START TRANSACTION;"
+                else:
+                    yield "COMMIT;"
 
 
 def make_statements(
@@ -137,7 +179,6 @@ def make_statements(
     question: Question,
     direction: Direction,
     *,
-    expects: bool = False,
     whole_rows: bool = False,
 ) -> Reversal:
     """Build SQL from changes; all of them are checked before the first statement is available.
@@ -146,7 +187,6 @@ def make_statements(
         archive: the archive.
         question: selects the changes.
         direction: ``undo`` reverts them, the last one first; ``redo`` makes them again.
-        expects: keep the rows that the statements expect, for :meth:`Reversal.expected`.
         whole_rows: undo an UPDATE only where all columns of the row are as it left them. Otherwise,
             in a table with a primary key, its changed columns have to be, and other columns keep
             later values. ``redo`` always checks whole rows.
@@ -155,14 +195,14 @@ def make_statements(
         DataLossError: the SQL would not be exact; the message says why and where.
         BinlogDecodeError: a file is damaged.
     """
-    found = Reversal(direction)
+    found = Reversal(archive, question, direction)
     try:
         by_column = direction == "undo" and not whole_rows
-        writer = _Writer(archive, question, direction, expects=expects, by_column=by_column)
+        writer = _Writer(archive, question, direction, by_column=by_column)
         for transaction in archive.transactions([question], AssemblyOptions(_selected(question))):
             if question.takes_transaction(transaction):
-                changes = writer.statements(transaction)
-                found.add_part(_title(transaction), changes, is_last=transaction.complete)
+                writes = writer.writes(transaction)
+                found.add_part(transaction, writes, is_last=transaction.complete)
         writer.check_columns()
         writer.check_definitions()
     except BaseException:
@@ -190,10 +230,9 @@ class _Writer:
         question: Question,
         direction: Direction,
         *,
-        expects: bool,
         by_column: bool,
     ) -> None:
-        self._archive, self._direction, self._expects = archive, direction, expects
+        self._archive, self._direction = archive, direction
         self._by_column = by_column
         self._test = ChangeTest(question)
         self._decoders: dict[TableShape, RowImageDecoder] = {}
@@ -201,8 +240,8 @@ class _Writer:
         self._first: dict[TableName, Position] = {}
         self._last: dict[TableName, Position] = {}
 
-    def statements(self, transaction: Transaction) -> Iterator[WrittenChange]:
-        """Yield the statements of a transaction's selected changes, in the order of the binlog."""
+    def writes(self, transaction: Transaction) -> Iterator[RowWrite | None]:
+        """Yield the writes of a transaction's selected changes, in the order of the binlog."""
         for rows in transaction.rows:
             raw = self._test.changes_by(rows, self._decoder(rows.shape))
             for change in self._test.changes(rows):
@@ -216,7 +255,7 @@ class _Writer:
                     # The prefilter on bytes judged this row differently than the one on values.
                     raw = iter(self._with_bytes(rows, change.row_index))
                     plain = next(raw)
-                yield self._statement(rows.shape, plain)
+                yield self._write(rows.shape, plain)
 
     def _decoder(self, shape: TableShape) -> RowImageDecoder:
         """Return a decoder that returns the texts of a table's rows as bytes."""
@@ -254,9 +293,12 @@ class _Writer:
                     )
         if name in self._logged.cascaded:
             raise DataLossError(
-                f"{where}: foreign keys change rows of it without a word in the binlog (CASCADE, SET NULL), so that "
-                f"{self._direction} would not be whole"
+                f"{where}: foreign keys of {self._children()} change rows without logging them (CASCADE, SET NULL), "
+                f"so that {self._direction} would not be whole"
             )
+
+    def _children(self) -> str:
+        return ", ".join(sorted(map(".".join, self._logged.children)))
 
     def _is_computed(self, table: TableName, column: ColumnShape) -> bool:
         """Return whether the source computes a column, so that statements do not name it."""
@@ -266,46 +308,44 @@ class _Writer:
             HASH_NAME
         )
 
-    def _statement(self, shape: TableShape, change: Change) -> WrittenChange:
+    def _write(self, shape: TableShape, change: Change) -> RowWrite | None:
         before, after = change.before, change.after
         if self._direction == "undo":
             before, after = after, before
-        table = mysql_table(change.database, change.table)
         name = (change.database, change.table)
-        own = [
-            (at, column)
-            for at, column in enumerate(shape.columns)
-            if not self._is_computed(name, column)
-        ]
-        numbers = [at for at, _ in own]
-        # Expect the whole row: only the first statement of a row is compared with the server.
-        expected = _expected(table, shape, before, after, numbers) if self._expects else None
-        if before is not None and after is not None and self._by_column and _has_key(shape):
+        own = [at for at, one in enumerate(shape.columns) if not self._is_computed(name, one)]
+        key = "" if before is None else _key(shape, before, own)
+        free = "" if after is None or not shape.primary_key else _key(shape, after, own)
+        compared = written = own
+        if before is not None and after is not None:
             changed = [
-                (at, column)
-                for at, column in own
-                if value_sql(column, before[at]) != value_sql(column, after[at])
+                at
+                for at in own
+                if value_sql(shape.columns[at], before[at])
+                != value_sql(shape.columns[at], after[at])
             ]
-            if changed:
-                own, numbers = changed, [at for at, _ in changed]
-        if before is None:
-            assert after is not None
-            names = mysql_names(column.name for _, column in own)
-            values = ", ".join(value_sql(column, after[at]) for at, column in own)
-            sql = f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - as below
-            return WrittenChange(sql, True, expected)
-        where = _where(shape, before, numbers)
-        if after is None:
-            sql = f"DELETE FROM {table} WHERE {where} LIMIT 1"  # noqa: S608 - names and values are quoted
-            return WrittenChange(sql, True, expected)
-        values_after = [value_sql(column, after[at]) for at, column in own]
-        changes_row = values_after != [value_sql(column, before[at]) for at, column in own]
-        sets = ", ".join(
-            f"{mysql_name(column.name)} = {value}"
-            for (_, column), value in zip(own, values_after, strict=True)
+            if not changed:
+                return None
+            if self._by_column and _has_key(shape):
+                compared = written = changed
+        if before is None or not _has_key(shape):
+            compared = []  # then the key is the whole row
+        return RowWrite(
+            "insert" if before is None else "delete" if after is None else "update",
+            mysql_table(*name),
+            () if after is None else tuple(mysql_name(shape.columns[at].name) for at in written),
+            ()
+            if after is None
+            else tuple(value_sql(shape.columns[at], after[at]) for at in written),
+            key,
+            tuple(shape.columns[at].name for at in compared),
+            tuple(condition_sql(shape.columns[at], before[at], is_key=False) for at in compared)
+            if before is not None
+            else (),
+            "" if free == key else free,
+            before is not None and (not _has_key(shape) or free not in ("", key)),
+            name,
         )
-        sql = f"UPDATE {table} SET {sets} WHERE {where} LIMIT 1"  # noqa: S608 - as above
-        return WrittenChange(sql, changes_row, expected)
 
     def check_columns(self) -> None:
         """Raise an error if none of the tables had a column of the question.
@@ -348,23 +388,5 @@ def _key(shape: TableShape, row: Row, own: list[int]) -> str:
     return _values(shape, row, own)
 
 
-def _where(shape: TableShape, row: Row, own: list[int]) -> str:
-    """Return a condition on the key and some columns, so that later changes of them are kept."""
-    key, values = _key(shape, row, own), _values(shape, row, own)
-    return values if key == values else f"{key} AND {values}"
-
-
 def _values(shape: TableShape, row: Row, own: list[int]) -> str:
     return " AND ".join(condition_sql(shape.columns[at], row[at], is_key=False) for at in own)
-
-
-def _expected(
-    table: str, shape: TableShape, before: Row | None, after: Row | None, own: list[int]
-) -> ExpectedRow:
-    """Return the rows that a statement expects when it changes ``before`` to ``after``."""
-    there = free = exact = None
-    if before is not None:
-        there, exact = _key(shape, before, own), _where(shape, before, own)
-    if after is not None and shape.primary_key:
-        free = _key(shape, after, own)
-    return ExpectedRow(table, there, exact, None if free == there else free)

@@ -145,8 +145,6 @@ OLD_WORDS: Final[dict[str, dict[str, str]]] = {
     _ALL: {"--tables": "--table", "--start": "--since"},
     "position": {"--table": "--position-table", "--from": "--owner"},
     "annotate": {"--count": "--limit"},
-    "undo": {"--check": "--against"},
-    "redo": {"--check": "--against"},
     "lake": {"--to": "--output"},
 }
 """Words of earlier versions, by command, and the option that each is now; they work, and no help shows them."""

@@ -6,7 +6,16 @@ from typing import Any
 
 from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.flags import AllowEmpty, RowKey, Since, Tables, Until, Where, with_archive
-from replica_client.cli.undo import Check, Gtids, Thread, print_statements
+from replica_client.cli.undo import (
+    Apply,
+    DryRun,
+    Gtids,
+    SkipChanged,
+    StatementRows,
+    Thread,
+    checked_statements,
+    give,
+)
 
 EXAMPLE = "replica-client redo /backup/db1 --since binlog.000007:4"
 
@@ -21,14 +30,17 @@ def redo(
     gtid: Gtids = None,
     where: Where = None,
     thread: Thread = None,
-    check: Check = None,
+    apply: Apply = None,
+    dry_run: DryRun = True,
+    skip_changed: SkipChanged = False,
+    statement_rows: StatementRows = 500,
     allow_empty: AllowEmpty = False,
     **archived: Any,
 ) -> None:
     """Print SQL that makes changes again, in order, each transaction between its BEGIN and COMMIT.
 
-    Nothing is applied. What undo refuses is refused here, too, but for DDL before the first and behind the last
-    change. It makes row changes only, not DDL.
+    Nothing is applied without --apply and --no-dry-run. What undo refuses is refused here, too, except for DDL
+    before the first and after the last change. It makes row changes only, not DDL.
     """
     from replica_client.archive.archive import make_question
     from replica_client.archive.known_names import check_question
@@ -39,4 +51,5 @@ def redo(
     with opened(sources, **archived) as archive:
         if not allow_empty:
             check_question(archive, asked)
-        print_statements(archive, asked, "redo", check, allow_empty=allow_empty)
+        with checked_statements(archive, asked, "redo", allow_empty=allow_empty) as statements:
+            give(statements, apply, dry_run, skip_changed, statement_rows)

@@ -11,9 +11,9 @@ import pymysql
 import pytest
 
 from replica_client.archive import undo
-from replica_client.archive.archive import make_question, open_archive
+from replica_client.archive.archive import Archive, make_question, open_archive
 from replica_client.archive.question import ChangeTest
-from replica_client.archive.sql_values import conflicts
+from replica_client.archive.row_checks import apply, conflicts, side_effects
 from replica_client.archive.undo import SESSION, Direction, make_statements
 from replica_client.errors import DataLossError
 from replica_client.rows.change import RowsOfEvent
@@ -21,6 +21,7 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row_change import Change
 from replica_client.rows.selection import Selection
 from replica_client.stream.transactions.assembler import AssemblyOptions
+from tests.integration import undo_live
 from tests.integration.as_of_instants import url_of
 from tests.integration.undo_histories import checksums, prove
 from tests.servers.local import LocalServer
@@ -188,18 +189,15 @@ def test_check_tells_what_changed_since_and_writes_nothing(
         question = make_question([f"{database}.*"], since=f"{begin}:4")
 
         def found() -> list[tuple[str, str]]:
-            async def look() -> list[tuple[str, str]]:
-                with make_statements(archive, question, "undo", expects=True) as statements:
-                    rows = conflicts(statements.expected(), url_of(any_server), SESSION)
-                    return sorted([(one.what, one.row[-4:]) async for one in rows])
-
-            return asyncio.run(look())
+            with make_statements(archive, question, "undo") as statements:
+                looking = conflicts(statements.writes(), url_of(any_server), SESSION)
+                return sorted((one.what, one.row[-4:]) for one in asyncio.run(looking))
 
         assert found() == []
         cursor.execute(f"UPDATE {database}.t SET c = 'Y' WHERE a = 'a'")
         cursor.execute(f"DELETE FROM {database}.t WHERE a = 'b'")
         cursor.execute(f"INSERT INTO {database}.t VALUES ('c', 5, NULL), ('e', 5, NULL)")
-        cursor.execute(f"UPDATE {database}.t SET c = NULL WHERE a = 'g'")
+        cursor.execute(f"UPDATE {database}.t SET c = NULL WHERE a = 'g'")  # not c is undone there
         connection.commit()
         before = checksums(any_server, [f"{database}.t"])
         assert found() == [
@@ -210,6 +208,119 @@ def test_check_tells_what_changed_since_and_writes_nothing(
             ("there", " 'e'"),
         ]
         assert checksums(any_server, [f"{database}.t"]) == before
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_it_is_applied_in_one_transaction(
+    any_server: LocalServer,
+    new_database: Callable[[LocalServer], str],
+    tmp_path: Path,
+    skip: bool,
+) -> None:
+    """Touched rows stay, by the last who touched them; others are as before; or nothing is written."""
+    any_server.rotate()
+    first = any_server.binlog_position()[0]
+    database = new_database(any_server)
+    table, url = f"{database}.o", url_of(any_server)
+    with any_server.connected() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, price DECIMAL(8,2), u INT UNIQUE, s VARCHAR(9)) ENGINE=InnoDB"
+        )
+        rows = ", ".join(f"({n}, {n / 4}, {n}, 's{n}')" for n in range(600))
+        cursor.execute(f"INSERT INTO {table} VALUES {rows}")
+        connection.commit()
+        before = checksums(any_server, [table])
+        any_server.rotate()
+        begin = any_server.binlog_position()[0]
+        cursor.execute(f"UPDATE {table} SET price = 0")
+        cursor.execute(f"UPDATE {table} SET u = u + 1 ORDER BY id DESC")
+        cursor.execute(f"DELETE FROM {table} WHERE id > 580")
+        cursor.execute(f"INSERT INTO {table} VALUES (1000, 1, 1000, 'new')")
+        connection.commit()
+        any_server.rotate()
+        end = any_server.binlog_position()[0]
+        question = make_question([table], since=f"{begin}:4", until=f"{end}:4")
+
+        def archive() -> Archive:
+            any_server.rotate()
+            names = any_server.binlog_files()
+            files = [any_server.binlog_path(name) for name in names[names.index(first) : -1]]
+            return open_archive(files, index_directory=tmp_path)
+
+        cursor.execute(f"UPDATE {table} SET price = 7 WHERE id IN (3, 4)")
+        cursor.execute(f"UPDATE {table} SET s = 'sold' WHERE id = 5")
+        cursor.execute(f"INSERT INTO {table} VALUES (590, 1, 2000, 'other')")
+        connection.commit()
+        with make_statements(archive(), question, "undo") as statements:
+            texts = [line for line in statements.lines() if line.startswith("UPDATE")]
+            assert len(texts) < 20
+            preview = asyncio.run(conflicts(statements.writes(), url, SESSION))
+            assert sorted((one.what, one.row) for one in preview) == [
+                ("changed", "`id` = 3"),
+                ("changed", "`id` = 4"),
+                ("there", "`id` = 590"),
+            ]
+            done = asyncio.run(apply(statements.writes(), url, SESSION, skip_changed=skip))
+            assert {(one.what, one.row) for one in preview} <= {
+                (one.what, one.row) for one in done.conflicts
+            }
+            later = statements.later_changes({(one.write.name, one.row) for one in preview})
+        assert {row: one.changes for (_, row), one in later.items()} == {
+            "`id` = 3": 1,
+            "`id` = 4": 1,
+            "`id` = 590": 1,
+        }
+        assert done.committed is skip
+        cursor.execute(
+            f"SELECT id, price, u, s FROM {table} WHERE id IN (3, 4, 5, 6, 590, 599, 1000)"
+        )
+        assert {row[0]: (float(row[1]), *row[2:]) for row in cursor.fetchall()} == (
+            {
+                3: (7.0, 3, "s3"),
+                4: (7.0, 4, "s4"),
+                5: (1.25, 5, "sold"),
+                6: (1.5, 6, "s6"),
+                590: (1.0, 2000, "other"),
+                599: (149.75, 599, "s599"),
+            }
+            if skip
+            else {
+                3: (7.0, 4, "s3"),
+                4: (7.0, 5, "s4"),
+                5: (0.0, 6, "sold"),
+                6: (0.0, 7, "s6"),
+                590: (1.0, 2000, "other"),
+                1000: (1.0, 1000, "new"),
+            }
+        )
+        connection.rollback()
+        if not skip:
+            cursor.execute(f"UPDATE {table} SET price = 0 WHERE id IN (3, 4)")
+            cursor.execute(f"UPDATE {table} SET s = 's5' WHERE id = 5")
+            cursor.execute(f"DELETE FROM {table} WHERE id = 590")
+            connection.commit()
+            with make_statements(archive(), question, "undo") as statements:
+                done = asyncio.run(apply(statements.writes(), url, SESSION, skip_changed=False))
+            assert done.committed
+            assert not done.conflicts
+            assert checksums(any_server, [table]) == before
+
+
+def test_triggers_and_cascades_are_named(
+    any_server: LocalServer, new_database: Callable[[LocalServer], str]
+) -> None:
+    database = new_database(any_server)
+    any_server.execute(f"CREATE TABLE {database}.p (a INT PRIMARY KEY, b INT) ENGINE=InnoDB")
+    any_server.execute(
+        f"CREATE TABLE {database}.c (a INT, CONSTRAINT fk FOREIGN KEY (a) REFERENCES {database}.p (a) "
+        "ON DELETE CASCADE ON UPDATE SET NULL) ENGINE=InnoDB"
+    )
+    any_server.execute(
+        f"CREATE TRIGGER {database}.tr BEFORE UPDATE ON {database}.p FOR EACH ROW SET NEW.b = 1"
+    )
+    trigger, key = asyncio.run(side_effects([(database, "p")], url_of(any_server)))
+    assert f"trigger {database}.tr (BEFORE UPDATE ON {database}.p)" in trigger
+    assert f"foreign key fk of {database}.c (ON DELETE CASCADE, ON UPDATE SET NULL)" in key
 
 
 def test_a_transaction_in_parts_stays_one(
@@ -371,3 +482,8 @@ def test_what_would_not_be_exact_is_refused(
     archive = open_archive(files, index_directory=tmp_path)
     with pytest.raises(DataLossError, match=reason):
         make_statements(archive, make_question([f"{database}.*"]), "undo")
+
+
+def test_a_live_table(server: Callable[[str], LocalServer], tmp_path: Path) -> None:
+    source = server("mysql-9.7")
+    assert not undo_live.prove(source, tmp_path, 3, seconds=1)["wrong"]

@@ -20,7 +20,7 @@ _ACCESS_HINTS: dict[int, str] = {
     ErrorCode.ER_DBACCESS_DENIED_ERROR: "grant the account the database, or leave it out of the URL",
     ErrorCode.ER_HOST_NOT_PRIVILEGED: "create the account for this client's host",
     ErrorCode.ER_HOST_IS_BLOCKED: "run FLUSH HOSTS on the source",
-    ErrorCode.ER_TABLEACCESS_DENIED_ERROR: "grant the account SELECT on the table",
+    ErrorCode.ER_TABLEACCESS_DENIED_ERROR: "grant the account that privilege on the table",
     ErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR: (
         "grant the account REPLICATION SLAVE and REPLICATION CLIENT (MariaDB: BINLOG MONITOR)"
     ),
