@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 When = Position | GtidSet | MariadbGtidSet | str | datetime.datetime | None
 """A position, a GTID set, a time, or one of them as text."""
 _KINDS = ("insert", "update", "delete")
-_RECORDED = tuple(kind for kind in LOSS_KINDS if kind not in ("undecodable", "incomplete_row"))
+RECORDED = tuple(kind for kind in LOSS_KINDS if kind not in ("undecodable", "incomplete_row"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ class Archive:
         named = [one.patterns for one in questions if one.patterns is not None]
         patterns = [text for one in named for text in one] if len(named) == len(questions) else None
         if assembly is None:
-            assembly = AssemblyOptions(Selection(patterns), record_losses=_RECORDED)
+            assembly = AssemblyOptions(Selection(patterns), record_losses=RECORDED)
         for file in self.files:
             history = self.files.history_at(Position(file.listed.name, file.listed.size))
             wanted: dict[int, IndexedBlock] = {}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import field
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
-from replica_client.archive.archive import Archive
+from replica_client.archive.archive import RECORDED, Archive
 from replica_client.archive.file_list import ReadStatement
+from replica_client.archive.question import Question
+from replica_client.protocol.binlog.event import MAGIC_SIZE
 from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statements import cascading_references
 from replica_client.schema.ddl.steps import (
@@ -19,9 +23,12 @@ from replica_client.schema.ddl.steps import (
     ChangeColumn,
     CreateTable,
     TableName,
+    TruncateTable,
 )
 from replica_client.schema.history import SchemaChange, SchemaHistory
+from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
+from replica_client.stream.transactions.transaction import Transaction
 
 
 @dataclass(slots=True)
@@ -71,6 +78,102 @@ def _read_definition(statement: ReadStatement, found: LoggedDefinitions) -> None
     made = {column.name for column in columns if column.generated}
     if made:
         found.generated[table] = found.generated.get(table, frozenset()) | made
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStatement:
+    """A statement that changed tables or databases, with its transaction.
+
+    Attributes:
+        transaction: its transaction.
+        position: position of its event.
+        database: the default database of its session.
+        text: its text.
+        tables: the tables and databases that it names, as text.
+        thread_id: number of the source's connection.
+        user: the account that ran it, where the source logs it; otherwise empty.
+    """
+
+    transaction: Transaction
+    position: int
+    database: str
+    text: str
+    tables: tuple[str, ...]
+    thread_id: int
+    user: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the statement as a dictionary, for JSON."""
+        return {
+            "file": self.transaction.start.file,
+            "position": self.position,
+            "gtid": self.transaction.gtid,
+            "commit_time": self.transaction.commit_time.isoformat(),
+            "thread_id": self.thread_id,
+            "user": self.user,
+            "kind": "ddl",
+            "database": self.database,
+            "tables": self.tables,
+            "statement": self.text,
+        }
+
+
+def find_statements(archive: Archive, question: Question) -> Iterator[FoundStatement]:
+    """Yield the statements that changed a question's tables, in the order of the binlog.
+
+    A statement that drops or changes the database of a table is among them, and one that cannot be
+    understood may be.
+
+    Args:
+        archive: the archive.
+        question: its tables, times, positions, GTIDs and thread.
+
+    Raises:
+        BinlogDecodeError: a file is damaged.
+    """
+    question.check_positions([file.name for file in archive.files.listed])
+    selection = Selection(question.patterns)
+    # No rows: only the GTID, the times and the thread of the transactions.
+    assembly = AssemblyOptions(Selection(()), record_losses=RECORDED)
+    for file in archive.files:
+        name, starts = file.listed.name, [block.start for block in file.index.blocks]
+        for event, decoder in file.index.facts.statements(name, archive.files.decode):
+            read = ReadStatement.of(event, decoder.format)
+            tables, databases, is_any = _named(read)
+            if question.patterns is not None and not (
+                is_any
+                or any(selection.wants(*one) for one in tables)
+                or any(selection.wants_database(one) for one in databases)
+            ):
+                continue
+            at = bisect_right(starts, event.position)
+            start = Position(name, starts[at - 1] if at else MAGIC_SIZE)
+            stop = Position(name, event.position + 1)
+            for transaction in archive.between(start, stop, assembly):
+                if transaction.position.offset <= event.position:
+                    continue
+                if question.takes_transaction(transaction):
+                    status = event.body.status
+                    user, host = (
+                        (getattr(status, one, None) or b"").decode("utf-8", "replace")
+                        for one in ("invoker_user", "invoker_host")
+                    )
+                    yield FoundStatement(
+                        transaction,
+                        event.position,
+                        read.context.database,
+                        read.text,
+                        (*(".".join(one) for one in tables), *databases),
+                        event.body.thread_id,
+                        f"{user}@{host}" if user else "",
+                    )
+                break
+
+
+def _named(read: ReadStatement) -> tuple[tuple[TableName, ...], tuple[str, ...], bool]:
+    if isinstance(read.meaning, TruncateTable):
+        return (read.meaning.table,), (), False
+    return read.touched
 
 
 _END: Final = Struct("<QB")

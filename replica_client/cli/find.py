@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from replica_client.archive.archive import Found, FoundChange, make_question
 from replica_client.archive.known_names import check_answer, check_question
+from replica_client.archive.logged_statements import FoundStatement, find_statements
 from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.flags import (
     AllowEmpty,
@@ -45,6 +46,22 @@ _COLUMNS = (
     Column("table", 24),
     Column("row"),
 )
+_STATEMENTS = (
+    *_COLUMNS[:3],
+    Column("user", 16),
+    Column("GTID", 20),
+    Column("statement"),
+)
+_THREADS = (
+    Column("thread", 10, True),
+    Column("transactions", 12, True),
+    Column("inserted", 12, True),
+    Column("updated", 12, True),
+    Column("deleted", 12, True),
+    Column("first commit (UTC)", 26),
+    Column("last commit (UTC)", 26),
+)
+_Item = TypeVar("_Item")
 
 
 @with_archive_texts
@@ -71,7 +88,17 @@ def find(
         int | None, typer.Option(metavar="N", help="Only those of this connection of the source.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="insert, update, delete; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="insert, update, delete; repeatable. ddl: the statements that changed tables, instead of rows.",
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["thread"] | None,
+        typer.Option(
+            "--by", metavar="WHAT", help="thread: a line for each connection, the busiest first."
+        ),
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Only how many there are.")] = False,
     json: Json = False,
@@ -89,9 +116,17 @@ def find(
     Only the parts of the files that may hold such changes are read, by indexes that are made when they are missing.
     Texts are equal where every character is, whatever the column's collation. TIMESTAMP values are in UTC, and so are
     commit times. On a terminal long statements are cut.
+
+    --kind ddl shows who created, altered, truncated or dropped the tables: thread, account where the source logs it,
+    GTID and statement.
     """
     check_one_output(count=count, json=json, html=html)
     check_one_end(limit, last)
+    is_ddl = kind == ["ddl"]
+    if is_ddl and (key or column or from_value or to_value or where or html or by):
+        raise ConfigError("--kind ddl takes no conditions on rows, no --by and no --html")
+    if by and (json or html or count or limit or last):
+        raise ConfigError("--by takes no --count, --json, --html, --limit and --last")
     with opened(sources, **archived) as archive:
         asked = make_question(
             table,
@@ -104,25 +139,81 @@ def find(
             until=until,
             gtid=gtid,
             thread=thread,
-            kind=kind,
+            kind=None if is_ddl else kind,
         )
         if not allow_empty:
             check_question(archive, asked)
+        if is_ddl:
+            _write_statements(
+                chosen_ones(find_statements(archive, asked), limit, last), count, json
+            )
+            return
         found = Found(archive, [asked], statement and not count)
         if thread is not None and not allow_empty and next(iter(found), None) is None:
             check_answer(archive, asked)
+        if by:
+            _write_threads(found)
+            tell_losses(found.losses)
+            return
         chosen = chosen_ones(found, limit, last)
         write_found(chosen, count=count, json=json, html=html, title=" ".join(table or ["changes"]))
         tell_losses(found.losses)
 
 
-def chosen_ones(
-    found: Iterable[FoundChange], limit: int | None, last: int | None
-) -> Iterator[FoundChange]:
+def chosen_ones(found: Iterable[_Item], limit: int | None, last: int | None) -> Iterator[_Item]:
     """Return the first of what was found, or the last, the newest first."""
     if last is not None:
         return reversed(deque(found, last))
     return islice(found, limit)
+
+
+def _write_statements(found: Iterable[FoundStatement], count: bool, json: bool) -> None:
+    lines = Lines(_STATEMENTS, crops=True)
+    if count:
+        lines.data(str(sum(1 for _ in found)))
+    elif json:
+        for one in found:
+            lines.json(one.as_dict())
+    else:
+        lines.heading()
+        for one in found:
+            lines.row(
+                [
+                    f"{one.transaction.start.file}:{one.position}",
+                    commit_clock(one.transaction.commit_us),
+                    str(one.thread_id),
+                    one.user,
+                    one.transaction.gtid,
+                    printable(_shown(one.text)),
+                ]
+            )
+    lines.flush()
+
+
+def _write_threads(found: Found) -> None:
+    """Write a line for each connection of the source that made changes."""
+    kinds: dict[int | None, Counter[str]] = {}
+    transactions: dict[int | None, list[FoundChange]] = {}
+    for one in found:
+        kinds.setdefault(one.thread_id, Counter())[one.change.kind] += 1
+        known = transactions.setdefault(one.thread_id, [one, one])
+        kinds[one.thread_id]["transactions"] += known[1].transaction.start != one.transaction.start
+        known[1] = one
+    lines = Lines(_THREADS, crops=True)
+    lines.heading()
+    order = ("insert", "update", "delete")
+    for thread in sorted(kinds, key=lambda one: -sum(kinds[one][kind] for kind in order)):
+        counts, (first, last) = kinds[thread], transactions[thread]
+        lines.row(
+            [
+                "not logged" if thread is None else str(thread),
+                str(counts["transactions"] + 1),
+                *(str(counts[kind]) for kind in order),
+                commit_clock(first.transaction.commit_us),
+                commit_clock(last.transaction.commit_us),
+            ]
+        )
+    lines.flush()
 
 
 def check_one_output(*, count: bool, json: bool, html: Path | None) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json as json_lines
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from replica_client.archive.statistics import ArchiveStatistics
+import typer
+
+from replica_client.archive.archive import make_question
+from replica_client.archive.known_names import check_question
+from replica_client.archive.statistics import (
+    ArchiveStatistics,
+    TableVolume,
+    statistics_between,
+)
 from replica_client.cli.archive_options import Sources, opened
-from replica_client.cli.flags import Html, Json, with_archive
-from replica_client.cli.output import Column, Lines, commit_clock
+from replica_client.cli.flags import AllowEmpty, Html, Json, Since, Tables, Until, with_archive
+from replica_client.cli.output import Column, Lines, clock, commit_clock
 from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client stats /backup/db1 --html stats.html"
@@ -22,21 +30,40 @@ _TABLES = (
 )
 
 
+_VOLUMES = _TABLES[1:]
+_TIMES = (Column("from (UTC)", 19), *_TABLES)
+
+
 @with_archive
 def stats(
     sources: Sources,
+    table: Tables = None,
+    since: Since = None,
+    until: Until = None,
+    by: Annotated[
+        Literal["hour", "minute", "thread"] | None,
+        typer.Option("--by", metavar="WHAT", help="Also by hour, minute or thread."),
+    ] = None,
+    allow_empty: AllowEmpty = False,
     json: Json = False,
     html: Html = None,
     **archived: Any,
 ) -> None:
     """Show rows and bytes by table and hour, large and long transactions, DDL and gaps.
 
+    It comes from the indexes. With --table, --since, --until, --by minute or --by thread, the files are read.
     Bytes are those of rows events as they stand in the file; of a compressed transaction, decompressed.
     """
     if json and html is not None:
         raise ConfigError("give one of --json and --html")
     with opened(sources, **archived) as archive:
-        found = archive.stats()
+        if table or since or until or by in ("minute", "thread"):
+            asked = make_question(table, since=since, until=until)
+            if not allow_empty:
+                check_question(archive, asked)
+            found = statistics_between(archive, asked)
+        else:
+            found = archive.stats()
     if html is not None:
         from replica_client.cli.archive_options import write_statistics
 
@@ -47,6 +74,8 @@ def stats(
         lines.json_text(json_lines.dumps(found.as_dict()))
     else:
         _write(found, lines)
+        lines.flush()
+        _write_parts(found, by)
     lines.flush()
 
 
@@ -57,7 +86,7 @@ def _write(found: ArchiveStatistics, lines: Lines) -> None:
         lines.line(f"transactions are missing {gap}")
     lines.heading()
     for name, one in found.tables.items():
-        lines.row([name, *map(str, (one.inserted, one.updated, one.deleted, one.size))])
+        lines.row([name, *_cells(one)])
     titles = ("largest transactions", "most rows", "longest transactions")
     for title, ones in zip(titles, (found.largest, found.most_rows, found.longest), strict=True):
         lines.line(f"{title}:")
@@ -72,3 +101,24 @@ def _write(found: ArchiveStatistics, lines: Lines) -> None:
         text = " ".join(statement.text.split())[:120]
         where = f"{statement.file}:{statement.position}"
         lines.line(f"  {where}  {commit_clock(statement.time)}  {text}")
+
+
+def _write_parts(found: ArchiveStatistics, by: str | None) -> None:
+    if by == "thread":
+        lines = Lines((Column("thread", 12, True), *_VOLUMES))
+        lines.heading()
+        for thread, one in found.threads.items():
+            lines.row([thread or "not logged", *_cells(one)])
+    else:
+        lines = Lines(_TIMES)
+        seconds, parts = (60, found.minutes) if by == "minute" else (3600, found.hours)
+        if by is not None:
+            lines.heading()
+            for number, tables in sorted(parts.items()):
+                for name, one in tables.items():
+                    lines.row([clock(number * seconds), name, *_cells(one)])
+    lines.flush()
+
+
+def _cells(one: TableVolume) -> list[str]:
+    return list(map(str, (one.inserted, one.updated, one.deleted, one.size)))

@@ -7,7 +7,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +57,7 @@ class BackupOptions:
         heartbeat_period: seconds of silence after which the source sends a heartbeat.
         read_timeout: seconds without a byte after which the connection is dead; None: three heartbeats.
         sync_interval: seconds that events may wait to be synced to disk.
-        reconnect: how to connect again.
+        reconnect: how to connect again; None: without end, or 20 times with ``stop_at_end``.
         max_position: the largest position to ask a source for; beyond it, files are compared from
             their start.
         semi_sync: the source waits for our acknowledgement, which comes when events are on disk.
@@ -72,7 +71,7 @@ class BackupOptions:
     heartbeat_period: float = DEFAULT_HEARTBEAT_PERIOD
     read_timeout: float | None = None
     sync_interval: float = 1.0
-    reconnect: ReconnectPolicy = field(default=ReconnectPolicy(attempts=20))
+    reconnect: ReconnectPolicy | None = None
     max_position: int = MAX_POSITION
     semi_sync: bool = False
     first_file: str = ""
@@ -196,7 +195,9 @@ class Backup:
 
     async def _copy(self, catalog: Catalog, receiver: BackupReceiver) -> None:
         """Receive over one connection after another."""
-        delays = self._options.reconnect.delays()
+        options = self._options
+        policy = options.reconnect or ReconnectPolicy(attempts=20 if options.stop_at_end else None)
+        delays = policy.delays()
         while True:
             before = receiver.appended
             try:
@@ -210,7 +211,7 @@ class Backup:
                 BackupError,
             ) as error:
                 if receiver.appended > before:
-                    delays = self._options.reconnect.delays()
+                    delays = policy.delays()
                 self._consider(error, receiver)
                 first = not self.status.connections and catalog.last is None
                 if first and isinstance(error, TransportError) and not self._options.wait_for_first:
