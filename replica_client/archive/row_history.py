@@ -85,21 +85,34 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
 
 
 def eras_of(files: IndexedFiles, name: TableName) -> list[TableEra]:
-    """Return the names over time of the table that has this name at the end, the newest first."""
+    """Return the names over time of the table that has this name at the end, the newest first.
+
+    A copy that gh-ost or pt-online-schema-change put in a table's place is still that table: its rows
+    before are those of the table that it replaced.
+    """
     renames: list[tuple[Position, TableName, TableName]] = []
     for change in files.schema_changes():
         if change.kind == "rename_table":
             here = Position(change.file, change.position)
             renames.append((here, (change.database, change.table), change.name_after))
+    replaced = {(here, before) for here, before, _ in renames}
     eras: list[TableEra] = []
     stop: Position | None = None
     now = name
     for here, before, after in reversed(renames):
-        if after == now:
+        if after == now and not (_is_copy(before, now) and (here, now) in replaced):
             eras.append(TableEra(now, here, stop))
             now, stop = before, here
     eras.append(TableEra(now, None, stop))
     return eras
+
+
+def _is_copy(name: TableName, table: TableName) -> bool:
+    """Return whether a name is that of a tool's copy of a table: ``_orders_gho``, ``_orders_new``."""
+    return name[0] == table[0] and name[1].lstrip("_") in (
+        f"{table[1].lstrip('_')}_gho",
+        f"{table[1].lstrip('_')}_new",
+    )
 
 
 def _in_era(change: Change, eras: list[TableEra]) -> bool:

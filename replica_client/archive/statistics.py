@@ -196,7 +196,9 @@ def statistics_between(archive: Archive, question: Question) -> ArchiveStatistic
             if not selection.wants(table.database, table.table):
                 continue
             count = rows.count()
-            kinds = [count * (rows.kind == kind) for kind in ("insert", "update", "delete")]
+            inserted, updated, deleted = (
+                count * (rows.kind == kind) for kind in ("insert", "update", "delete")
+            )
             size = rows.event.header.event_size
             name = f"{table.database}.{table.table}"
             hours = found.hours.setdefault(time // 3_600_000_000, {})
@@ -207,8 +209,8 @@ def statistics_between(archive: Archive, question: Question) -> ArchiveStatistic
                 (minutes, name),
                 (found.threads, thread),
             ):
-                volumes.setdefault(key, TableVolume()).add(*kinds, size)
-            whole.add(*kinds, size)
+                volumes.setdefault(key, TableVolume()).add(inserted, updated, deleted, size)
+            whole.add(inserted, updated, deleted, size)
         if whole.rows:
             files[start.file] = 0
             found.first_time = min(time, found.first_time or time)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import replica_client as rc
 from tests.integration.undo_live import command
 from tests.servers.local import LocalServer
 
@@ -84,3 +85,39 @@ def test_who_dropped_it_and_who_wrote(
     none = command("stats", str(path), "--table", f"{database}.u", "--by", "minute", "--json")
     assert none.returncode == 0, none.stderr
     assert not json.loads(none.stdout)["tables"]
+
+
+@pytest.mark.parametrize("copy", ["_t_gho", "__t_new", "staging"])
+def test_history_goes_through_online_changes(
+    server: Callable[[str], LocalServer],
+    new_database: Callable[[LocalServer], str],
+    tmp_path: Path,
+    copy: str,
+) -> None:
+    """The rows of a tool's copy are not the row's life; a table of another name is another table."""
+    source = server("mysql-9.7")
+    source.rotate()
+    database = new_database(source)
+    with source.connected() as connection, connection.cursor() as cursor:
+        for statement in (
+            "CREATE TABLE {d}.t (a INT PRIMARY KEY, b INT)",
+            "INSERT INTO {d}.t VALUES (1, 1)",
+            "UPDATE {d}.t SET b = 2",
+            "CREATE TABLE {d}.{c} LIKE {d}.t",
+            "INSERT INTO {d}.{c} SELECT * FROM {d}.t",
+            "RENAME TABLE {d}.t TO {d}._t_del, {d}.{c} TO {d}.t",
+            "DROP TABLE {d}._t_del",
+            "UPDATE {d}.t SET b = 3",
+        ):
+            cursor.execute(statement.format(d=database, c=copy))
+            connection.commit()
+    file = source.binlog_position()[0]
+    source.rotate()
+    archive = rc.open_archive(source.binlog_path(file), index_directory=tmp_path)
+    found = archive.history(f"{database}.t", 1)
+    shown = [(one.change.table, one.change.kind, (one.change.after or {})["b"]) for one in found]
+    assert shown == (
+        [("staging", "insert", 2), ("t", "update", 3)]
+        if copy == "staging"
+        else [("t", "insert", 1), ("t", "update", 2), ("t", "update", 3)]
+    )
