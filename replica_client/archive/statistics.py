@@ -6,15 +6,11 @@ from collections import defaultdict
 from dataclasses import asdict, field
 from typing import Any, Final
 
-from replica_client.archive.archive import Archive
 from replica_client.archive.binlog_archive import IndexedFile, IndexedFiles
 from replica_client.archive.file_list import ReadStatement
-from replica_client.archive.logged_statements import find_statements
-from replica_client.archive.question import Question
 from replica_client.errors import ReplicaClientError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtidSet
-from replica_client.rows.selection import Selection
 
 _SHOWN: Final = 10
 
@@ -104,7 +100,7 @@ class ArchiveStatistics:
         longest: the transactions that took most seconds.
         statements: statements that may have changed tables.
         gaps: transactions that are missing between files, as text.
-        minutes: volumes by minute since 1970 and ``database.table``; for :func:`statistics_between`.
+        minutes: volumes by minute since 1970 and ``database.table``; of a range of an archive.
         threads: volumes by thread of the source's connection; likewise. Key ``""``: not logged.
     """
 
@@ -170,77 +166,12 @@ def statistics_of(files: IndexedFiles) -> ArchiveStatistics:
         reached = _behind(file, before)
     found.tables = dict(sorted(tables.items(), key=lambda one: -one[1].size))
     found.hours = {hour: dict(hours[hour]) for hour in sorted(hours)}
-    _keep_notable(found, notable)
+    keep_notable(found, notable)
     return found
 
 
-def statistics_between(archive: Archive, question: Question) -> ArchiveStatistics:
-    """Return the statistics of a question's tables and transactions, from its parts of the files.
-
-    Times of rows are commit times here. Gaps are not looked for.
-
-    Raises:
-        BinlogDecodeError: a file is damaged.
-    """
-    found, selection = ArchiveStatistics(), Selection(question.patterns)
-    notable: list[TransactionVolume] = []
-    files: dict[str, int] = {}
-    for transaction in archive.transactions([question]):
-        if not question.takes_transaction(transaction):
-            continue
-        time, start = transaction.commit_us, transaction.start
-        thread = "" if transaction.thread_id is None else str(transaction.thread_id)
-        whole = TableVolume()
-        for rows in transaction.rows:
-            table = rows.shape
-            if not selection.wants(table.database, table.table):
-                continue
-            count = rows.count()
-            inserted, updated, deleted = (
-                count * (rows.kind == kind) for kind in ("insert", "update", "delete")
-            )
-            size = rows.event.header.event_size
-            name = f"{table.database}.{table.table}"
-            hours = found.hours.setdefault(time // 3_600_000_000, {})
-            minutes = found.minutes.setdefault(time // 60_000_000, {})
-            for volumes, key in (
-                (found.tables, name),
-                (hours, name),
-                (minutes, name),
-                (found.threads, thread),
-            ):
-                volumes.setdefault(key, TableVolume()).add(inserted, updated, deleted, size)
-            whole.add(inserted, updated, deleted, size)
-        if whole.rows:
-            files[start.file] = 0
-            found.first_time = min(time, found.first_time or time)
-            found.last_time = max(time, found.last_time)
-            seconds = max(0, time // 1_000_000 - transaction.rows[0].timestamp)
-            notable.append(
-                TransactionVolume(start.file, start.offset, whole.size, whole.rows, seconds, time)
-            )
-            if len(notable) > 1000:
-                _keep_notable(found, notable)
-                notable = [*found.largest, *found.most_rows, *found.longest]
-    _keep_notable(found, notable)
-    found.files = len(files)
-    found.size = sum(one.size for one in found.tables.values())
-    found.tables = dict(sorted(found.tables.items(), key=lambda one: -one[1].size))
-    found.threads = dict(sorted(found.threads.items(), key=lambda one: -one[1].size))
-    found.statements = [
-        LoggedStatement(
-            one.transaction.start.file,
-            one.position,
-            one.transaction.commit_us,
-            one.database,
-            one.text,
-        )
-        for one in find_statements(archive, question)
-    ]
-    return found
-
-
-def _keep_notable(found: ArchiveStatistics, notable: list[TransactionVolume]) -> None:
+def keep_notable(found: ArchiveStatistics, notable: list[TransactionVolume]) -> None:
+    """Set the largest and longest transactions of statistics to those of a list."""
     notable = list(dict.fromkeys(notable))
     found.largest = sorted(notable, key=lambda one: -one.size)[:_SHOWN]
     found.most_rows = sorted(notable, key=lambda one: -one.rows)[:_SHOWN]

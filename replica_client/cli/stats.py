@@ -9,11 +9,8 @@ import typer
 
 from replica_client.archive.archive import make_question
 from replica_client.archive.known_names import check_question
-from replica_client.archive.statistics import (
-    ArchiveStatistics,
-    TableVolume,
-    statistics_between,
-)
+from replica_client.archive.range_statistics import statistics_between
+from replica_client.archive.statistics import ArchiveStatistics, TableVolume
 from replica_client.cli.archive_options import Sources, opened
 from replica_client.cli.flags import AllowEmpty, Html, Json, Since, Tables, Until, with_archive
 from replica_client.cli.output import Column, Lines, clock, commit_clock
