@@ -60,9 +60,14 @@ Bytes from a peer can raise only :class:`ProtocolError` or :class:`ServerError` 
 :class:`BinlogDecodeError` (from ``binlog`` and ``rows``). No message ever holds a secret.
 """
 
+# Over 500 lines: every error of the package, and what a program gets to see of one.
+
 from __future__ import annotations
 
+import os
 import re
+from contextlib import ContextDecorator
+from pathlib import Path
 from typing import Final, Self
 
 HIDDEN: Final = "***"
@@ -121,6 +126,48 @@ class ReplicaClientError(Exception):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(without_secrets(one) if isinstance(one, str) else one for one in args))
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: of the checkout that runs, or of the installed package."""
+    checkout = Path(__file__).parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        return f"pip install '.[{extra}]' in {checkout}"
+    return f"pip install 'replica-client[{extra}]'"
+
+
+TRACEBACKS_VARIABLE: Final = "REPLICA_CLIENT_TRACEBACKS"
+"""Set to ``full``, it keeps the frames of this package in tracebacks."""
+
+
+def cut_traceback(error: BaseException | None) -> None:
+    """Drop the frames of this package from the tracebacks of an error and its causes."""
+    if os.environ.get(TRACEBACKS_VARIABLE):
+        return
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+class _UserBoundary(ContextDecorator):
+    """Context manager and decorator that cuts the traceback of this package's errors where a program gets them.
+
+    The last frames of a traceback are then those of the program, which is where the mistake is.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: object
+    ) -> None:
+        if isinstance(error, ReplicaClientError):
+            cut_traceback(error)
+
+
+USER_BOUNDARY: Final = _UserBoundary()
 
 
 class ConfigError(ReplicaClientError):

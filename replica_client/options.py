@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
-from replica_client.errors import ConfigError, without_secrets
+from replica_client.errors import USER_BOUNDARY, ConfigError, without_secrets
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -873,14 +873,15 @@ def checked_arguments(**instances: Instance) -> Callable[[Callable[_P, _T]], Cal
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             check_names(function.__name__, names, kwargs)
-            for name, value in kwargs.items():
-                if value is None:
-                    continue
-                if name in instances and not isinstance(value, instances[name][0]):
-                    raise _refused(f"{name}=", repr(value), instances[name][1])
-                if name in OPTIONS and (name not in instances or isinstance(value, str)):
-                    check_argument(name, value)
-            return function(*args, **kwargs)
+            with USER_BOUNDARY:
+                for name, value in kwargs.items():
+                    if value is None:
+                        continue
+                    if name in instances and not isinstance(value, instances[name][0]):
+                        raise _refused(f"{name}=", repr(value), instances[name][1])
+                    if name in OPTIONS and (name not in instances or isinstance(value, str)):
+                        check_argument(name, value)
+                return function(*args, **kwargs)
 
         return checked
 

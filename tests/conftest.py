@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import replica_client
 from replica_client import _compiled
+from replica_client.errors import TRACEBACKS_VARIABLE
 
 # A busy machine is no fault of an example's.
 _ANY_LOAD = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,10 @@ settings.load_profile("any load")
 # Programs that tests start say nothing about it, where no compiler is.
 if not replica_client.compiled():
     os.environ.setdefault(_compiled.VARIABLE, "python")
+
+
+# What fails is looked for in the frames of this package, too.
+os.environ.setdefault(TRACEBACKS_VARIABLE, "full")
 
 
 class _WatchedConnection(sqlite3.Connection):

@@ -18,7 +18,8 @@ from replica_client.archive.question import BlockChoice, ChangeTest, Key, Questi
 from replica_client.archive.search_conditions import ColumnStep
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.archive.transaction_ranges import transactions_between
-from replica_client.errors import ConfigError, GtidFormatError
+from replica_client.errors import USER_BOUNDARY, ConfigError, GtidFormatError
+from replica_client.options import checked_arguments
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.protocol.codec.quick_dataclass import dataclass
@@ -114,6 +115,10 @@ class Found:
 
     def _rows(self) -> Iterator[tuple[Transaction, RowsOfEvent, Change]]:
         self.losses = LossLedger()
+        with USER_BOUNDARY:
+            yield from self._searched()
+
+    def _searched(self) -> Iterator[tuple[Transaction, RowsOfEvent, Change]]:
         tests = [(one, ChangeTest(one)) for one in self._questions]
         for transaction in self._archive.transactions(self._questions):
             for loss in transaction.losses:
@@ -168,6 +173,7 @@ class Archive:
     def __init__(self, files: IndexedFiles) -> None:
         self.files = files
 
+    @USER_BOUNDARY
     def index(self) -> list[IndexedFile]:
         """Return all files with their indexes, and make those that are missing, old or damaged.
 
@@ -176,6 +182,7 @@ class Archive:
         """
         return list(self.files)
 
+    @USER_BOUNDARY
     def find(
         self,
         tables: Sequence[str] | str | None = None,
@@ -220,6 +227,7 @@ class Archive:
         )
         return Found(self, [question], statements)
 
+    @USER_BOUNDARY
     def history(self, table: str, key: Key) -> list[FoundChange]:
         """Return all changes of one row, in the order of the binlog.
 
@@ -237,6 +245,7 @@ class Archive:
 
         return history_of(self, table, key)
 
+    @USER_BOUNDARY
     def as_of(
         self,
         table: str,
@@ -293,6 +302,7 @@ class Archive:
             self, table, at, copy, copy_at, without=without, resources=resources
         )
 
+    @USER_BOUNDARY
     def stats(self) -> ArchiveStatistics:
         """Return rows by table and hour, the largest and longest transactions, and table changes.
 
@@ -419,6 +429,10 @@ def make_question(
     )
 
 
+@checked_arguments(
+    options=(DecodeOptions, "rc.DecodeOptions(…)"),
+    schema=(SchemaHistory, "a rc.SchemaHistory, as stream.history is"),
+)
 def open_archive(
     source: ArchiveSource,
     *,
@@ -451,8 +465,6 @@ def open_archive(
         ConfigError: no such file, or an option is wrong.
         DataLossError: a file is missing in the middle.
     """
-    if lower_case_table_names not in (None, 0, 1, 2):
-        raise ConfigError(f"lower_case_table_names {lower_case_table_names!r}: it is 0, 1 or 2")
     return Archive(
         IndexedFiles(
             source,

@@ -29,7 +29,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.errors import ConfigError, ReplicaClientError, SchemaMismatchError
+from replica_client.errors import (
+    USER_BOUNDARY,
+    ConfigError,
+    ReplicaClientError,
+    SchemaMismatchError,
+)
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Condition, columns_of, parse_where
 from replica_client.schema.ddl.steps import TableName
@@ -163,6 +168,7 @@ class BinlogTable:
         table = (self.database, self.name)
         return BinlogTable(self._source, table, self._columns, condition, self._max_rows)
 
+    @USER_BOUNDARY
     def reader(self) -> pa.RecordBatchReader:
         """Return a new stream of the table's rows, from the first row on.
 
@@ -245,6 +251,7 @@ class BinlogTables(Mapping[str, BinlogTable]):
             self._source.check_tables()
         return found
 
+    @USER_BOUNDARY
     def __getitem__(self, key: str) -> BinlogTable:
         name = self._names.get(key)
         if name is None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.flags import Json
+from replica_client.cli.flags import Json, Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines
 from replica_client.cli.sources import live_source
@@ -46,12 +46,13 @@ def doctor(
         int | None,
         typer.Option(metavar="N", min=1, max=(1 << 32) - 1, help="The server id to be used."),
     ] = None,
+    table: Tables = None,
     json: Json = False,
 ) -> None:
     """Look at everything that following a source depends on.
 
     Each finding is ok, a note, a warning or a problem, with its remedy. Reads the start of the newest
-    binlog file, and changes nothing. Behind the findings are statements and lines of my.cnf to copy, those
+    binlog file, and changes nothing. After the findings are statements and lines of my.cnf to copy, those
     of mere notes as comments. Ends with status 1 when a problem prevents following.
     """
     if live_source([url]) is None:
@@ -64,7 +65,9 @@ def doctor(
     findings: list[Finding] = []
 
     async def look() -> None:
-        findings.extend(await diagnose(url, server_id=server_id, position=position))
+        findings.extend(
+            await diagnose(url, server_id=server_id, position=position, tables=table or ())
+        )
 
     run_async(look())
     if json:
@@ -93,12 +96,13 @@ def _summary(findings: list[Finding]) -> str:
     counts = Counter(finding.severity for finding in findings)
     shown = (Severity.WARNING, Severity.NOTE)
     listed = [f"{counts[one]} {one}{'s' * (counts[one] > 1)}" for one in shown if counts[one]]
-    return f"This source can be followed: {', '.join(listed) or 'nothing to mend'}."
+    return f"This source can be followed: {', '.join(listed) or 'nothing to fix'}."
 
 
 def _print(findings: list[Finding]) -> None:
     console = Console(highlight=False)
-    if not console.is_terminal:
+    is_terminal = console.is_terminal
+    if not is_terminal:
         console.width = _WIDTH_OF_PIPES
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column("severity", no_wrap=True)
@@ -111,4 +115,10 @@ def _print(findings: list[Finding]) -> None:
         table.add_row(
             Text(str(finding.severity), style=_STYLES[finding.severity]), finding.check, text
         )
-    console.print(table)
+    if is_terminal:
+        console.print(table)
+        return
+    with console.capture() as printed:
+        console.print(table)
+    for line in printed.get().splitlines():
+        typer.echo(line.rstrip())

@@ -18,6 +18,7 @@ from replica_client.errors import (
     TlsError,
     TruncatedEventError,
     UnknownBinlogError,
+    install_command,
     without_secrets,
 )
 
@@ -57,8 +58,7 @@ class MissingExtraError(ReplicaClientError):
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(
-            f"the Python package {module} is not installed; "
-            f"run: pip install 'replica-client[{extra}]'"
+            f"the Python package {module} is not installed; run: {install_command(extra)}"
         )
 
 

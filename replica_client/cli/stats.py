@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_lines
+import sys
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,16 +14,16 @@ from replica_client.archive.range_statistics import statistics_between
 from replica_client.archive.statistics import ArchiveStatistics, TableVolume
 from replica_client.cli.archive_options import Sources, opened
 from replica_client.cli.flags import AllowEmpty, Html, Json, Since, Tables, Until, with_archive
-from replica_client.cli.output import Column, Lines, clock, commit_clock
+from replica_client.cli.output import Column, Lines, clock, commit_clock, cropped, terminal_width
 from replica_client.errors import ConfigError
 
 EXAMPLE = "replica-client stats /backup/db1 --html stats.html"
 
 _TABLES = (
-    Column("table", 32),
-    Column("inserted", 12, True),
-    Column("updated", 12, True),
-    Column("deleted", 12, True),
+    Column("table", 28),
+    Column("inserted", 10, True),
+    Column("updated", 10, True),
+    Column("deleted", 10, True),
     Column("bytes", 14, True),
 )
 
@@ -97,7 +98,8 @@ def _write(found: ArchiveStatistics, lines: Lines) -> None:
     for statement in found.statements:
         text = " ".join(statement.text.split())[:120]
         where = f"{statement.file}:{statement.position}"
-        lines.line(f"  {where}  {commit_clock(statement.time)}  {text}")
+        line = f"  {where}  {commit_clock(statement.time)}  {text}"
+        lines.line(cropped(line, terminal_width(sys.stdout)) if sys.stdout.isatty() else line)
 
 
 def _write_parts(found: ArchiveStatistics, by: str | None) -> None:

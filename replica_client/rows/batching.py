@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
 from replica_client.options import check_argument
 from replica_client.protocol.codec.turns import Turn
 
@@ -14,7 +14,7 @@ try:
     import pyarrow as pa
 except ModuleNotFoundError as error:
     raise ConfigError(
-        f"Arrow batches need pyarrow ({error}): pip install 'replica-client[arrow]'"
+        f"Arrow batches need pyarrow ({error}): {install_command('arrow')}"
     ) from error
 
 from replica_client.protocol.binlog.context import DecodeOptions

@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
 from replica_client.service.configuration import DaemonConfig
 from replica_client.service.external_values import resolve
 
@@ -22,7 +22,5 @@ def otlp_endpoint(config: DaemonConfig) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError("otlp must be a URL, such as http://collector:4318")
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
-        raise ConfigError(
-            "otlp: OpenTelemetry is not installed: pip install 'replica-client[otlp]'"
-        )
+        raise ConfigError(f"otlp: OpenTelemetry is not installed: {install_command('otlp')}")
     return text

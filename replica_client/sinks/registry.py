@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
 from replica_client.sinks.protocol import Sink
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ def _own(kind: str) -> SinkFactory:
             extra = kind
         if extra is None:
             raise
-        raise ConfigError(
-            f"sink {kind!r} needs {error.name}: install replica-client[{extra}]"
-        ) from error
+        raise ConfigError(f"sink {kind!r} needs {error.name}: {install_command(extra)}") from error
     return factory
 
 

@@ -22,6 +22,7 @@ from replica_client.errors import (
     ObjectNotFoundError,
     StorageConflictError,
     StorageError,
+    install_command,
 )
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import ObjectUrl, storage_error
@@ -345,7 +346,7 @@ def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
         if (error.name or "").split(".")[0] != "obstore":
             raise
         raise ConfigError(
-            f"{scheme}:// needs the Python package obstore: pip install 'replica-client[storage]'"
+            f"{scheme}:// needs the Python package obstore: {install_command('storage')}"
         ) from None
     given: dict[str, Any] = {name.lower(): value for name, value in options}
     client = {name: given.pop(name) for name in ("allow_http", "proxy_url") if name in given}

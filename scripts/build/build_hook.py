@@ -19,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from concurrent.futures import ProcessPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -118,6 +119,19 @@ def compile_modules(root: Path, modules: list[str], into: Path) -> dict[str, Pat
     return found
 
 
+def _jobs() -> int:
+    return int(os.environ.get(JOBS_VARIABLE) or os.cpu_count() or 1)
+
+
+def _tell(text: str) -> None:
+    """Print a line on the terminal: pip hides what a build prints, and compiling takes minutes."""
+    try:
+        with open("/dev/tty", "w") as terminal:
+            terminal.write(f"\n  {text}\n")
+    except OSError:
+        print(text, file=sys.stderr, flush=True)
+
+
 def _lacking() -> str | None:
     """What this machine lacks for compiling."""
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -158,9 +172,7 @@ def _compile_here(root: Path, into: Path, modules: list[str]) -> None:
     # The longest first: at the end no core waits for one that began late. A process translates a module and compiles
     # it at once, so that none waits for the translation of all.
     order = sorted(modules, key=lambda module: -sizes[module])
-    with ProcessPoolExecutor(
-        int(os.environ.get(JOBS_VARIABLE) or os.cpu_count() or 1)
-    ) as processes:
+    with ProcessPoolExecutor(_jobs()) as processes:
         running = [processes.submit(_compile_shared, root, into, work)]
         running += [processes.submit(_compile_module, root, into, work, name) for name in order]
         try:
@@ -262,11 +274,23 @@ class CustomBuildHook(BuildHookInterface[Any]):
                 raise NotCompiledError(f"{VARIABLE}=python")
             if not modules:
                 raise NotCompiledError("COMPILED_MODULES is empty")
+            if lacking := _lacking():
+                raise NotCompiledError(lacking)
+            _tell(
+                f"compiling {len(modules)} modules of replica_client on {_jobs()} cores, 2 to 3 minutes of CPU time; "
+                f"{VARIABLE}=python leaves it out"
+            )
+            began, used = time.monotonic(), os.times()
             if version == "editable":
                 compile_modules(root, modules, root)
             else:
                 for path in compile_modules(root, modules, into).values():
                     included[str(path)] = path.relative_to(into).as_posix()
+            now = os.times()
+            spent = (
+                now.children_user + now.children_system - used.children_user - used.children_system
+            )
+            _tell(f"compiled in {time.monotonic() - began:.0f} s, {spent:.0f} s of CPU time")
         except NotCompiledError as error:
             if wanted == "compiled":
                 raise RuntimeError(f"{VARIABLE}=compiled, but {error}") from error

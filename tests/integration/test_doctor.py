@@ -154,11 +154,13 @@ def test_privileges(fresh_server, name: str) -> None:
     assert "secret" not in str(found)
     found = look(server, "bare")
     assert found["replication_slave"].severity is Severity.OK
-    assert found["replication_client"].severity is Severity.WARNING
+    assert found["replication_client"].severity is Severity.PROBLEM
     wanted = "BINLOG MONITOR" if server.flavor == "mariadb" else "REPLICATION CLIENT"
     assert wanted in found["replication_client"].remedy
     position = Position("binlog.000001", 4)
-    assert "not known" in look(server, "bare", position=position)["position"].text
+    found = look(server, "bare", position=position)
+    assert "not known" in found["position"].text
+    assert found["replication_client"].severity is Severity.WARNING
 
 
 @every_server
@@ -183,6 +185,10 @@ def test_an_account_that_sees_no_table(fresh_server, name: str) -> None:
     for privilege in ("SELECT ON x.*", "SELECT ON x.t", "SELECT (id) ON x.t", "SELECT ON *.*"):
         server.execute(f"GRANT {privilege} TO few@'%'")
         assert look(server, "few")["select"].severity is Severity.OK, privilege
+        assert look(server, "few", tables=["x.t"])["select"].severity is Severity.OK, privilege
+        unseen = look(server, "few", tables=["x.t", "x.u", "y.*"])["select"]
+        assert unseen.severity is Severity.PROBLEM
+        assert "no table x.u, y.*, and" in unseen.text
         server.execute(f"REVOKE {privilege} FROM few@'%'")
         assert look(server, "few")["select"].severity is Severity.PROBLEM, privilege
 

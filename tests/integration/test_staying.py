@@ -1,13 +1,15 @@
-"""Semi-synchronous acknowledgements and slow consumers, on real servers."""
+"""Semi-synchronous acknowledgements, slow consumers and restarted sources, on real servers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
 import replica_client as rc
+from tests.integration.absences import Absence
 
 SEMI_SYNC = {
     "mysql-9.7": (
@@ -90,3 +92,18 @@ async def test_slow_consumer_keeps_its_connection(fresh_server, name: str) -> No
             if seen == 80:
                 break
         assert stream.generation == 1
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("name", "kill"), [("mysql-9.7", True), ("mariadb-11.8", False)])
+def test_a_restarted_source_ends_no_api_and_loses_nothing(
+    fresh_server, tmp_path: Path, name: str, kill: bool
+) -> None:
+    """scripts/proofs/absence does the same for minutes."""
+    absence = Absence(fresh_server(name), tmp_path)
+    try:
+        absence.write(5)
+        absence.restart(3, kill=kill)
+        absence.write(5)
+    finally:
+        absence.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
+from tests.recipes.test_recipes import FIRST
 
-PROGRAM = Path(rc.__file__).parents[1] / "docs" / "recipes" / "typed.py"
+PROGRAM = Path(rc.__file__).parents[1] / "docs" / "content" / "recipes" / "typed.py"
 WRONG = """
 import replica_client as rc
 
@@ -74,6 +76,15 @@ def check(checker: str, directory: Path, program: str) -> tuple[int, str]:
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_users_program_has_no_fault(checker: str, tmp_path: Path) -> None:
     status, said = check(checker, tmp_path, PROGRAM.read_text())
+    assert status == 0, said
+
+
+@pytest.mark.timeout(300)
+def test_the_first_programs_have_no_fault(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="pip install '.[recipes]'")
+    for name in FIRST:
+        shutil.copy(PROGRAM.with_name(f"{name}.py"), tmp_path)
+    status, said = check("mypy", tmp_path, "\n".join(f"import {name}" for name in FIRST))
     assert status == 0, said
 
 

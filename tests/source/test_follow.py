@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,28 +14,11 @@ import pytest
 import replica_client as rc
 from replica_client.errors import StreamStateError
 from replica_client.rows.json_values import change_to_json
-from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, Fault
+from tests.recipes.served import served
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 FAST = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
-
-
-@contextmanager
-def served(*, faults: list[Fault] | None = None) -> Iterator[BinlogSource]:
-    """A source that runs in a thread of its own, as servers do."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    source = BinlogSource(DATA, faults=faults or [])
-    try:
-        asyncio.run_coroutine_threadsafe(source.__aenter__(), loop).result()
-        yield source
-    finally:
-        asyncio.run_coroutine_threadsafe(source.__aexit__(None, None, None), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def follow(url: str, **options: object) -> rc.FollowedSource:

@@ -16,7 +16,7 @@ import replica_client as rc
 from replica_client.errors import ConnectError, StreamStateError
 from replica_client.rows.json_values import change_to_json
 from replica_client.testing import BinlogSource
-from tests.source.test_follow import served
+from tests.recipes.served import served
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 WHOLE = [change_to_json(change) for change in rc.open_binlog(DATA).changes()]

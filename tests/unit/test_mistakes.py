@@ -4,12 +4,15 @@ import gzip
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
 import replica_client as rc
+from replica_client.errors import TRACEBACKS_VARIABLE
 from replica_client.options import OPTIONS, check_argument
+from tests.recipes.served import served
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 F = str(DATA / "shop-bin.000001")
@@ -135,8 +138,17 @@ MISUSE = {
 }  # fmt: skip
 
 
+def frames_of_ours(error: BaseException) -> int:
+    """The frames of this package that a program's traceback shows."""
+    text = "".join(traceback.format_exception(error))
+    return text.count(f'File "{Path(rc.__file__).parent}')
+
+
 @pytest.mark.parametrize("code", CONFIGURATION)
-def test_a_wrong_value_is_refused_where_it_is_given(code: str) -> None:
+def test_a_wrong_value_is_refused_where_it_is_given(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRACEBACKS_VARIABLE)
     if "scan_binlog" in code:
         pytest.importorskip("pyarrow")
     with pytest.raises(rc.ReplicaClientError) as caught:
@@ -145,6 +157,34 @@ def test_a_wrong_value_is_refused_where_it_is_given(code: str) -> None:
     assert CONFIGURATION[code] in said
     assert "\n" not in said
     assert SECRET not in said
+    assert frames_of_ours(caught.value) <= 3
+
+
+def test_a_damaged_file_ends_in_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each iterator of files and streams shows few frames of ours; all where one asks for them."""
+    file = tmp_path / "shop-bin.000001"
+    damaged = bytearray(Path(F).read_bytes())
+    damaged[-40] ^= 1
+    file.write_bytes(damaged)
+    monkeypatch.delenv(TRACEBACKS_VARIABLE)
+    with served(file) as source:
+        for code in (
+            "list(rc.open_binlog(F).changes())",
+            "list(rc.open_binlog(F).transactions())",
+            "list(rc.open_binlog(F).events())",
+            "list(rc.open_binlog(F))",
+            "list(rc.follow(U, start='earliest', stop_at_end=True))",
+            "list(rc.open_archive(F, write_indexes=False).find('shop.orders'))",
+        ):
+            with pytest.raises(rc.BinlogDecodeError) as caught:
+                eval(code, {"rc": rc, "F": str(file), "U": source.url})
+            assert frames_of_ours(caught.value) <= 3, code
+    monkeypatch.setenv(TRACEBACKS_VARIABLE, "full")
+    with pytest.raises(rc.BinlogDecodeError) as caught:
+        list(rc.open_binlog(file).changes())
+    assert frames_of_ours(caught.value) > 3
 
 
 @pytest.mark.parametrize("code", MISUSE)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
+from replica_client.errors import install_command
 
 DATA = Path(replica_client.__file__).parent / "testing" / "data"
 # As on a machine without a compiler: the package before this runs is as it is installed there.
@@ -79,4 +80,4 @@ def test_batches_without_pyarrow_name_what_to_install() -> None:
     done = _run(WITHOUT_ARROW, "")
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done.stderr
-    assert all("need pyarrow" in line and "replica-client[arrow]" in line for line in lines)
+    assert all("need pyarrow" in line and install_command("arrow") in line for line in lines)

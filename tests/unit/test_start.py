@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import replica_client
+from replica_client.errors import install_command
 
 _LOADED = "import json, sys; {code}; print(json.dumps(sorted(sys.modules)))"
 
@@ -50,7 +51,7 @@ def test_without_the_extra_cli_one_line_says_so() -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "replica-client: the Python package typer is not installed; "
-        "run: pip install 'replica-client[cli]'\n"
+        f"run: {install_command('cli')}\n"
     )
 
 

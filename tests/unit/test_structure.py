@@ -20,6 +20,7 @@ LONG = {
     "protocol/binlog/values/json_writer.py",
     "protocol/binlog/values/temporal_storage.py",
     "cli/event_text.py",
+    "errors.py",
     "protocol/codec/charsets/tables/differences.py",
     "compat/pymysqlreplication/binlogstream.py",
     "compat/pymysqlreplication/event.py",

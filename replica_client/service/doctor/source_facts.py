@@ -11,6 +11,7 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ErrorCode
 from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS
 from replica_client.schema.names import mysql_name
+from replica_client.stream.live.source_start import grants_select
 from replica_client.stream.transport import server_statements
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
@@ -134,15 +135,7 @@ class SourceFacts:
         """Whether this account sees tables, or has a privilege by which it would see them."""
         if self.tables.rows and int(self.tables.rows[0][0]):
             return True
-        privileges = (
-            str(row[0]).upper().removeprefix("GRANT ").partition(" ON ")[0]
-            for row in self.granted.rows
-        )
-        return any(
-            name.strip().partition("(")[0].strip() in ("SELECT", "ALL PRIVILEGES", "ALL")
-            for listed in privileges
-            for name in listed.split(",")
-        )
+        return grants_select(self.granted.rows)
 
     def variable(self, name: str) -> str:
         """Return a variable in upper case; empty when the server has none of that name."""

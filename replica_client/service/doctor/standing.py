@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -19,6 +19,7 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType, event_type_name
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
+from replica_client.rows.selection import Selection
 from replica_client.service.doctor.finding import (
     Finding,
     Severity,
@@ -30,6 +31,7 @@ from replica_client.service.doctor.finding import (
 )
 from replica_client.service.doctor.settings import settings
 from replica_client.service.doctor.source_facts import SourceFacts, gather_facts
+from replica_client.stream.live.live_schema import list_tables
 from replica_client.stream.transactions.query_text import changes_rows
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
@@ -40,12 +42,19 @@ from replica_client.stream.transport.url import parse_url
 _DAY = 86400
 
 
-def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator[Finding]:
+def privileges(
+    facts: SourceFacts,
+    trial: ReplicaClientError | None,
+    position: Position | None = None,
+    unseen: Sequence[str] = (),
+) -> Iterator[Finding]:
     """Yield findings about the privileges of the account.
 
     Args:
         facts: of the source.
         trial: the error of a short dump, None when it worked.
+        position: where we would go on.
+        unseen: patterns of wanted tables that match none that the account sees.
     """
     who = f"the account {facts.user!r}"
     if isinstance(trial, AccessDeniedError):
@@ -61,10 +70,11 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
         yield ok("replication_slave", f"{who} can read the binlog: tried")
     if not facts.is_on("log_bin"):
         return
-    yield _select(facts, who)
+    yield _select(facts, who, unseen)
     name = "BINLOG MONITOR" if _has_binlog_monitor(facts) else "REPLICATION CLIENT"
     if facts.files.refusal:
-        yield warning(
+        find = problem if position is None else warning
+        yield find(
             "replication_client",
             f"{who} may not ask where the binlog ends: {facts.files.refusal}",
             f"GRANT {name} ON *.* TO {facts.user}; without it only a saved position can be started from",
@@ -74,21 +84,25 @@ def privileges(facts: SourceFacts, trial: ReplicaClientError | None) -> Iterator
         yield ok("replication_client", f"{who} can ask where the binlog is")
 
 
-def _select(facts: SourceFacts, who: str) -> Finding:
-    if facts.may_select:
+def _select(facts: SourceFacts, who: str, unseen: Sequence[str]) -> Finding:
+    if facts.may_select and not unseen:
         return ok("select", f"{who} can read table definitions")
+    if unseen:
+        who = f"{who} sees no table {', '.join(unseen)}"
+    else:
+        who = f"{who} sees no table"
     remedy = f"GRANT SELECT ON *.* TO {facts.user}, or on the tables to follow"
     if facts.variable("binlog_row_metadata") == "FULL":
         return note(
             "select",
-            f"{who} sees no table: what the binlog leaves out cannot be asked, and no table can be copied",
+            f"{who}: what the binlog leaves out cannot be asked, and no table can be copied",
             remedy,
             grants(facts, "SELECT"),
         )
     return problem(
         "select",
-        f"{who} sees no table, and the binlog has no column names: following ends at the first row",
-        f"{remedy}; or SET GLOBAL binlog_row_metadata = FULL",
+        f"{who}, and the binlog has no column names: following ends at the first row",
+        f"{remedy}{' (or create the table)' if facts.may_select else ''}; or SET GLOBAL binlog_row_metadata = FULL",
         grants(facts, "SELECT"),
     )
 
@@ -360,6 +374,7 @@ async def diagnose(
     *,
     server_id: int | None = None,
     position: Position | None = None,
+    tables: Sequence[str] = (),
 ) -> list[Finding]:
     """Look at everything that following a source depends on.
 
@@ -370,19 +385,25 @@ async def diagnose(
         source: URL, or how to connect.
         server_id: the one that we would use; None: a random one.
         position: where we would go on.
+        tables: patterns of the wanted tables; none: all.
 
     Raises:
+        ConfigError: a pattern is wrong.
         ConnectError: no connection, or no login.
         ServerError: the login was refused.
         TransportError: the connection was lost.
     """
     options = parse_url(source) if isinstance(source, str) else source
+    selection = Selection(tables or None)
     async with await SourceConnection.open(options) as connection:
         facts = await gather_facts(connection)
+        selection = selection.for_server(connection.server.casefolds_names)
+        for name in await list_tables(connection) if tables else ():
+            selection.wants(*name)
     sample, trial = await _try_dump(options, facts)
     findings = list(settings(facts))
     if facts.is_on("log_bin"):
-        findings += privileges(facts, trial)
+        findings += privileges(facts, trial, position, selection.unmatched())
         findings += [] if sample is None else seen(sample)
         findings.append(server_ids(facts, server_id))
         findings += retention(facts, position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
@@ -118,7 +118,7 @@ def make_message_format(
             from replica_client.sinks.formats.arrow_streams import ArrowFormat
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"the format 'arrow' needs {error.name}: install replica-client[arrow]"
+                f"the format 'arrow' needs {error.name}: {install_command('arrow')}"
             ) from error
         return ArrowFormat.of(options)
     return make_format(name, options, keys)

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from replica_client.errors import ConfigError, SinkError
+from replica_client.errors import ConfigError, SinkError, install_command
 from replica_client.protocol.position import Position
 from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
 from replica_client.sinks.formats.message import NEW_KEY, KeyChoice, Message, MessageSpool
@@ -410,6 +410,6 @@ def _avro_messages(options: RegistryOptions) -> AvroMessages:
         from replica_client.sinks.kafka.avro_messages import AvroMessages
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"sink kafka: the format 'avro' needs {error.name}: install replica-client[avro]"
+            f"sink kafka: the format 'avro' needs {error.name}: {install_command('avro')}"
         ) from error
     return AvroMessages(options)

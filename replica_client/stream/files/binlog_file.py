@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
-from replica_client.errors import ConfigError
+from replica_client.errors import USER_BOUNDARY, ConfigError
 from replica_client.options import checked_arguments
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
@@ -157,6 +157,10 @@ class BinlogFileReader:
         """
         self._assembly.selection.check_matched(self.history, hint=hint)
 
+    def __iter__(self) -> Iterator[BinlogEvent]:
+        """Yield :meth:`events`."""
+        return self.events()
+
     def events(self) -> Iterator[BinlogEvent]:
         """Yield every event in order; the events inside a transaction payload follow it.
 
@@ -164,9 +168,10 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             OSError: a file cannot be read.
         """
-        begin, stop = self._range()
-        for _, located in self._located(begin.position, stop):
-            yield located.event
+        with USER_BOUNDARY:
+            begin, stop = self._range()
+            for _, located in self._located(begin.position, stop):
+                yield located.event
 
     def look_at_events(self, fast_path_of: Callable[[EventFeed], EventFastPath]) -> Iterator[None]:
         """Visit every event in order and in place; yields now and then.
@@ -195,15 +200,16 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             OSError: a file cannot be read.
         """
-        begin, stop = self._range()
-        assembler = self._new_assembler(begin)
-        for ready in self._transaction_steps(assembler, begin.position, stop):
-            for transaction in ready:
-                if begin.passed is not None:
-                    begin.check(transaction)
-                self._count_losses(transaction)
-                yield transaction
-                self._delivered = transaction
+        with USER_BOUNDARY:
+            begin, stop = self._range()
+            assembler = self._new_assembler(begin)
+            for ready in self._transaction_steps(assembler, begin.position, stop):
+                for transaction in ready:
+                    if begin.passed is not None:
+                        begin.check(transaction)
+                    self._count_losses(transaction)
+                    yield transaction
+                    self._delivered = transaction
 
     def _transaction_steps(
         self,
@@ -290,11 +296,12 @@ class BinlogFileReader:
         for transaction in self.transactions():
             light = transaction.with_rows(())
             changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
-            for change in islice(changes, inside.POSITIONED_AFTER):
-                yield change
-            for change in changes:
-                self._given = light, change
-                yield change
+            with USER_BOUNDARY:
+                for change in islice(changes, inside.POSITIONED_AFTER):
+                    yield change
+                for change in changes:
+                    self._given = light, change
+                    yield change
             self._given, before = None, light
 
     @overload
@@ -332,25 +339,26 @@ class BinlogFileReader:
             BinlogDecodeError: the first fault; everything before it was delivered.
             OSError: a file cannot be read.
         """
-        from replica_client.rows.batching import BatchAssembler
+        with USER_BOUNDARY:
+            from replica_client.rows.batching import BatchAssembler
 
-        batches = BatchAssembler(max_rows, self._decode)
-        if self._threads > 1 and not self._assembly.record_losses:
-            begin, stop = self._range()
-            if begin.passed is None:
-                yield from self._piece_batches(begin, stop, max_rows, notices)
-                return
-        deadline = time.monotonic() + max_seconds
-        for ready in self._steps(batches, notices):
-            yield from ready
-            if time.monotonic() >= deadline:
-                reached = self._reached()
-                yield from batches.flush()
-                self.position = reached
-                deadline = time.monotonic() + max_seconds
-        reached = self._reached()
-        yield from batches.flush()
-        self.position = reached
+            batches = BatchAssembler(max_rows, self._decode)
+            if self._threads > 1 and not self._assembly.record_losses:
+                begin, stop = self._range()
+                if begin.passed is None:
+                    yield from self._piece_batches(begin, stop, max_rows, notices)
+                    return
+            deadline = time.monotonic() + max_seconds
+            for ready in self._steps(batches, notices):
+                yield from ready
+                if time.monotonic() >= deadline:
+                    reached = self._reached()
+                    yield from batches.flush()
+                    self.position = reached
+                    deadline = time.monotonic() + max_seconds
+            reached = self._reached()
+            yield from batches.flush()
+            self.position = reached
 
     def _piece_batches(
         self, begin: Begin, stop: Position | None, max_rows: int, notices: bool

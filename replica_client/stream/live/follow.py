@@ -16,7 +16,12 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
-from replica_client.errors import ConfigError, PositionStoreError, StreamStateError
+from replica_client.errors import (
+    USER_BOUNDARY,
+    ConfigError,
+    PositionStoreError,
+    StreamStateError,
+)
 from replica_client.options import check_names
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.position import Position
@@ -184,7 +189,8 @@ class FollowedSource(SynchronousOnly):
         future = asyncio.run_coroutine_threadsafe(work, loop)
         self._work.add(future)
         try:
-            return future.result()
+            with USER_BOUNDARY:
+                return future.result()
         except WorkCancelledError:
             raise StreamStateError("the stream was closed") from None
         except BaseException:
@@ -271,6 +277,18 @@ class FollowedSource(SynchronousOnly):
                 self._stream.remember(position)
             except PositionStoreError as error:
                 self._unsaved = error
+
+    def state(self, position: Position | None = None) -> dict[str, object]:
+        """Return what a :class:`~replica_client.stream.position.stores.Checkpoint` of a position saves.
+
+        Args:
+            position: the position; None: :attr:`position`.
+        """
+
+        async def state() -> dict[str, object]:
+            return self._stream.state(self.position if position is None else position)
+
+        return self._run(state())
 
     def flush(self) -> None:
         """Save the position that was acknowledged last; it survives a crash once this returns.
@@ -506,7 +524,7 @@ class FollowedSource(SynchronousOnly):
                 del chunk, items
                 with suppress(RuntimeError):  # the loop was closed meanwhile
                     loop.call_soon_threadsafe(pump.take)
-            with suppress(WorkCancelledError):
+            with suppress(WorkCancelledError), USER_BOUNDARY:
                 future.result()
         finally:
             self._work.discard(future)

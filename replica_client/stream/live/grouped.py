@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, ReplicaClientError, cut_traceback
 from replica_client.stream.transactions.transaction import Transaction
 
 _Group = TypeVar("_Group")
@@ -59,8 +59,12 @@ class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
     async def __anext__(self) -> _Item:
         while not self._closed:
             if self._items is not None:
-                for item in self._items:
-                    return item
+                try:
+                    for item in self._items:
+                        return item
+                except ReplicaClientError as error:
+                    cut_traceback(error)
+                    raise
                 self._items = None
             if self._pending is None:
                 self._pending = asyncio.ensure_future(anext(self._groups))
@@ -74,8 +78,10 @@ class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
                 self._items = self._items_of(pending.result())
             except StopAsyncIteration:
                 self._closed = True
-            except BaseException:
+            except BaseException as error:
                 self._closed = True
+                if isinstance(error, ReplicaClientError):
+                    cut_traceback(error)
                 raise
         raise StopAsyncIteration
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
@@ -269,6 +270,37 @@ def hides_statements(status: BinlogStatus, selection: Selection | None) -> bool:
         return bool(status.filters)
     wanted = selection.casefolded()
     return any(wanted.wants_database(name.lower()) for name in status.do_databases)
+
+
+def grants_select(granted: Iterable[Sequence[object]]) -> bool:
+    """Return whether the rows of SHOW GRANTS have a privilege by which an account sees tables."""
+    privileges = (
+        str(row[0]).upper().removeprefix("GRANT ").partition(" ON ")[0] for row in granted
+    )
+    return any(
+        name.strip().partition("(")[0].strip() in ("SELECT", "ALL PRIVILEGES", "ALL")
+        for listed in privileges
+        for name in listed.split(",")
+    )
+
+
+async def sees_no_table(connection: SourceConnection) -> bool:
+    """Return whether the binlog has no column names, and the account may read none, and say so."""
+    try:
+        granted = await connection.query("SHOW GRANTS")
+        if grants_select(granted) or await row_metadata(connection) == "FULL":
+            return False
+    except ServerError:
+        return False
+    options = connection.options
+    _LOG.warning(
+        "%s: the account %r sees no table, and the binlog has no column names: the stream ends at the first row; "
+        "grant it SELECT on the tables to follow (GRANT SELECT ON *.* TO %s), or set binlog_row_metadata = FULL",
+        options.address,
+        options.user,
+        options.user,
+    )
+    return True
 
 
 async def row_metadata(connection: SourceConnection) -> str:

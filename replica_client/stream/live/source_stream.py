@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from replica_client._compiled import tell_plain
-from replica_client.errors import ConfigError, ReplicaClientError
+from replica_client.errors import USER_BOUNDARY, ConfigError, ReplicaClientError
 from replica_client.options import remedies
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.event import BinlogEvent
@@ -241,9 +241,13 @@ class SourceStream(AsynchronousOnly):
         """
         self._progress.remember(position)
 
-    def state(self, position: Position) -> dict[str, object]:
-        """Return what a :class:`~replica_client.stream.position.stores.Checkpoint` of a position saves."""
-        return self._progress.state(position)
+    def state(self, position: Position | None = None) -> dict[str, object]:
+        """Return what a :class:`~replica_client.stream.position.stores.Checkpoint` of a position saves.
+
+        Args:
+            position: the position; None: :attr:`position`.
+        """
+        return self._progress.state(self.position if position is None else position)
 
     @property
     def semi_sync(self) -> bool:
@@ -259,17 +263,20 @@ class SourceStream(AsynchronousOnly):
         await self._progress.flush()
 
     async def __aenter__(self) -> Self:
-        saved = await self._progress.load()
-        await self._events.open(self._options.start if saved is None else saved)
-        # After a saved position there may be no row of a table that the run before had.
-        self._checks_tables = saved is None and not self._options.allow_empty
-        if self._checks_tables and not self._options.stop_at_end:
-            await self._tell_unmatched()
+        with USER_BOUNDARY:
+            saved = await self._progress.load()
+            await self._events.open(self._options.start if saved is None else saved)
+            # After a saved position there may be no row of a table that the run before had.
+            self._checks_tables = saved is None and not self._options.allow_empty
+            if self._checks_tables and not self._options.stop_at_end:
+                await self._tell_unmatched()
         return self
 
     async def _tell_unmatched(self) -> None:
         """Warn of patterns that match no table where all wanted tables were read at the start."""
         if self._options.start != "latest" or not self.unmatched_patterns:
+            return
+        if self._knowledge.sees_nothing:
             return
         known = await self._knowledge.tables()
         try:

@@ -19,7 +19,12 @@ from replica_client.stream.live.binlog_scan import PreparedSource
 from replica_client.stream.live.live_schema import SchemaProver, list_tables, read_source
 from replica_client.stream.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.stream.live.source_link import SourceLink
-from replica_client.stream.live.source_start import ReadingState, check_filters, transaction_start
+from replica_client.stream.live.source_start import (
+    ReadingState,
+    check_filters,
+    sees_no_table,
+    transaction_start,
+)
 from replica_client.stream.live.stream_options import StreamOptions, asked
 from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
 from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger, XaId
@@ -46,6 +51,7 @@ class StreamKnowledge:
         history: definitions of the tables, as far as the stream was read.
         losses: counts of changes that could not be delivered.
         prepared: XA transactions that are pending.
+        sees_nothing: whether the account sees no table, which was logged.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class StreamKnowledge:
         self._prover = self._new_prover(link.host)
         self._asked: dict[tuple[str, str], object] = {}
         self._reads_rows = False
+        self.sees_nothing = False
         self._refusal: ConfigError | None = None
         link.check = self.check_filters
 
@@ -141,7 +148,16 @@ class StreamKnowledge:
             _LOG.warning("the source does not show its table definitions: %s", error)
             self._prover.works = error.errno in PRIVILEGE_ERRORS
             return latest
+        if not self.history.known_tables() and not self._takes_unproven:
+            self.sees_nothing = await sees_no_table(connection)
         return start
+
+    @property
+    def _takes_unproven(self) -> bool:
+        """Whether a table whose definition is not known does not end the stream."""
+        assembly = self._options.assembly
+        lost = bool({"all", "unknown_table"} & set(assembly.record_losses))
+        return lost or assembly.on_unknown_table == "positional"
 
     async def tables(self) -> list[TableName] | None:
         """Return the names of all tables that the source lists; None if it does not list them.
@@ -167,11 +183,9 @@ class StreamKnowledge:
         Raises:
             ConfigError: they may, and rows are being read already.
         """
-        assembly = self._options.assembly
-        accepted = assembly.on_unknown_table == "positional"
-        accepted = accepted or bool({"all", "unknown_table"} & set(assembly.record_losses))
+        selection = self._options.assembly.selection
         try:
-            await check_filters(connection, assembly.selection, may_be_unproven=accepted)
+            await check_filters(connection, selection, may_be_unproven=self._takes_unproven)
         except ConfigError as error:
             if self._reads_rows:
                 raise

@@ -1,4 +1,4 @@
-"""The recipes: programs of docs/recipes."""
+"""The recipes: programs of docs/content/recipes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-DIRECTORY = Path(__file__).parents[3] / "docs" / "recipes"
+DIRECTORY = Path(__file__).parents[3] / "docs" / "content" / "recipes"
 
 
 def recipes() -> str:
@@ -19,7 +19,7 @@ def recipes() -> str:
         if not title:
             raise ValueError(f"{path} does not say what it is")
         parts.append(
-            f"## {title}\n\n`docs/recipes/{path.name}`\n\n```python\n{text.rstrip()}\n```\n"
+            f"## {title}\n\n`docs/content/recipes/{path.name}`\n\n```python\n{text.rstrip()}\n```\n"
         )
     parts += [_notebook(path) for path in sorted(DIRECTORY.glob("*.ipynb"))]
     return "\n".join(parts)
@@ -27,7 +27,7 @@ def recipes() -> str:
 
 def _notebook(path: Path) -> str:
     """Text as it stands, headings below those of the page; code without its output."""
-    out = [f"## A notebook\n\n`docs/recipes/{path.name}`\n"]
+    out = [f"## A notebook\n\n`docs/content/recipes/{path.name}`\n"]
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         text = "".join(cell["source"]).strip()
         if cell["cell_type"] == "code":

@@ -16,7 +16,7 @@ from replica_client.cli.app import make_app
 from replica_client.service.config_file import read_config
 from replica_client.service.relay_config_file import read_relay_config
 from replica_client.stream.transport.url import parse_hosts
-from tests.source.test_follow import served
+from tests.recipes.served import served
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, Block, blocks, for_source, furnish, run
 
 PYTHON = [page for page in PAGES if any(block.page == page for block in blocks("python"))]

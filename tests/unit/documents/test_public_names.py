@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
-from tests.source.test_follow import served
+from tests.recipes.served import served
 from tests.unit.documents.pages import ROOT, furnish
 
 pytest.importorskip("pyspark", reason="the reference has Spark's tables")

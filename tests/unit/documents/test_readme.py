@@ -12,7 +12,7 @@ from readme_hook import absolute_links
 import replica_client
 from replica_client.cli.app import make_app
 from replica_client.testing import BinlogSource
-from tests.source.test_follow import served
+from tests.recipes.served import served
 from tests.unit.cli.conftest import DATA
 from tests.unit.documents.pages import for_source
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+pytest.importorskip("deltalake", reason="pip install '.[lake]'")
+
 from replica_client.errors import ConfigError
 from replica_client.lake.change_files import ChangeFileBuilder, change_rows
 from replica_client.lake.history_rows import FIELDS
