@@ -7,6 +7,7 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Sequence
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,6 +22,7 @@ _MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
 EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 _LOOK_SECONDS: Final = 0.5
 _PAGE_SECONDS: Final = 5.0
+_PAGE_BYTES: Final = 64 << 20
 
 
 def snapshot(
@@ -164,6 +166,20 @@ class _Nothing:
         return None
 
 
+def _bounded(answer: HTTPResponse) -> bytes:
+    """Read the body of an answer.
+
+    Raises:
+        OSError: it is too long, or takes too long.
+    """
+    deadline, body = time.monotonic() + _PAGE_SECONDS, bytearray()
+    while part := answer.read1(64 << 10):
+        body += part
+        if len(body) > _PAGE_BYTES or time.monotonic() > deadline:
+            raise OSError("no status page")
+    return bytes(body)
+
+
 def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
     """Return what the running service says of a sink; None if none answers."""
     if not listen:
@@ -173,9 +189,11 @@ def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
     host, port = listen_address(listen)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{'127.0.0.1' if host == '0.0.0.0' else shown}:{port}/status.json"  # noqa: S104
+    # Another program may listen there: the answer is bounded, and no proxy of the environment is asked.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(url, timeout=_PAGE_SECONDS) as answer:
-            routes = json.load(answer)["routes"]
-    except (OSError, ValueError, KeyError):
+        with opener.open(url, timeout=_PAGE_SECONDS) as answer:
+            routes = json.loads(_bounded(answer))["routes"]
+    except (OSError, ValueError, KeyError, TypeError, HTTPException):
         return None
     return next((one for one in routes if (one["source"], one["sink"]) == (source, sink)), None)

@@ -24,7 +24,8 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         url: URL ``nats://user@host:4222`` or ``tls://…``; several are separated by commas.
         password: password, instead of one in the URL; may be ``file:…``.
         credentials: file with a JWT and its seed.
-        ca: file with certificates of trusted authorities, for TLS; ``""``: those of the system.
+        ca: file with certificates of trusted authorities, for TLS; ``""``: those of the system. With it, and with
+            ``tls://``, a server without TLS is refused.
         stream: stream for the messages; created if it does not exist.
         subject: first part of subjects; ``.DATABASE.TABLE`` follows for rows, ``.schema`` for
             schema changes.

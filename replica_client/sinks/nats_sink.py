@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import quote, urlsplit
 
-import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError
@@ -31,6 +30,7 @@ from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.nats_options import NatsOptions, read_nats_options
 
 _KEY = "Replica-Client-Key"
+_CLOSE_SECONDS = 1.0
 _NEVER_PASS = ("authorization", "permissions", "authentication")
 
 
@@ -41,6 +41,29 @@ def make(table: Mapping[str, object]) -> NatsSink:
         ConfigError: an option is wrong; the message names it.
     """
     return NatsSink(read_nats_options(table))
+
+
+class _Client(Client):  # type: ignore[misc]
+    """A client that sends no password in clear where TLS is configured.
+
+    nats-py leaves that to the server's greeting, which anybody on the way can change.
+
+    Args:
+        needs_tls: whether every server needs TLS, not only those at ``tls://``.
+    """
+
+    def __init__(self, *, needs_tls: bool) -> None:
+        super().__init__()
+        self._needs_tls = needs_tls
+
+    def _connect_command(self) -> bytes:
+        scheme = self._current_server.uri.scheme if self._current_server else ""
+        is_needed = (self._needs_tls and scheme != "wss") or scheme == "tls"
+        if is_needed and (scheme == "ws" or not self._server_info.get("tls_required")):
+            raise NatsError(
+                "the server offers no TLS, which tls:// and ca need; without both the password is sent in clear"
+            )
+        return bytes(super()._connect_command())
 
 
 class NatsSink(EventSink):
@@ -96,17 +119,26 @@ class NatsSink(EventSink):
         if options.ca:
             given["tls"] = trusting(options.ca, "sink nats: ca")
         self._error = ""
-        return await nats.connect(
-            options.servers,
-            name="replica_client",
-            # The service opens the sink again, and unacknowledged messages are sent again.
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            connect_timeout=options.timeout,
-            error_cb=self._failed,
-            **given,
-        )
+        client = _Client(needs_tls=bool(options.ca))
+        try:
+            await client.connect(
+                options.servers,
+                name="replica_client",
+                # The service opens the sink again, and unacknowledged messages are sent again.
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=options.timeout,
+                error_cb=self._failed,
+                **given,
+            )
+        except BaseException:
+            # The client leaves its socket open. After a failed TLS handshake the end of a close never comes.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await client.close()
+            raise
+        return client
 
     async def _failed(self, error: Exception) -> None:
         self._error = f"{type(error).__name__}: {error}"
