@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.binlog_archive import IndexedFiles, named_table
 from replica_client.archive.question import Key, key_literals
-from replica_client.errors import DataLossError
+from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.rows.row import Row
@@ -60,6 +60,8 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
         ConfigError: the key does not fit the table.
         DataLossError: the row images lack columns of the key.
     """
+    if key is None:
+        raise ConfigError(f"history of {table}: give the key of one row")
     eras = eras_of(archive.files, named_table(table))
     patterns = [exact_pattern(*era.name) for era in eras]
     found: dict[_Order, FoundChange] = {}

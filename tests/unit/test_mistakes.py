@@ -1,6 +1,8 @@
 """Mistakes of a first day: each is one line with the value, where it was given, and what to give instead."""
 
+import asyncio
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -18,7 +20,7 @@ DATA = Path(rc.__file__).parent / "testing" / "data"
 F = str(DATA / "shop-bin.000001")
 SECRET = "s3cret-of-mistakes"
 U = f"mysql://repl:{SECRET}@127.0.0.1:1/"
-NAMES = {"rc": rc, "F": F, "U": U}
+NAMES = {"io": io, "rc": rc, "F": F, "U": U}
 PATTERNS = 'give a pattern such as "shop.*"'
 START = "give a position (rc.Position)"
 
@@ -105,6 +107,9 @@ CONFIGURATION = {
     "rc.open_binlog(F, schema=5)": "rc.SchemaHistory",
     "rc.open_binlog(F, losses=5)": "rc.LossLedger",
     "rc.open_binlog(F, full_rows=5)": "give True or False",
+    "rc.open_binlog(io.StringIO('x'))": "gives text; open it with open(path, 'rb')",
+    "rc.open_archive(F, write_indexes=False).history('shop.orders', None)": "give the key of one row",
+    "rc.open_archive(F, write_indexes=False).find('shop.orders', kind='inserted')": "did you mean insert",
     "rc.scan_binlog(5)": "a binlog is a path, a list of paths",
     "rc.scan_binlog(F, where=5)": "a condition as text",
     "rc.scan_binlog(F, where='id ==')": "character 5: expected",
@@ -132,6 +137,11 @@ MISUSE = {
     "rc.follow(U, table='shop.*')": (TypeError, "follow() has no argument 'table': did you mean tables=?"),
     "rc.open_binlog(F, table='a.*')": (TypeError, "open_binlog() has no argument 'table'"),
     "rc.follow(U).get()": (RuntimeError, "use `with follow(…) as stream:`"),
+    "rc.follow(U).flush()": (RuntimeError, "use `with follow(…) as stream:`"),
+    "rc.follow(U).acknowledge()": (RuntimeError, "use `with follow(…) as stream:`"),
+    "rc.follow(U).state()": (RuntimeError, "use `with follow(…) as stream:`"),
+    "next(rc.follow(U).changes())": (RuntimeError, "use `with follow(…) as stream:`"),
+    "rc.connect(U).changes()": (RuntimeError, "use it in an `async with` block"),
     "rc.connect(U).__enter__()": (TypeError, "write `async with rc.connect(…) as stream:`"),
     "next(rc.open_binlog(F).changes()).after['nosuch']": (KeyError, "there are id, name, email"),
     "rc.scan_binlog(F)['nosuch.t']": (KeyError, "there is shop.customers"),
@@ -185,6 +195,40 @@ def test_a_damaged_file_ends_in_the_program(
     with pytest.raises(rc.BinlogDecodeError) as caught:
         list(rc.open_binlog(file).changes())
     assert frames_of_ours(caught.value) > 3
+
+
+def test_calls_in_the_wrong_order_say_what_to_do(tmp_path: Path) -> None:
+    with served() as source:
+        stream = rc.follow(source.url, position_store=str(tmp_path / "p"))
+        with stream:
+            with pytest.raises(RuntimeError, match="opened before; call follow"):
+                stream.open()
+            with pytest.raises(rc.PositionError, match="another stream uses it"):
+                rc.follow(source.url, position_store=str(tmp_path / "p")).open()
+            with pytest.raises(rc.ConfigError, match="not str"):
+                stream.acknowledge("shop-bin.000001:4")  # type: ignore[arg-type]
+            stream.changes()
+            with pytest.raises(rc.ConfigError, match="this stream is read by changes"):
+                stream.transactions()
+        for call in (stream.acknowledge, stream.flush, stream.get, stream.state):
+            with pytest.raises(RuntimeError, match="the stream is closed; call follow"):
+                call()
+        with pytest.raises(RuntimeError, match="opened before; call follow"), stream:
+            pass
+
+        async def plain_loop() -> None:
+            async with rc.connect(source.url) as live:
+                for _ in live.changes():  # type: ignore[attr-defined]
+                    pass
+
+        with pytest.raises(TypeError, match="needs `async for`"):
+            asyncio.run(plain_loop())
+
+
+def test_columns_that_a_table_has_not_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    list(rc.open_binlog(F, tables="shop.customers", columns=["nosuch"]).changes())
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert line.startswith("columns: shop.customers has none of nosuch; it has id, name, email")
 
 
 @pytest.mark.parametrize("code", MISUSE)

@@ -203,6 +203,8 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
             f"a binlog is a path, a list of paths, a binary file object or bytes, not {type(source).__name__}"
         )
     name = getattr(source, "name", "")
+    if isinstance(source, io.TextIOBase):
+        raise ConfigError(f"the file object {name} gives text; open it with open(path, 'rb')")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
 
 

@@ -185,7 +185,7 @@ class FollowedSource(SynchronousOnly):
         loop = self._loop
         if loop is None or loop.is_closed():
             work.close()
-            raise StreamStateError("the stream is closed")
+            raise self._not_open()
         future = asyncio.run_coroutine_threadsafe(work, loop)
         self._work.add(future)
         try:
@@ -198,6 +198,11 @@ class FollowedSource(SynchronousOnly):
             raise
         finally:
             self._work.discard(future)
+
+    def _not_open(self) -> StreamStateError:
+        if self._loop is None:
+            return StreamStateError("the stream is not open; use `with follow(…) as stream:`")
+        return StreamStateError("the stream is closed; call follow() again")
 
     # State of the stream.
 
@@ -259,7 +264,7 @@ class FollowedSource(SynchronousOnly):
             return
         loop = self._loop
         if loop is None or loop.is_closed():
-            raise StreamStateError("the stream is closed")
+            raise self._not_open()
         self._acknowledged = position
         if not self._untold:
             self._untold = True
@@ -495,7 +500,7 @@ class FollowedSource(SynchronousOnly):
         """
         loop = self._loop
         if loop is None or loop.is_closed():
-            raise StreamStateError("the stream is not open; use `with follow(…) as stream:`")
+            raise self._not_open()
         chunks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
         pump = _Pump(self._stream, start, mark, chunks)
         future = asyncio.run_coroutine_threadsafe(pump.run(), loop)

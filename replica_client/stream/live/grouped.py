@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from replica_client.errors import ConfigError, ReplicaClientError, cut_traceback
 from replica_client.stream.transactions.transaction import Transaction
@@ -55,6 +55,11 @@ class GroupedItems(AsyncGenerator[_Item, None], Generic[_Group, _Item]):
 
     def __aiter__(self) -> GroupedItems[_Group, _Item]:
         return self
+
+    if not TYPE_CHECKING:  # type checkers report such a loop on their own
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError("`for`: a stream of connect() needs `async for`")
 
     async def __anext__(self) -> _Item:
         while not self._closed:

@@ -522,6 +522,7 @@ class SourceStream(AsynchronousOnly):
         self, *, notices: bool, timeout: float | None = None
     ) -> AsyncGenerator[Change | Notice | None, None]: ...
 
+    @USER_BOUNDARY
     def changes(
         self, *, notices: bool = False, timeout: float | None = None
     ) -> AsyncGenerator[Any, None]:

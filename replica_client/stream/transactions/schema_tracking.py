@@ -403,6 +403,10 @@ class SchemaTracker:
     ) -> frozenset[str] | None:
         """Return the names of a table's delivered columns; None for all."""
         wanted = self.selection.columns_of(shape.database, shape.table)
+        if wanted is not None and wanted.isdisjoint(shape.column_names):
+            text = f"columns: {shape.database}.{shape.table} has none of {', '.join(sorted(wanted))}; it has"
+            if self.reports and self.history.is_new(text):
+                _LOG.warning("%s %s", text, ", ".join(shape.column_names))
         state = self.state_of(table_map)
         model = state if isinstance(state, TableModel) else None
         hidden = hash_columns(shape, model, binlog_format.flavor)
