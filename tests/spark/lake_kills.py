@@ -155,10 +155,12 @@ def write_config(
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
     engine = "local" if master == "local[2]" else "spark"
+    # In a store it lies in the output.
+    checkpoint = "" if "://" in output else 'checkpoint = "checkpoint"\n'
     file.write_text(
         f'[source]\nurl = "{url}"\ntables = ["{DATABASE}.*"]\nstart = "{"earliest" if log_only else "snapshot"}"\n'
         'partition_size = "200k"\n'  # several tasks read a batch that has waited
-        f'[pipeline]\noutput = "{output}"\ncheckpoint = "checkpoint"\ntrigger = "{trigger}"\n'
+        f'[pipeline]\noutput = "{output}"\n{checkpoint}trigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
         f'master = "{master}"\nengine = "{engine}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
         f'distribute_above = "{distribute_above}"\nmerge = "{merge}"\n'

@@ -105,6 +105,12 @@ def test_copied_followed_and_verified(fresh_server, tmp_path, name, make_bucket,
     ):
         server.execute(f"use {DATABASE}")
         server.execute(sql)
+    if not name.startswith("mysql"):
+        # A driver on another machine: nothing but the configuration comes with it.
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        config = config.rename(elsewhere / config.name)
+        assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
     result = run_pipeline(config)
     assert result.tables == 7 - len(without)
     assert result.copied == 300

@@ -148,8 +148,9 @@ _SHUTDOWN: Final = (1053, 1317, 1927, 2006, 2013, 3169)
 
 _SENTENCES: Final = (
     (
-        re.compile(r"No module named '?replica_client"),
-        "the workers' Python lacks replica_client: install it there, or name another Python in PYSPARK_PYTHON",
+        re.compile(r"No module named '?([\w.]+)"),
+        "the workers' Python lacks {0}: install replica_client there with its packages, or name another Python in "
+        "PYSPARK_PYTHON",
     ),
     (
         re.compile(r"PYTHON_VERSION_MISMATCH.*?worker[^:]*: \(?([\d., ]+)\)?.*?driver[^:]*: \(?([\d., ]+)", re.DOTALL),

@@ -246,10 +246,9 @@ def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
             if session.conf.isModifiable(key) or key.startswith("spark.sql."):
                 session.conf.set(key, value)
         return session
-    except ImportError as error:
+    except ImportError:
         raise ConfigError(
-            f"Spark Connect needs a package that is not installed ({error.name or error}): "
-            "pip install 'pyspark[connect]'"
+            "Spark Connect needs grpcio and others that are not installed: pip install 'pyspark[connect]'"
         ) from None
     except (PySparkException, OSError, ValueError) as error:
         text = " ".join(str(error).split())
