@@ -6,6 +6,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from replica_client.lake.pipeline.workers import PurgedRangeError, cause_of
+from replica_client.lake.spark.source.readers import HAS_LIMITS
 from tests.spark.binlogs import DATA, FILES, envelope_of, rows_of, served, write_half
 
 PATH = str(DATA / "shop-bin.0*")
@@ -16,6 +17,8 @@ class Stream:
     """A streaming query into Parquet files, which can be started again."""
 
     def __init__(self, spark, directory, **options):
+        if not HAS_LIMITS and any("PerTrigger" in name for name in options):
+            pytest.skip("PySpark 4.1 has no limits of a micro-batch")
         self._spark = spark
         self._directory = directory
         self._options = options
@@ -96,8 +99,12 @@ def test_continuous_query_takes_what_comes_and_is_not_restless(spark, tmp_path):
             source.drop_connections()
             source.add_file(FILES[1])
             wait(lambda: progress_rows(query) == 87 + 4)
-            newest = json.loads(query.lastProgress["sources"][0]["latestOffset"])
-            assert (newest["file"], newest["offset"]) == (FILES[1].name, FILES[1].stat().st_size)
+            if HAS_LIMITS:  # PySpark 4.1 does not ask for the end of the source
+                newest = json.loads(query.lastProgress["sources"][0]["latestOffset"])
+                assert (newest["file"], newest["offset"]) == (
+                    FILES[1].name,
+                    FILES[1].stat().st_size,
+                )
         finally:
             query.stop()
         assert stream.rows() == envelope_of(list(FILES))

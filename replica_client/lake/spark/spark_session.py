@@ -230,6 +230,8 @@ def make_session(
             return SparkSession.builder.getOrCreate()
         except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
             text = " ".join(str(error).split())
+            if isinstance(error, ConnectionError):
+                text = "its Java ended (killed? out of memory?)"
             said.seek(0)
             lines = said.read().decode("utf-8", "replace").strip().splitlines()
             if lines:
