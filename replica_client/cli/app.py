@@ -77,6 +77,7 @@ _SECTIONS = {
         "as-of": "Print a table as it was.",
         "undo": "Print SQL that takes changes back.",
         "redo": "Print SQL that makes changes again.",
+        "recover": "Bring a server to a moment, from a dump and an archive.",
     },
     "Serve": {
         "run": "Run the position-resume daemon.",

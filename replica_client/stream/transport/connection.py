@@ -87,11 +87,13 @@ class SourceConnection:
     Attributes:
         options: the options that it was opened with.
         server: identity of the source.
+        columns: names of the columns of the last answer of :meth:`query`.
     """
 
     def __init__(self, options: ConnectOptions, connection: LoginConnection) -> None:
         self.options = options
         self.server = ServerInfo(ServerFlavor.MYSQL, (0, 0, 0), "")
+        self.columns: list[str] = []
         self._connection: LoginConnection | None = connection
 
     @classmethod
@@ -233,6 +235,7 @@ class SourceConnection:
                     cursor = await connection.cursor(_QuietCursor)
                     await cursor.execute(sql, tuple(args) or None)
                     found = [tuple(row) for row in (cursor._rows or ())]
+                    self.columns = [str(one[0]) for one in cursor.description or ()]
                     await cursor.close()
         except TimeoutError:
             connection.close()
