@@ -6,6 +6,10 @@ DIRECTORY is that of the environment. Requirements are what ``pip install`` take
 
 uv does it where it can be had: it unpacks many packages at once, in a quarter of pip's time. It is given pip's
 configuration, which names the index of a company, say. Where uv fails, pip does it. What failed is shown.
+
+With REPLICA_CLIENT_LOCKED set, as in the workflows, versions and hashes are those of locked.txt, also of what builds.
+Then only uv does it, and it is itself installed by its hash. ``uv pip compile`` makes that file of pyproject.toml and
+of a file that names uv: --extra dev, recipes and release, --universal, --generate-hashes, --no-annotate, --no-header.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ SILENCE = 4.0
 LARGE = 10.0
 
 _UV = "uv>=0.8,<1"
+LOCKED = Path(__file__).with_name("locked.txt")
 _NO_BAR = {"PIP_PROGRESS_BAR": "off"}
 # Settings of pip, and the variables that tell uv the same.
 _SETTINGS = {
@@ -202,6 +207,14 @@ def run(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def locked(name: str) -> str:
+    """The lines of locked.txt with a package, its version and its hashes."""
+    found = re.search(rf"^{re.escape(name)}==(?:.*\\\n)*.*\n", LOCKED.read_text(), re.MULTILINE)
+    if found is None:
+        raise LookupError(f"{LOCKED}: {name} is not there")
+    return found[0]
+
+
 def find_uv(directory: Path, progress: Progress) -> Path | None:
     """The uv of this machine, or one installed into the environment; None where it cannot be had."""
     if found := shutil.which("uv"):
@@ -209,11 +222,22 @@ def find_uv(directory: Path, progress: Progress) -> Path | None:
     installed = directory / "bin" / "uv"
     if not installed.exists():
         # Not built: that would need a compiler of Rust.
-        command = [*_pip(directory), "install", "--only-binary", ":all:", _UV]
+        command = [*_pip(directory), "install", "--only-binary", ":all:"]
+        if is_locked():
+            wanted = directory / ".uv.txt"
+            wanted.write_text(locked("uv"))
+            command += ["--require-hashes", "-r", str(wanted)]
+        else:
+            command.append(_UV)
         status, _ = run(command, _NO_BAR, directory, progress)
         if status or not installed.exists():
             return None
     return installed
+
+
+def is_locked() -> bool:
+    """Whether versions and hashes are those of locked.txt."""
+    return bool(os.environ.get("REPLICA_CLIENT_LOCKED"))
 
 
 def main(directory: Path, requirements: list[str]) -> int:
@@ -227,8 +251,15 @@ def main(directory: Path, requirements: list[str]) -> int:
             [*_pip(directory), "config", "list"], capture_output=True, text=True
         )
         python = str(directory / "bin" / "python")
-        command = [str(uv), "pip", "install", "--python", python, *requirements]
-        ways.insert(0, (command, settings_for_uv(listed.stdout)))
+        command = [str(uv), "pip", "install", "--python", python]
+        if is_locked():
+            command += ["--constraint", str(LOCKED), "--build-constraint", str(LOCKED)]
+        ways.insert(0, ([*command, *requirements], settings_for_uv(listed.stdout)))
+    if is_locked():
+        if uv is None:
+            progress.say("there is no uv, which verifies the hashes of locked.txt")
+            return 1
+        del ways[1:]
     for number, (command, environment) in enumerate(ways, 1):
         status, printed = run(command, environment, directory, progress)
         if not status:

@@ -393,3 +393,28 @@ def test_actions_of_the_release_are_pinned_by_commit() -> None:
         assert re.search(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$", line), (
             line
         )
+
+
+def test_installs_of_the_workflows_are_pinned_by_hash_and_the_image_by_digest() -> None:
+    """What CI runs and what is published is made of files that somebody looked at."""
+    lock = ROOT / "scripts" / "build" / "locked.txt"
+    if not lock.exists():
+        pytest.skip("an installed package is tested, without its repository")
+    entries = re.findall(
+        r"^([a-z0-9][a-z0-9.-]*)==[^\n]*\\\n((?:    --hash=.*\n)+)", lock.read_text(), re.M
+    )
+    assert "".join(f"{one}{hashes}" for one, hashes in entries).count(
+        "sha256:"
+    ) == lock.read_text().count("sha256:")
+    names = {name for name, _ in entries}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    wanted = {"uv", *project["build-system"]["requires"], *project["project"]["dependencies"]}
+    for extra in ("dev", "test", "quick", "docs", "recipes", "release", "cli", "daemon"):
+        wanted |= set(extras[extra])
+    bare = {re.split(r"[\[<>=; ]", one)[0].lower().replace("_", "-") for one in wanted}
+    assert bare - {"replica-client"} <= names
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        assert 'REPLICA_CLIENT_LOCKED: "1"' in path.read_text()
+    for path in (ROOT / "scripts" / "build" / "Dockerfile", ROOT / "docker-compose.yml"):
+        assert re.search(r"python:[0-9.]+-slim@sha256:[0-9a-f]{64}", path.read_text())
