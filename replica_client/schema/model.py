@@ -46,6 +46,8 @@ class ColumnModel:
         labels: of ENUM and SET.
         unknown_labels: numbers (from 1) of labels that are not known: the source lists ``?`` for a
             character that it cannot show.
+        labels_are_stored: the labels are those of the table although its character set is not
+            known: the server wrote them, and lost none of their characters.
         nullable: None where the definition leaves it to the server's settings.
         visible: False for an invisible column.
         compressed: a MariaDB COMPRESSED column.
@@ -81,6 +83,7 @@ class ColumnModel:
     compressed: bool = False
     hidden: bool = False
     unknown_labels: tuple[int, ...] = ()
+    labels_are_stored: bool = False
     type_name: str = field(default="", compare=False)
     display_width: int | None = field(default=None, compare=False)
     display_scale: int | None = field(default=None, compare=False)
@@ -110,14 +113,23 @@ class ColumnModel:
             return ()
         return tuple(at for at, label in enumerate(self.labels or (), 1) if "?" in label)
 
+    @property
+    def has_doubtful_labels(self) -> bool:
+        """Whether a label may differ in the column's character set, which is not known."""
+        return (
+            self.needs_charset
+            and not self.labels_are_stored
+            and not all(map(str.isascii, self.labels or ()))
+        )
+
     def in_charset(self, charset: str) -> Self:
         """Return the column in a character set; labels lose characters that the set lacks."""
         labels = self.labels
-        if labels is not None:
+        if labels is not None and not self.labels_are_stored:
             # Only labels of binary columns keep trailing spaces.
             kept = labels if charset == BINARY else (label.rstrip(" ") for label in labels)
             labels = tuple(storable(label, charset) for label in kept)
-        return replace(self, charset=charset, labels=labels)
+        return replace(self, charset=charset, labels=labels, labels_are_stored=False)
 
     def to_json(self, *, defaults: bool = False) -> dict[str, Any]:
         """Return the column as JSON, without the attributes that have their usual value.

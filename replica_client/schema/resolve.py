@@ -156,7 +156,7 @@ def lacks_charset(shape: TableShape, model: TableModel, *, of_labels: bool = Tru
     return len(shape.columns) == len(model.columns) and any(
         known.needs_charset
         and column.collation_id is None
-        and (known.labels is None or (of_labels and not all(map(str.isascii, known.labels))))
+        and (known.labels is None or (of_labels and known.has_doubtful_labels))
         for column, known in zip(shape.columns, model.columns, strict=True)
     )
 
@@ -304,6 +304,8 @@ def _with_doubts(model: ColumnModel) -> ColumnModel:
 
     A server may have replaced characters of such labels.
     """
+    if not model.has_doubtful_labels:
+        return model
     doubtful = {at for at, label in enumerate(model.labels or (), 1) if not label.isascii()}
     return replace(model, unknown_labels=tuple(sorted(doubtful.union(model.unknown_labels))))
 

@@ -276,14 +276,15 @@ def _vector_bytes(value: Any) -> bytes:
 
 
 def _document_form(value: Any) -> Any:
-    if isinstance(value, dict) and "$json_diff" in value:
-        return UNKNOWN
     if isinstance(value, tuple):
         return UNKNOWN  # differences of a document that no image has
     shown = value.text if hasattr(value, "text") else value
     if not isinstance(shown, str):
         shown = json.dumps(shown)
-    return json.dumps(json.loads(shown), sort_keys=True)
+    document = json.loads(shown)
+    if isinstance(document, dict) and "$json_diff" in document:
+        return UNKNOWN  # the same in Arrow, as text
+    return json.dumps(document, sort_keys=True)
 
 
 def _moment(value: Any) -> str:

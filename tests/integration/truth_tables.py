@@ -38,6 +38,7 @@ class Table:
         key: columns that identify a row.
         special: ``sequence``, ``versioned`` or "".
         busy: an XA transaction that is prepared holds its rows.
+        unproven: an sql_mode left character sets out of its CREATE TABLE.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Table:
     key: tuple[str, ...] = ("id",)
     special: str = ""
     busy: bool = False
+    unproven: bool = False
     next_id: int = 1
 
     @property
@@ -69,6 +71,7 @@ class Moment:
         altered: tables whose rows statements changed since the moment before without row events.
         position: before the marker.
         whole: whether images had to be whole since the moment before.
+        unproven: tables whose character sets an sql_mode left out.
     """
 
     number: int
@@ -80,6 +83,7 @@ class Moment:
     altered: set[str]
     position: tuple[str, int]
     whole: bool
+    unproven: set[str]
     log: list[str] = field(default_factory=list)
 
 

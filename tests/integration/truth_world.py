@@ -72,6 +72,7 @@ class World:
         known = {str(row[0]) for row in server.query("SHOW CHARACTER SET")}
         self._charsets = [one for one in _STORED if one in known]
         self._client_charset = ["utf8mb4", "utf8mb4"]
+        self._mode = ["", ""]
         self.sessions = [self._connected(), self._connected()]
         self.observer = self._connected()
         self._global_settings()
@@ -149,7 +150,7 @@ class World:
         computed = {table.name: table.computed for table in self.tables.values()}
         self.moments.append(
             Moment(number, tables, families, keys, computed, self._made, self._altered, self.server.binlog_position(),
-                   self._always_whole, self._log)
+                   self._always_whole, {one.name for one in self.tables.values() if one.unproven}, self._log)
         )  # fmt: skip
         self._made, self._altered, self._log = set(), set(), []
         self._always_whole = self.whole
@@ -211,7 +212,9 @@ class World:
                 self._client_charset[number] = charset
         elif what == "mode":
             modes = _MODES if self.modern else (*_MODES, *_OLD_MODES)
-            self.run(number, f"SET sql_mode = '{rng.choice(modes)}'")
+            mode = rng.choice(modes)
+            if self.run(number, f"SET sql_mode = '{mode}'"):
+                self._mode[number] = mode
         elif what == "image":
             images = ["FULL", "MINIMAL", "NOBLOB"]
             if not self.mysql and self.server.version >= (11, 4):
@@ -383,11 +386,13 @@ class World:
         if table is None or table.computed:
             return
         name = self._new_name("t")
+        session = self.rng.randrange(2)
         # GTIDs of MySQL 5.6 refuse it.
-        if self.run(
-            self.rng.randrange(2), f"CREATE TABLE {name} (PRIMARY KEY (id)) SELECT * FROM {table.q}"
-        ):
-            self.tables[name] = Table(name, list(table.columns), next_id=table.next_id)
+        if self.run(session, f"CREATE TABLE {name} (PRIMARY KEY (id)) SELECT * FROM {table.q}"):
+            unproven = table.unproven or self._mode[session] in _OLD_MODES
+            self.tables[name] = Table(
+                name, list(table.columns), unproven=unproven, next_id=table.next_id
+            )
             self._made.add(name)
 
     def _create_like(self) -> None:
@@ -396,7 +401,7 @@ class World:
             return
         name = self._new_name(table.name[0])
         if self.run(self.rng.randrange(2), f"CREATE TABLE {name} LIKE {table.q}"):
-            self.tables[name] = Table(name, list(table.columns))
+            self.tables[name] = Table(name, list(table.columns), unproven=table.unproven)
             self._made.add(name)
 
     # Rows.

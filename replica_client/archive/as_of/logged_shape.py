@@ -81,8 +81,8 @@ def _lacks_charset(column: ColumnShape) -> bool:
 def _completed(column: ColumnShape, logged: ColumnShape | None) -> ColumnShape:
     """Return a column with the character set of its table map.
 
-    Without rows, or without character sets in the table maps, any character set will do: the table
-    has no text, or reading its rows raises an error.
+    Without rows any character set will do: the table has no text. Without character sets in the
+    table maps, the rows have bytes, which are refused (``segment_images``).
     """
     if not _lacks_charset(column):
         return column

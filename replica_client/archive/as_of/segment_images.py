@@ -160,6 +160,7 @@ class ImageReading:
                     f"{'.'.join(segment.name)} has no column {own!r} in the binlog between {segment.start} and "
                     f"{segment.stop}; its definition changed without a word in the archive"
                 )
+            _check_text(batch, own, field)
             arrays.append(as_type(batch.column(own), field.type))
         return pa.RecordBatch.from_arrays(
             [*arrays, present, weight.cast(pa.int64())], schema=with_images(schema)
@@ -238,6 +239,23 @@ def _check(batch: pa.RecordBatch, wanted: Set[str], key: Set[str]) -> None:
             named = sorted(name for name, _ in values or () if name in texts & wanted)
             if named:
                 raise _incomplete(batch, at, f"{named[0]} is a partial JSON update")
+
+
+def _check_text(batch: pa.RecordBatch, name: str, field: pa.Field) -> None:
+    """Raise an error if a text column has bytes because its character set is not known.
+
+    Raises:
+        DataLossError: it has.
+    """
+    column = batch.column(name)
+    if not (pa.types.is_binary(column.type) and pa.types.is_string(field.type)):
+        return
+    if column.null_count < batch.num_rows:
+        at = pc.index(column.is_valid(), True).as_py()
+        why = f"the character set of {name} is not in the binlog"
+        raise _incomplete(
+            batch, at, why, "; leave it out (--without), or give the schema (--schema)"
+        )
 
 
 def _incomplete(batch: pa.RecordBatch, at: int, why: str, remedy: str = "") -> DataLossError:

@@ -119,6 +119,7 @@ class ColumnText:
         on_update: ON UPDATE CURRENT_TIMESTAMP.
         comment: the text after COMMENT.
         listed: the server wrote the definition: a ``?`` in a label may replace another character.
+        labels_are_stored: the server certainly wrote the definition: labels are those of the table.
         utf8_is_in_doubt: ``utf8`` was read as utf8mb3 but may be utf8mb4, which has more labels.
         versioned: WITH SYSTEM VERSIONING at the column, which makes the table versioned (MariaDB).
     """
@@ -140,6 +141,7 @@ class ColumnText:
     comment: str = ""
     versioned: bool = False
     listed: bool = False
+    labels_are_stored: bool = False
     utf8_is_in_doubt: bool = False
 
     def model(self, table_charset: str | None, *, converted: bool = False) -> ColumnModel:
@@ -184,6 +186,7 @@ class ColumnText:
             self.visible,
             found.compressed,
             unknown_labels=unknown,
+            labels_are_stored=self.labels_are_stored and found.charset is None,
             type_name="" if found.name == _usual_name(found) else found.name,
             display_width=found.display_width,
             display_scale=found.display_scale,

@@ -191,8 +191,8 @@ def _characters(cursor: Cursor, *, oracle: bool) -> TypeText:
         kind = "varbinary"
     elif word in ("TEXT", "BLOB", "CLOB"):
         kind = "longtext" if word == "CLOB" else word.lower()
-        if oracle and word == "BLOB":
-            kind = "longblob"
+        if oracle and word == "BLOB" and cursor.token.upper != "(":
+            kind = "longblob"  # with a length it is sized as everywhere
     elif word == "LONG":
         if cursor.take("VARBINARY"):
             return TypeText("mediumblob")

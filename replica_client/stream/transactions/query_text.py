@@ -38,7 +38,6 @@ from replica_client.protocol.codec.charsets import (
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import EventFlag
 from replica_client.schema.character_sets import BINARY, charset_of_id, is_text
-from replica_client.schema.ddl.column_clause import ColumnText
 from replica_client.schema.ddl.statement_context import MODE_NO_BACKSLASH_ESCAPES, StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import (
@@ -51,7 +50,6 @@ from replica_client.schema.ddl.steps import (
     tables_touched,
 )
 from replica_client.schema.left_out import unwritten_parts
-from replica_client.schema.model import TEXT_KINDS
 
 _UTF8MB4: Final = 45
 _NAME: Final = rb"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(`\".]+)"
@@ -88,8 +86,6 @@ _THREAD_SPECIFIC: Final = int(EventFlag.LOG_EVENT_THREAD_SPECIFIC_F)
 _FLAGS_SINCE: Final = 4
 # MySQL, MariaDB.
 _ALWAYS_FLAGGED: Final = ((5, 6, 0), (10, 2, 0))
-# Since this version MySQL's table maps have character sets under every binlog_row_metadata.
-_TELLS_CHARSETS: Final = (8, 0, 1)
 _LABEL: Final = re.compile(rb"(?:enum|set)\(.*\?", re.IGNORECASE | re.DOTALL)
 _INNODB: Final = re.compile(rb"\) ENGINE=InnoDB")
 _LOSE_NOTHING: Final = frozenset(("utf8mb3", "utf8mb4", None))
@@ -192,10 +188,9 @@ def read_query(
     """
     read = _read(event, layout, provenance, exists)
     if _is_like_temporary(event, read, provenance):
-        reason = "without the character set of the temporary table that this one is like"
-        read = read._replace(meaning=_without_default(read.meaning, read.context, reason))
+        read = read._replace(meaning=_without_charsets(read.meaning))
     if _LABEL.search(event.body.query) and _may_be_listed(event, read.context, provenance):
-        return read._replace(meaning=_listed(read.meaning))
+        return read._replace(meaning=_with_labels(read.meaning, listed=True))
     return read
 
 
@@ -210,24 +205,24 @@ def _is_like_temporary(event: BinlogEvent, read: ReadQuery, provenance: Provenan
     )
 
 
-def _without_default(meaning: Meaning, context: StatementContext, reason: str) -> Meaning:
+def _without_charsets(meaning: Meaning, *, of_columns: bool = False) -> Meaning:
     """Return the meaning of a CREATE TABLE whose default character set the server left out.
 
-    Columns that are listed without a character set have that default. It comes from a temporary
-    table, or the SQL mode hides it. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. Their
-    replicas use the default of the database.)
+    Text columns without a character set of their own have an unknown one, unless the table map has
+    it; everything else is known. The default comes from a temporary table, or the SQL mode hides
+    it. (Seen on MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8. Their replicas use the default of the
+    database.)
+
+    Args:
+        meaning: of the statement.
+        of_columns: whether columns may lack their own character set, too, so that the table's, if
+            it is written, is not theirs.
     """
-    if not isinstance(meaning, CreateTable) or meaning.charset or meaning.select:
+    if not isinstance(meaning, CreateTable) or meaning.select:
         return meaning
-    lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
-    if not lacks or (not context.is_mariadb and context.version >= _TELLS_CHARSETS):
-        return replace(meaning, charset_unknown=True)
-    return NotUnderstood(f"the server wrote {lacks[0]} {reason}", (meaning.table,))
-
-
-def _lacks_own_charset(column: ColumnText) -> bool:
-    """Return whether a text column has no character set of its own, but the table's."""
-    return column.type.kind in TEXT_KINDS and not (column.charset or column.type.charset)
+    if meaning.charset and not of_columns:
+        return meaning
+    return replace(meaning, charset=None, charset_unknown=True)
 
 
 def _read(
@@ -262,7 +257,9 @@ def _read(
     written_by_server = _is_servers(event, server, layout, provenance)
     if written_by_server is None:
         return _in_doubt(client, server, exists)
-    return server if written_by_server else client
+    if not written_by_server:
+        return client
+    return server._replace(meaning=_with_labels(server.meaning, stored=True))
 
 
 def _uses_temporary(
@@ -309,11 +306,19 @@ def _may_be_listed(event: BinlogEvent, context: StatementContext, provenance: Pr
     return context.version < (8, 0, 21) or _INNODB.search(query) is None
 
 
-def _listed(meaning: Meaning) -> Meaning:
+def _with_labels(meaning: Meaning, *, listed: bool = False, stored: bool = False) -> Meaning:
+    """Return a CREATE TABLE whose columns say that the server wrote, or stores, their labels."""
     if not isinstance(meaning, CreateTable) or meaning.select:
         return meaning
     columns = tuple(
-        replace(column, listed=True) if column.type.labels else column for column in meaning.columns
+        replace(
+            column,
+            listed=column.listed or listed,
+            labels_are_stored=column.labels_are_stored or stored,
+        )
+        if column.type.labels
+        else column
+        for column in meaning.columns
     )
     return replace(meaning, columns=columns)
 
@@ -329,14 +334,8 @@ def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     )
     meaning = read_statement(text, own)
     unwritten = _unwritten(context)
-    if "column charset" in unwritten and isinstance(meaning, CreateTable):
-        lacks = [one.name for one in meaning.columns if _lacks_own_charset(one)]
-        if lacks and not meaning.select:
-            reason = f"the server wrote {lacks[0]} without its character set, as MYSQL40 and MYSQL323 ask"
-            meaning = NotUnderstood(reason, (meaning.table,))
-    elif "table charset" in unwritten:
-        reason = "without the character set of its table, as this sql_mode (ORACLE, ANSI …) asks"
-        meaning = _without_default(meaning, context, reason)
+    if unwritten:
+        meaning = _without_charsets(meaning, of_columns="column charset" in unwritten)
     return ReadQuery(query.decode("utf-8", "replace"), own, meaning)
 
 

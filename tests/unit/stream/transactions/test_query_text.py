@@ -33,17 +33,15 @@ def _understood(read: ReadQuery) -> str:
 
 TEXT, INT = b"`a` int(11) DEFAULT NULL,\n  `b` text DEFAULT NULL", b"`a` int(11) DEFAULT NULL"
 OWN = b"`b` text CHARACTER SET greek DEFAULT NULL"
-TABLE_LOST = "the server wrote b without the character set of its table"
-COLUMN_LOST = "the server wrote b without its character set"
+LABELS = b"`b` enum('\xd0\xb6','?') DEFAULT NULL"
 
 
 @pytest.mark.parametrize("mode", [ORACLE, ANSI, NO_TABLE_OPTIONS])
 @pytest.mark.parametrize(
     ("version", "columns", "options", "expected"),
     [
-        (MARIADB, TEXT, b"", TABLE_LOST),
-        (OLD, TEXT, b"", TABLE_LOST),
-        # Table maps of MySQL 8.0.1 and newer have the character sets.
+        (MARIADB, TEXT, b"", "unknown charset"),
+        (OLD, TEXT, b"", "unknown charset"),
         (NEW, TEXT, b"", "unknown charset"),
         # No column has the table's, but one that is added later may.
         (MARIADB, INT, b"", "unknown charset"),
@@ -61,25 +59,34 @@ def test_the_character_set_of_the_table(
     assert _understood(_read(version, PLAIN, columns, options, OF_QUERY)) == "known"
 
 
-@pytest.mark.parametrize(
-    ("version", "columns", "expected"),
-    [
-        (MARIADB, TEXT, COLUMN_LOST),
-        (OLD, TEXT, COLUMN_LOST),
-        # A character set that is written is the column's, whatever the mode says.
-        (MARIADB, OWN, "known"),
-        (MARIADB, INT, "known"),
-        (NEW, TEXT, "known"),
-    ],
-)
-def test_the_character_sets_of_columns(version: str, columns: bytes, expected: str) -> None:
-    assert _understood(_read(version, MYSQL40, columns, b"", OF_QUERY)).startswith(expected)
+@pytest.mark.parametrize("columns", [TEXT, OWN, INT])
+def test_the_character_sets_of_columns(columns: bytes) -> None:
+    for version in (MARIADB, OLD):
+        read = _read(version, MYSQL40, columns, b" DEFAULT CHARSET=greek", OF_QUERY)
+        assert _understood(read) == "unknown charset"
+    assert _understood(_read(NEW, MYSQL40, columns, b"", OF_QUERY)) == "known"
 
 
 @pytest.mark.parametrize("mode", [ORACLE, MYSQL40])
 def test_who_wrote_it_is_not_known(mode: int) -> None:
-    """Both readings have to agree, but for what table maps say."""
-    lost = TABLE_LOST if mode == ORACLE else COLUMN_LOST
-    assert _understood(_read(MARIADB, mode, TEXT, b"", UNKNOWN)).startswith(lost)
-    assert _understood(_read(MARIADB, ORACLE, INT, b"", UNKNOWN)) == "unknown charset"
+    """Both readings have to agree, but for character sets."""
+    for columns in (TEXT, INT):
+        assert _understood(_read(MARIADB, mode, columns, b"", UNKNOWN)) == "unknown charset"
     assert _understood(_read(NEW, ORACLE, TEXT, b"", ALONE)) == "unknown charset"
+
+
+@pytest.mark.parametrize("mode", [ORACLE, ANSI, MYSQL40])
+@pytest.mark.parametrize("version", [MARIADB, OLD])
+def test_one_unproven_column_leaves_the_others_known(mode: int, version: str) -> None:
+    """Names, signs and what has a character set of its own are known; labels are, if the server wrote them."""
+    columns = b"`a` int(10) unsigned DEFAULT NULL,\n  `c` text DEFAULT NULL,\n  " + LABELS
+    for around in (OF_QUERY, UNKNOWN):
+        meaning = _read(version, mode, columns, b"", around).meaning
+        assert isinstance(meaning, CreateTable)
+        number, text, label = (one.model(None) for one in meaning.columns)
+        assert (number.name, number.unsigned) == ("a", True)
+        assert (text.name, text.charset) == ("c", None)
+        assert (label.labels, label.unknown_labels) == (("\u0436", "?"), (2,))
+        is_written = around is OF_QUERY
+        assert label.has_doubtful_labels != is_written
+        assert label.in_charset("latin1").labels == (("\u0436" if is_written else "?"), "?")
