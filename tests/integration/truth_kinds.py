@@ -245,10 +245,8 @@ def _label(value: Any) -> Any:
     """Return a label; MySQL before 8.0 may lose those in wide character sets, and then readers give its number."""
     if isinstance(value, str):
         return UNKNOWN if value.isdecimal() else str.__str__(value)
-    text = getattr(value, "label", getattr(value, "labels", None))
-    if isinstance(value, int) and text is None:
-        return UNKNOWN
-    return str(value)
+    known = getattr(value, "label", getattr(value, "labels", None))
+    return UNKNOWN if known is None else str(value)
 
 
 def _bytes(value: Any) -> bytes:
