@@ -38,7 +38,12 @@ from replica_client.protocol.codec.charsets import (
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.event_types import EventFlag
 from replica_client.schema.character_sets import BINARY, charset_of_id, is_text
-from replica_client.schema.ddl.statement_context import MODE_NO_BACKSLASH_ESCAPES, StatementContext
+from replica_client.schema.ddl.statement_context import (
+    MODE_MAXDB,
+    MODE_NO_BACKSLASH_ESCAPES,
+    MODE_ORACLE,
+    StatementContext,
+)
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import (
     CreateTable,
@@ -328,7 +333,8 @@ def _as_the_servers(query: bytes, context: StatementContext) -> ReadQuery:
     text = query.decode("utf-8", "surrogateescape")
     own = replace(
         context,
-        sql_mode=context.sql_mode & ~MODE_NO_BACKSLASH_ESCAPES,
+        # Types have their usual names, or MariaDB writes whose they are (``mariadb_schema.date``).
+        sql_mode=context.sql_mode & ~(MODE_NO_BACKSLASH_ESCAPES | MODE_ORACLE | MODE_MAXDB),
         client_charset=None,
         connection_charset=None,
     )

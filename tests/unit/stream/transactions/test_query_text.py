@@ -12,7 +12,8 @@ from replica_client.stream.transactions.query_text import Provenance, ReadQuery,
 from tests.unit.schema.test_temporary_tables import query_event
 
 OF_QUERY, ALONE, UNKNOWN = Provenance(True, True), Provenance(False, True), Provenance()
-ORACLE, ANSI, MYSQL40, NO_TABLE_OPTIONS, PLAIN = 0x200, 0x40000, 0x20000, 0x4000, 0
+ORACLE, ANSI, MYSQL40, MAXDB = 0x200, 0x40000, 0x20000, 0x1000
+NO_TABLE_OPTIONS, PLAIN = 0x4000, 0
 MARIADB, OLD, NEW = "11.8.9-MariaDB-log", "5.6.24-log", "9.7.4"
 
 
@@ -90,3 +91,16 @@ def test_one_unproven_column_leaves_the_others_known(mode: int, version: str) ->
         is_written = around is OF_QUERY
         assert label.has_doubtful_labels != is_written
         assert label.in_charset("latin1").labels == (("\u0436" if is_written else "?"), "?")
+
+
+@pytest.mark.parametrize(("version", "mode"), [(OLD, MAXDB), (MARIADB, MAXDB), (MARIADB, ORACLE)])
+def test_types_of_the_servers_own_text_have_their_usual_meaning(version: str, mode: int) -> None:
+    """A replica in this mode would read others; MariaDB names the schema where it matters."""
+    columns = b"`a` timestamp NULL DEFAULT NULL,\n  `b` date DEFAULT NULL,\n  `c` datetime"
+    kinds = {}
+    for around in (OF_QUERY, ALONE):
+        meaning = _read(version, mode, columns, b"", around).meaning
+        assert isinstance(meaning, CreateTable)
+        kinds[around] = [one.model(None).kind for one in meaning.columns]
+    assert kinds[OF_QUERY] == ["timestamp", "date", "datetime"]
+    assert kinds[ALONE] != kinds[OF_QUERY]
