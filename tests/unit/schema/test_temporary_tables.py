@@ -155,25 +155,26 @@ def test_what_the_flag_of_an_event_tells(
 
 
 @pytest.mark.parametrize(
-    ("version", "columns_text", "understood"),
+    ("version", "columns_text"),
     [
-        ("11.8.6-MariaDB", b"`a` int(11) DEFAULT NULL,\n  `b` varchar(9) DEFAULT NULL", False),
-        ("5.6.24", b"`b` enum('x') DEFAULT NULL", False),
-        ("5.6.24", b"`b` varchar(9) CHARACTER SET sjis DEFAULT NULL", True),
-        ("5.6.24", b"`a` int(11) DEFAULT NULL,\n  `c` varbinary(9) DEFAULT NULL", True),
+        ("11.8.6-MariaDB", b"`a` int(11) DEFAULT NULL,\n  `b` varchar(9) DEFAULT NULL"),
+        ("5.6.24", b"`b` enum('x') DEFAULT NULL"),
+        ("5.6.24", b"`b` varchar(9) CHARACTER SET sjis DEFAULT NULL"),
+        ("5.6.24", b"`a` int(11) DEFAULT NULL,\n  `c` varbinary(9) DEFAULT NULL"),
         # Table maps tell it.
-        ("9.7.4", b"`b` varchar(9) DEFAULT NULL", True),
+        ("9.7.4", b"`b` varchar(9) DEFAULT NULL"),
     ],
 )
-def test_like_a_temporary_table(version: str, columns_text: bytes, understood: bool) -> None:
+def test_like_a_temporary_table(version: str, columns_text: bytes) -> None:
+    """All is known but the character set of columns that have none of their own."""
     layout = BinlogFormat(server_version=version)
     text = b"CREATE TABLE `n` (\n  " + columns_text + b"\n) ENGINE=InnoDB"
     alone = Provenance(in_group=False, first_hand=True)
     read = read_query(query_event(text, flagged=True), layout, alone)
     history = history_of(context=replace(MYSQL, server_charset="latin1"))
     changes = history.apply(read.meaning, read.context, "binlog.000002", 100)
-    assert [isinstance(change.after, TableModel) for change in changes] == [understood]
-    if understood and b"CHARACTER" not in text:
+    assert [isinstance(change.after, TableModel) for change in changes] == [True]
+    if b"CHARACTER" not in text:
         model = history.table(("d", "n"))
         assert isinstance(model, TableModel)
         assert all(column.charset is None for column in model.columns)
