@@ -207,15 +207,14 @@ def locked(
         StorageError: the store cannot be used: it ignores conditions, refuses, or cannot be
             reached.
     """
+    if isinstance(output, ObjectUrl):
+        with _Lease(output).kept(stand_by):
+            yield
+        return
     with ExitStack() as stack:
         while True:
-            lock = (
-                _Lease(output).kept()
-                if isinstance(output, ObjectUrl)
-                else _locked_directory(output)
-            )
             try:
-                stack.enter_context(lock)
+                stack.enter_context(_locked_directory(output))
                 break
             except OutputInUseError as error:
                 if stand_by is None:
@@ -258,9 +257,9 @@ class _Lease:
         self._count = 0
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self, stand_by: Callable[[OutputInUseError], None] | None) -> Iterator[None]:
         self._store.require_conditional_put()
-        self._version = self._taken()
+        self._version = self._taken(stand_by)
         renewal = threading.Thread(target=self._renew, name="lake-lease", daemon=True)
         renewal.start()
         try:
@@ -280,28 +279,32 @@ class _Lease:
         }
         return json.dumps(value).encode()
 
-    def _taken(self) -> ObjectVersion:
+    def _taken(self, stand_by: Callable[[OutputInUseError], None] | None) -> ObjectVersion:
         """Take the lock, and return the version of the object that this process wrote.
 
         Raises:
-            ConfigError: another owner is alive.
+            OutputInUseError: another owner is alive, and this process does not stand by.
         """
-        try:
-            data, version = self._store.get(LOCK)
-        except ObjectNotFoundError:
-            with suppress(StorageConflictError):
-                return self._store.create(LOCK, self._stated())
-            data, version = self._store.get(LOCK)
-        owner = _owner_in(data)
-        until = time.monotonic() + PATIENCE
-        while owner and time.monotonic() < until:
-            time.sleep(_LOOK)
-            if self._store.status(LOCK).version.e_tag != version.e_tag:
-                raise _refusal(self._output, owner)
-        try:
-            return self._store.replace(LOCK, self._stated(), version)
-        except StorageConflictError:
-            raise _refusal(self._output) from None
+        while True:
+            try:
+                data, version = self._store.get(LOCK)
+            except ObjectNotFoundError:
+                with suppress(StorageConflictError):
+                    return self._store.create(LOCK, self._stated())
+                continue
+            # The clock starts at each write that is seen, so that a death is noticed PATIENCE after it.
+            owner, until = _owner_in(data), time.monotonic() + PATIENCE
+            alive = False
+            while owner and not alive and time.monotonic() < until:
+                time.sleep(_LOOK)
+                alive = self._store.status(LOCK).version.e_tag != version.e_tag
+            if not alive:
+                with suppress(StorageConflictError):
+                    return self._store.replace(LOCK, self._stated(), version)
+            refusal = _refusal(self._output, owner)
+            if stand_by is None:
+                raise refusal
+            stand_by(refusal)
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL):
