@@ -13,6 +13,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.schema.names import casefold_name
 
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
+_WILDCARD: Final = re.compile(r"(?<!\|)(?:\|\|)*[%_]")
 _KEPT: Final = 100_000
 
 SERVERS_OWN: Final = ("mysql", "sys")
@@ -242,6 +243,16 @@ class Selection:
         """Return the patterns of wanted tables that have matched no table so far."""
         return [one.text for one in self._wanted or () if one.text not in self._matched]
 
+    def unmatched_tables(self) -> list[tuple[str, str]]:
+        """Return the wanted tables that are named without wildcards and were not seen so far."""
+        return [
+            (_unescaped(database), _unescaped(table))
+            for database, table in (
+                one.like for one in self._wanted or () if one.text not in self._matched
+            )
+            if not _WILDCARD.search(database + table)
+        ]
+
     def unmatched_of(self, history: SchemaHistory) -> list[str]:
         """Return the patterns that have matched no table so far, nor any of a history."""
         selection = self.for_server(history.lower_case_names)
@@ -293,6 +304,11 @@ class Selection:
 
     def _as_compared(self, *names: str) -> Sequence[str]:
         return [casefold_name(name) for name in names] if self._casefolds else names
+
+
+def _unescaped(text: str) -> str:
+    """Return the text that a pattern for LIKE without wildcards stands for."""
+    return re.sub(r"\|(.)", r"\1", text, flags=re.DOTALL)
 
 
 def _like(text: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
 from replica_client.service.external_values import resolved
-from replica_client.service.mirrors import check_mirror, is_mirror
+from replica_client.service.mirrors import check_mirror, check_target, is_mirror
 from replica_client.service.otlp_endpoint import otlp_endpoint
 from replica_client.service.route_memory import RouteMemory
 from replica_client.service.source_access import (
@@ -129,6 +129,7 @@ async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
         if isinstance(sink, ProbedSink):
             async with asyncio.timeout(_SECONDS):
                 await sink.probe()
+                await check_target(sink, hosts_of(route.source, config.directory))
         if isinstance(sink, OwnedSink) and isinstance(sink, ReadSink):
             claim = RouteMemory(config, route, read_only=True).claim()
             sink.claim(claim)

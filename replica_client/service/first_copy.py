@@ -72,6 +72,10 @@ class FirstCopies:
         transform: applied to definitions and rows; copies have its target names.
         invalid_text: the policy for bytes that are invalid in their character set, as in the
             stream.
+
+    Attributes:
+        missing: wanted tables that are named and that the source does not show, by their names after
+            the transform, once :meth:`wanted` was called.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class FirstCopies:
         self._transform = transform
         # Source tables by target name; several if the transform merges them into one table.
         self._sources: dict[TableName, list[TableName]] = {}
+        self.missing: list[TableName] = []
 
     async def wanted(self) -> list[TableName]:
         """Return the tables to copy, by their names after the transform."""
@@ -111,8 +116,10 @@ class FirstCopies:
     async def _wanted(self, connection: SourceConnection) -> list[TableName]:
         found = await read_definitions(connection)
         names = [name for name in found if self._wants(connection, name)]
+        self.missing = self._selection.unmatched_tables()
         if self._transform is None:
             return names
+        self.missing = [self._transform.target(*name) for name in self.missing]
         self._sources = {}
         for name in sorted(names):
             self._sources.setdefault(self._transform.target(*name), []).append(name)

@@ -7,13 +7,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, TransportError
 from replica_client.service.configuration import Names, RouteConfig
-from replica_client.sinks.protocol import CopyingSink, Sink
+from replica_client.sinks.protocol import SERVER_IDENTITY, CopyingSink, ServerSink, Sink
 from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.stream.position.losses import LossKind, loss_kinds
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transforms.transformer import Transformer
+from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connection import SourceConnection
 
 DIGESTS_KEY: Final = "transform_digests"
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")
@@ -48,6 +50,32 @@ def check_mirror(route: RouteConfig, sink: Sink) -> None:
             f"record_losses: after a loss ({', '.join(lost)}) a mirror lacks rows for good: set "
             "snapshot = true on this sink, so that it copies its tables again, or take the option away"
         )
+
+
+async def check_target(sink: Sink, hosts: Sequence[ConnectOptions]) -> None:
+    """Refuse a mirror on its own source: each commit there would be a change to follow.
+
+    Raises:
+        ConfigError: the sink writes to the server that it is fed from.
+        ReplicaClientError: a server is unavailable, or refuses.
+    """
+    if not isinstance(sink, ServerSink):
+        return
+    identity = await sink.server_identity()
+    for at, host in enumerate(hosts):
+        try:
+            async with await SourceConnection.open(host) as connection:
+                found = await connection.query(SERVER_IDENTITY)
+        except TransportError:
+            if at == len(hosts) - 1:
+                raise
+            continue
+        if found == identity:
+            raise ConfigError(
+                f"url: {host.address} is the source itself, and each commit of the mirror would be a change to follow; "
+                "choose another server"
+            )
+        return
 
 
 class TransformDigests:

@@ -34,6 +34,7 @@ from replica_client.service.mirrors import (
     DIGESTS_KEY,
     TransformDigests,
     check_mirror,
+    check_target,
     is_mirror,
     patterns,
 )
@@ -51,6 +52,7 @@ from replica_client.service.source_access import (
 )
 from replica_client.service.stores import GivenPosition, KnownStart
 from replica_client.service.tables_set_aside import (
+    NOT_VISIBLE,
     STATE_KEY,
     TablesSetAside,
     failed_tables,
@@ -329,6 +331,7 @@ class Route:
             )
         store: PositionStore | None = None
         try:
+            await self._until_stopped(check_target(sink, hosts))
             checkpoint = await self._until_stopped(sink.open())
             memory.took_over()
             if checkpoint is not None:
@@ -402,7 +405,11 @@ class Route:
             else:
                 await self._forget_unwanted(sink)
                 wanted = set(await copies.wanted()) if sink_config.snapshot else set()
-                aside = set(read_state(checkpoint.state.get(STATE_KEY))) | set(self._to_set_aside)
+                saved = read_state(checkpoint.state.get(STATE_KEY))
+                aside = set(saved) | set(self._to_set_aside)
+                self._to_copy |= {
+                    one for one in wanted if one in saved and saved[one].reason == NOT_VISIBLE
+                }
                 new = wanted - set(sink.tables) - set(sink.copies) - aside
                 known = {one: copies.sources(one) for one in wanted & {*sink.tables, *sink.copies}}
                 changed = self._digests().changed(checkpoint.state.get(DIGESTS_KEY), known)
@@ -418,6 +425,11 @@ class Route:
             self._to_copy = set()
             done, failed = await copies.run(skipped)
             self._copied |= done
+            failed |= {
+                name: NOT_VISIBLE
+                for name in copies.missing
+                if name not in {*sink.tables, *sink.copies, *aside}
+            }
             for name, reason in failed.items():
                 self._tell_set_aside(name, reason)
             self._to_set_aside.update(failed)

@@ -30,8 +30,13 @@ from replica_client.stream.tables.table_copy import CopyNeededError, TableName, 
 from replica_client.stream.transactions.transaction import Transaction
 
 STATE_KEY: Final = "set_aside"
+NOT_VISIBLE: Final = (
+    "the source shows no such table: check the name, its letter case and the account's rights"
+)
+"""Reason of a table that is named in the configuration; it is copied once it is there."""
 _LOG = logging.getLogger("replica_client.service")
 _MAX_TEXT: Final = 500
+_MAKES: Final = ("create_table", "rename_table")
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,11 @@ class TablesSetAside:
     def _passes(self, change: SchemaChange) -> bool:
         """Follow renames and drops of tables set aside; return whether the sink gets the change."""
         name = (change.database, change.table)
+        made = self.tables.get(change.name_after)
+        if made is not None and made.reason == NOT_VISIBLE and change.kind in _MAKES:
+            raise CopyNeededError(
+                f"{'.'.join(change.name_after)} is made on the source", {change.name_after}
+            )
         if change.kind == "drop_database":
             gone = [one for one in self.tables if one[0] == change.database]
             for one in gone:

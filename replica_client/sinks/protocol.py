@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from replica_client.rows.row import Row
 from replica_client.stream.position.stores.base import Checkpoint
@@ -115,6 +115,19 @@ class Sink(Protocol):
 
     async def close(self) -> None:
         """Release all resources, and drop uncommitted transactions. May be called at any time."""
+        ...
+
+
+SERVER_IDENTITY: Final = "SELECT @@hostname, @@port, @@datadir, @@server_id"
+"""A query whose answer is of one server of MySQL or MariaDB only."""
+
+
+@runtime_checkable
+class ServerSink(Sink, Protocol):
+    """A sink that writes to a server of MySQL or MariaDB."""
+
+    async def server_identity(self) -> list[tuple[Any, ...]]:
+        """Return what its server answers to :data:`SERVER_IDENTITY`; it need not be open."""
         ...
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,44 @@ def test_a_name_that_the_mirror_cannot_have_sets_its_table_aside(
         assert ask(url, "SELECT id FROM x.u ORDER BY 1") == [(1,), (2,)]
         assert sorted(aside(daemon)) == ["x.t", "x.v"]
         assert "xmin" in daemon.tail()
+
+
+def test_a_named_table_that_the_source_does_not_show_is_set_aside_until_it_is_made(
+    source: LocalServer, tmp_path: Path
+) -> None:
+    source.execute("CREATE TABLE x.there (id INT PRIMARY KEY)")
+    source.execute("INSERT INTO x.there VALUES (1)")
+    path = tmp_path / "mirror.db"
+    sink = {"type": "sqlite", "name": "mirror", "snapshot": True, "path": path}
+    settings = {"url": source.url(), "tables": ["x.there", "x.nosuch", "x.n*"]}
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until_level()
+        assert aside(daemon) == ["x.nosuch"]
+        assert daemon.get("/readyz")[0] == 503
+        assert "the source shows no such table" in daemon.tail()
+        source.execute("INSERT INTO x.there VALUES (2)")
+        daemon.until_level()
+        with closing(sqlite3.connect(path)) as one:
+            assert one.execute('SELECT count(*) FROM "x.there"').fetchall() == [(2,)]
+        source.execute("CREATE TABLE x.nosuch (id INT PRIMARY KEY)")
+        source.execute("INSERT INTO x.nosuch VALUES (7)")
+        daemon.until(lambda one: not aside(one))
+        daemon.until_level()
+        assert daemon.get("/readyz")[0] == 200
+        with closing(sqlite3.connect(path)) as one:
+            assert one.execute('SELECT id FROM "x.nosuch"').fetchall() == [(7,)]
+
+
+def test_a_mirror_on_its_own_source_is_refused(source: LocalServer, tmp_path: Path) -> None:
+    sink = {"type": "mysql", "name": "mirror", "url": source.url("root"), "database_prefix": "m_"}
+    settings = {"url": source.url(), "tables": ["x.*"]}
+    with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+        daemon.until(lambda one: one.route("mirror")["state"] == "failed")
+        assert "is the source itself" in daemon.route("mirror")["error"]
+        command = [sys.executable, "-m", "replica_client", "run", str(daemon.config)]
+        done = subprocess.run([*command, "--check", "--connect"], capture_output=True, check=False)
+        assert done.returncode == 1
+        assert b"is the source itself" in done.stderr
+    assert not source.query(
+        "SELECT 1 FROM information_schema.schemata WHERE schema_name = 'replica_client'"
+    )

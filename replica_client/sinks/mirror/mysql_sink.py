@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mysql_database import MysqlDatabase
 from replica_client.sinks.mirror.mysql_values import mysql_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
+from replica_client.sinks.protocol import SERVER_IDENTITY
 from replica_client.sinks.registry import Period, read_options
 from replica_client.stream.transport.url import parse_url
 
@@ -86,6 +87,13 @@ class MysqlSink(TableMirrorSink):
     def _probe(self) -> None:
         with self._errors():
             self._database().close()
+
+    async def server_identity(self) -> list[tuple[Any, ...]]:
+        return await self._worker.run(self._identity)
+
+    def _identity(self) -> list[tuple[Any, ...]]:
+        with self._errors(), closing(self._database()) as database:
+            return list(database.rows(SERVER_IDENTITY))
 
     def _database(self) -> MirrorDatabase:
         options = self._options
