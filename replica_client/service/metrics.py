@@ -106,6 +106,12 @@ _OF_ROUTES: tuple[tuple[str, str, bool, Callable[[Route], float]], ...] = (
         lambda route: len(route.observation.set_aside),
     ),
     (
+        "unaccepted_tables",
+        "Tables that are set aside and not named in accept_set_aside.",
+        False,
+        lambda route: len(route.observation.unaccepted()),
+    ),
+    (
         "dead_letters",
         "Changes that went to the dead letters.",
         True,

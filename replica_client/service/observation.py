@@ -163,6 +163,7 @@ class Observation:
         self.committed_at: float | None = None
         self.oldest = 0.0
         self.busy_since: float | None = None
+        self._logged_busy: float | None = None
         self._failed_as: RouteState | None = None
         self._copied_before = 0
         self.errors: deque[Remark] = deque(maxlen=_KEPT)
@@ -368,8 +369,19 @@ class Observation:
         if self.state is RouteState.STREAMING and stream is not None and stream.loss is not None:
             return str(stream.loss)[:_MAX_TEXT]
         if self.state is RouteState.STREAMING and self._unanswered() > ANSWER_SECONDS:
-            return f"the sink has not answered for {self._unanswered():.0f} s; see whether its server hangs"
+            return self._hanging()
         return self.error
+
+    def _hanging(self) -> str:
+        return f"the sink has not answered for {self._unanswered():.0f} s; see whether its server hangs"
+
+    def new_hanging(self) -> str:
+        """Return the text of a call that the sink does not answer, once for each call; else empty."""
+        since = self.busy_since
+        if since is None or since == self._logged_busy or self._unanswered() <= ANSWER_SECONDS:
+            return ""
+        self._logged_busy = since
+        return self._hanging()
 
     def count_replaced(self, sink: ReplacingSink) -> None:
         """Count the values that a newly opened sink replaces."""

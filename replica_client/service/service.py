@@ -389,6 +389,9 @@ class Service:
                         hosts = self._hosts(route.config.source)
                         self._background(tell_unmatched(route, hosts))
                 self._histories[route.name].sample(now, clock, self.lag_bytes(route))
+                if text := route.observation.new_hanging():
+                    _LOG.warning("%s: %s", route.name, text)
+                    route.observation.record_error(text)
             await asyncio.sleep(self.config.daemon.sample_seconds)
 
     async def _feed_watchdog(self, period: float) -> None:

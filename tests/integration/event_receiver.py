@@ -29,6 +29,7 @@ class EventReceiver:
         requests: how many came.
         faulty: how many failed.
         content_types: that requests had.
+        going: cleared, it takes requests and answers none.
     """
 
     def __init__(self, *, honours: bool = True, faults: float = 0.0, seed: int = 1) -> None:
@@ -36,6 +37,8 @@ class EventReceiver:
         self.streams: dict[str, list[bytes]] = {}
         self.requests = self.faulty = 0
         self.content_types: set[str] = set()
+        self.going = threading.Event()
+        self.going.set()
         self._keys: set[tuple[str, str]] = set()
         self._honours, self._faults = honours, faults
         self._chance = random.Random(seed)
@@ -65,6 +68,7 @@ class EventReceiver:
 
     def close(self) -> None:
         """End it."""
+        self.going.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -76,6 +80,7 @@ class EventReceiver:
             self.content_types.add(headers["Content-Type"])
         except OSError:
             return
+        self.going.wait()
         with self._lock:
             self.requests += 1
             status, fault = 200, self._chance.random() < self._faults

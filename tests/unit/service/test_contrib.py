@@ -150,7 +150,7 @@ def test_rules_do_what_they_say(tmp_path: Path) -> None:
     tested = promtool("test", "rules", "alerts_test.yml", directory=RULES.parent)
     assert tested.returncode == 0, tested.stdout + tested.stderr
     text = RULES.read_text()
-    assert len(rules()) == 10
+    assert len(rules()) == 11
     for rule in rules():
         mutated = text.replace(rule["expr"], f"({rule['expr']}) and vector(1) == 2")
         assert mutated != text
