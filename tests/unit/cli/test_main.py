@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import replica_client
+from replica_client.errors import install_command
 
 COMMANDS = (
     "events", "changes", "check", "annotate", "backup", "doctor", "serve", "pipeline", "demo", "run",
@@ -169,7 +170,7 @@ def test_a_missing_extra_names_the_pip_command(run, monkeypatch, tmp_path):
         assert result.status == 1
         said = re.fullmatch(
             "replica-client: the Python package pyspark is not installed; "
-            r"run: pip install 'replica-client\[([a-z,]+)\]'\n",
+            f"run: {re.escape(install_command('EXTRA')).replace('EXTRA', '([a-z,]+)')}\n",
             result.err,
         )
         assert said, result.err
