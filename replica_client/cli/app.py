@@ -81,6 +81,7 @@ _SECTIONS = {
     },
     "Serve": {
         "run": "Run the position-resume daemon.",
+        "service": "Look at the running daemon, pause and resume it.",
         "snapshot": "Ask the daemon for the rows of tables.",
         "relay": "Read a source's binlog once and serve it to replicas.",
         "serve": "Serve binlog files over the replication protocol.",

@@ -188,6 +188,12 @@ class _Collector:
             "events, for gtid_gap transactions.",
             labels=(*_LABELS, "kind"),
         )
+        orders = CounterMetricFamily(
+            f"{prefix}orders", "Orders of `replica-client service`.", labels=("command",)
+        )
+        for command, count in self._service.control.counts.items():
+            orders.add_metric((command,), float(count))
+        yield orders
         for route in routes:
             labels = _labels(route)
             for lost, count in _lost(route).items():

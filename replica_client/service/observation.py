@@ -43,6 +43,8 @@ class RouteState(StrEnum):
     """An operator is needed; the route tries again now and then."""
     STANDBY = "standby"
     """Another process writes; this one takes over when the other ends."""
+    PAUSED = "paused"
+    """An operator stopped it for a while."""
     STOPPED = "stopped"
 
 

@@ -53,6 +53,7 @@ def status(service: Service) -> dict[str, Any]:
         "started": service.started,
         "config": str(service.config.file),
         "config_error": service.config_error,
+        "orders": list(service.control.recent),
         "sample_seconds": service.config.daemon.sample_seconds,
         "sources": [_source(service, source.name) for source in service.config.sources],
         "routes": [_route(service, route) for route in service.routes],

@@ -61,6 +61,7 @@ from replica_client.service.tables_set_aside import (
 from replica_client.sinks.protocol import CopyingSink, ForgettingSink, ReplacingSink, Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.sinks.snapshot_sink import SnapshotSink
+from replica_client.storage.durable import replace_file
 from replica_client.storage.location import local_path
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import StreamOptions
@@ -145,6 +146,9 @@ class Route:
         self._copied: set[TableName] = set()
         self._requests: list[str] = []
         self._ended = asyncio.Event()
+        self._pause_file = service.state / f"{config.name}.paused"
+        self._resumed = asyncio.Event()
+        self._is_over = False
         self._copied_again: Counter[TableName] = Counter()
 
     @property
@@ -160,17 +164,58 @@ class Route:
 
     def stop(self) -> None:
         """Request the end at the next transaction's end, with everything committed."""
+        self._is_over = True
+        self.restart()
+        self._resumed.set()
+
+    def restart(self) -> None:
+        """Close source and sink at the next transaction's end, with everything committed, and open them again.
+
+        A route that is to be paused stays closed.
+        """
         self._stop.set()
         self._ended.set()
         self._again.set()
+
+    async def pause(self) -> None:
+        """Stop at the next transaction's end until :meth:`resume`, also after a restart of the service."""
+        await asyncio.to_thread(replace_file, self._pause_file, b"")
+        self.restart()
+
+    async def resume(self) -> None:
+        """Go on after a pause."""
+        await asyncio.to_thread(self._pause_file.unlink, missing_ok=True)
+        self._resumed.set()
+
+    def set_aside(self, tables: Mapping[TableName, str]) -> None:
+        """Leave tables out from the next transaction on; the other tables go on.
+
+        Args:
+            tables: names, with the reason.
+        """
+        for name, reason in sorted(tables.items()):
+            self._tell_set_aside(name, reason)
+        self._to_set_aside.update(tables)
+        self.restart()
 
     def try_now(self) -> None:
         """End the wait after a failure."""
         self._again.set()
 
     async def run(self) -> None:
-        """Deliver until the route is stopped."""
+        """Deliver until the route is stopped; wait while it is paused."""
         ROUTE.set(self.name)  # of this task
+        while not self._is_over:
+            self._stop.clear()
+            self._resumed.clear()
+            if await asyncio.to_thread(self._pause_file.exists):
+                self.observation.enter(RouteState.PAUSED)
+                await self._resumed.wait()
+            else:
+                await self._run_until_stopped()
+        self.observation.enter(RouteState.STOPPED)
+
+    async def _run_until_stopped(self) -> None:
         observation = self.observation
         while not self._stop.is_set():
             commits = observation.commits
@@ -196,7 +241,6 @@ class Route:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._again.wait()
-        observation.enter(RouteState.STOPPED)
 
     def _failed(self, error: Exception, committed: bool) -> float:
         """Record and log a failure; return the seconds until the next try."""

@@ -17,6 +17,7 @@ from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.service import process as logs
 from replica_client.service.config_file import read_config
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
+from replica_client.service.control import Control
 from replica_client.service.observation import Observation, RouteState
 from replica_client.service.otlp_endpoint import otlp_endpoint
 from replica_client.service.pages import pages_of
@@ -25,6 +26,7 @@ from replica_client.service.route import Route
 from replica_client.service.source_access import SourceEnd, SourceWatch, hosts_of, selection_of
 from replica_client.service.stores import Stores
 from replica_client.stream.live.live_schema import list_tables
+from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 
@@ -150,6 +152,7 @@ class Service:
         started: seconds since 1970.
         started_clock: the same moment on the monotonic clock.
         http: the status page's server, None without.
+        control: the socket for orders.
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Service:
         self.started = time.time()
         self.started_clock = time.monotonic()
         self.http: HttpServer | None = None
+        self.control = Control(self)
         self._reread = reread or (lambda: read_config(config.file))
         self._stores = Stores(config)
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
@@ -212,6 +216,7 @@ class Service:
             if self.config.daemon.otlp:
                 await self._send_telemetry()
             self._apply(self.config)
+            await self.control.start()
             if self.config.daemon.listen:
                 await self._serve_pages()
             self._background(self._sample())
@@ -247,6 +252,38 @@ class Service:
         """Read the configuration again and apply it."""
         self._background(self._reload())
 
+    async def order(self, command: str, names: list[str], tables: list[TableName]) -> None:
+        """Carry out an order, and wait until it took effect, for at most ``stop_timeout``.
+
+        Args:
+            command: see :data:`~replica_client.service.control.COMMANDS`.
+            names: routes.
+            tables: for ``set-aside``.
+
+        Raises:
+            ConfigError: the new configuration is refused.
+        """
+        if command == "reload":
+            await self._reload()
+            if self.config_error:
+                raise ConfigError(self.config_error)
+            return
+        routes = [route for route in self.routes if route.name in names]
+        for route in routes:
+            if command == "pause":
+                await route.pause()
+            elif command == "resume":
+                await route.resume()
+            elif command == "set-aside":
+                route.set_aside(dict.fromkeys(tables, "an operator set it aside"))
+            else:
+                route.restart()
+        deadline = time.monotonic() + self.config.daemon.stop_timeout
+        while command == "pause" and time.monotonic() < deadline:
+            if all(route.observation.state is RouteState.PAUSED for route in routes):
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -254,6 +291,7 @@ class Service:
 
     async def _end(self) -> None:
         self._notifier.send("STOPPING=1")
+        await self.control.close()
         limit = self.config.daemon.stop_timeout
         await self._finish(list(self._running), limit)
         for task in [*self._tasks, *(task for _, task in self._watches.values())]:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from cryptography.hazmat.primitives import serialization
 
 from tests.integration.daemon_process import free_port
+from tests.integration.kafka_broker import KafkaBroker
 from tests.integration.login_certificates import Certificates, make_certificates
 from tests.servers.local import LocalServer, ServerUnavailableError
 from tests.servers.plugin import unavailable
@@ -127,3 +128,33 @@ def apache_kafka(**properties: str) -> Iterator[ApacheKafka]:
             yield ApacheKafka(server, certificates, tls, sasl)
         finally:
             server.close()
+
+
+class PlainBroker:
+    """A broker without security that is killed and comes back on its data.
+
+    Attributes:
+        servers: its address.
+        direct: the same, as that of other brokers here.
+    """
+
+    read_from = staticmethod(KafkaBroker.read_from)
+
+    def __init__(self) -> None:
+        try:
+            self._server = LocalServer(NAME)
+        except ServerUnavailableError as error:
+            unavailable(error)
+        self.servers = self.direct = f"127.0.0.1:{self._server.port}"
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Start it again."""
+        self._server.restart()
+
+    def stop(self) -> None:
+        """End it, and remove its data."""
+        self._server.close()

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import pymysql
 
+from replica_client.errors import ConfigError
+from replica_client.service.control import ask
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.sink_comparison import Compared
 from tests.servers.local import LocalServer
@@ -59,12 +61,14 @@ class KillReport:
 
     Attributes:
         kills: by what was killed: ``daemon``, ``source``, or a sink with a server.
+        orders: by the command that the daemon got.
         transactions: that the workload committed.
         comparisons: how often every sink was compared with the source.
         found: what the last comparison of each sink was of.
     """
 
     kills: Counter[str] = field(default_factory=Counter)
+    orders: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
     comparisons: int = 0
     found: dict[str, Compared] = field(default_factory=dict)
@@ -236,6 +240,8 @@ def prove(
                 for _ in range(min(compare_every, kills - done)):
                     if time.monotonic() - begun > minutes * 60:
                         break
+                    if chance.random() < 0.3:
+                        _order(chance, daemon, sinks, report)
                     _kill(chance, daemon, servers, report)
                     done += 1
                     assert workload.error is None, workload.error
@@ -296,6 +302,42 @@ def _kill(
         daemon.start()
         report.kills["daemon"] += 1
     server.restart()
+
+
+def _order(
+    chance: random.Random, daemon: DaemonProcess, sinks: list[ProvedSink], report: KillReport
+) -> None:
+    """Give the daemon an order; what is paused stays so, also after a kill, until it is resumed."""
+    command = chance.choice(("pause", "pause", "restart", "reload"))
+    name = chance.choice(sinks).name
+    _ask(daemon, command, name)
+    report.orders[command] += 1
+    if command != "pause":
+        return
+    daemon.until(lambda one: one.route(name)["state"] == "paused", 600)
+    commits = daemon.route(name)["commits"]
+    time.sleep(chance.random() * 0.5)
+    assert daemon.route(name)["commits"] == commits
+    if chance.random() < 0.5:
+        daemon.kill()
+        daemon.start()
+        report.kills["daemon"] += 1
+        daemon.until(lambda one: one.route(name)["state"] == "paused", 600)
+    _ask(daemon, "resume", name)
+
+
+def _ask(daemon: DaemonProcess, command: str, sink: str) -> None:
+    """Give an order, also to a daemon that is just starting."""
+    order = {"command": command, "sinks": [f"source.{sink}"]}
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            ask(daemon.directory / "state", order, 120)
+            return
+        except ConfigError as error:
+            if time.monotonic() > deadline or "is the service running" not in str(error):
+                raise
+        time.sleep(0.1)
 
 
 def _compare(

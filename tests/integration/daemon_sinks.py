@@ -32,7 +32,9 @@ _KAFKA: dict[str, dict[str, Any]] = {
     "kafka": {},
     "kafka-debezium": {"format": "debezium"},
     "kafka-maxwell": {"format": "maxwell", "headers": True},
+    "kafka-apache": {"format": "debezium"},
 }
+"""On an emulation of the broker, but for the last."""
 SINKS = (*_FILES, "stdout", "mysql", "postgres", "clickhouse", "redis", "http", "nats", *_KAFKA)
 
 
@@ -127,11 +129,15 @@ def _lines(
 
 
 def _kafka(name: str, stack: contextlib.ExitStack) -> ProvedSink:
+    from tests.integration.apache_kafka import PlainBroker
     from tests.integration.kafka_broker import FaultyBroker
     from tests.integration.kafka_watcher import KafkaWatcher, check_watched
 
-    folder = stack.enter_context(tempfile.TemporaryDirectory())
-    broker = FaultyBroker(Path(folder))
+    broker: FaultyBroker | PlainBroker
+    if name == "kafka-apache":
+        broker = PlainBroker()
+    else:
+        broker = FaultyBroker(Path(stack.enter_context(tempfile.TemporaryDirectory())))
     stack.callback(broker.stop)
     watcher = KafkaWatcher(broker.direct, "all")
     stack.callback(watcher.close)
