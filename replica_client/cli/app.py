@@ -142,7 +142,8 @@ def _not_imported() -> None:
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"replica_client.cli.{name.replace('-', '_')}")
+    module = "orders" if name == "service" else name.replace("-", "_")
+    return import_module(f"replica_client.cli.{module}")
 
 
 def run_words(words: Sequence[str]) -> int:

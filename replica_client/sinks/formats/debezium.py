@@ -153,7 +153,7 @@ class DebeziumFormat:
 
     def _described_messages(self, messages: Iterator[Message]) -> Iterator[Message]:
         """Return the messages, with schemas in their texts if the options ask for it."""
-        return messages if self._apart or not self._described else map(_with_schemas, messages)
+        return messages if self._apart or not self._described else map(with_schemas, messages)
 
     def _messages(self, transaction: Transaction) -> Iterator[Message]:
         if not self._knows_connector:
@@ -389,7 +389,7 @@ def _snapshot_mark(rows: SnapshotRows, *, begins: bool, ends: bool) -> str:
     return "true"
 
 
-def _with_schemas(message: Message) -> Message:
+def with_schemas(message: Message) -> Message:
     """Return the message with schemas around value and keys; as in Debezium, keys in headers have none."""
     of_key, of_value = message.schemas
 

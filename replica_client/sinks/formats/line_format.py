@@ -130,7 +130,7 @@ def make_format(
     """Build a format of lines by its name.
 
     Args:
-        name: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
+        name: ``native``, ``debezium``, ``flat``, ``maxwell``, ``canal`` or ``cloudevents``.
         options: of that format.
         keys: of messages; None: they have none.
 
@@ -148,6 +148,10 @@ def make_format(
         from replica_client.sinks.formats.debezium import DebeziumFormat
 
         return DebeziumFormat.of(options, keys)
+    if name == "flat":
+        from replica_client.sinks.formats.flat import FlatFormat
+
+        return FlatFormat.of(options, keys)
     if name == "maxwell":
         from replica_client.sinks.formats.maxwell import MaxwellFormat
 
@@ -163,5 +167,5 @@ def make_format(
 
         return CloudEventsFormat.of(options, keys)
     raise ConfigError(
-        f"format: {name!r} is not native, debezium, maxwell, canal, cloudevents, arrow or avro"
+        f"format: {name!r} is not native, debezium, flat, maxwell, canal, cloudevents, arrow or avro"
     )

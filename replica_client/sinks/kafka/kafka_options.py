@@ -209,8 +209,8 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         guarantee: ``exactly-once``: messages and position in one Kafka transaction, for readers
             with ``isolation.level=read_committed``; ``at-least-once``: without transactions, if
             brokers or rights do not allow them; a position store keeps the position.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents``, ``avro`` or
-            ``arrow``.
+        format: ``native``, ``debezium``, ``flat``, ``maxwell``, ``canal``, ``cloudevents``,
+            ``avro`` or ``arrow``.
         format_options: options of the format; ``avro`` has those of ``debezium``.
         registry: the schema registry of the format ``avro``: ``url``, and if needed ``username``,
             ``password`` (may be ``file:…``), ``ca``, ``timeout``; ``register = false`` uses only
@@ -218,7 +218,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         key_columns: columns that are the key of messages, by pattern of the table; the primary key
             by default.
         tombstones_on_delete: after a key is gone, send a message without a value, for compaction.
-            By default only for the formats ``native``, ``debezium`` and ``avro``, also as the data
+            By default only for the formats ``native``, ``debezium``, ``flat`` and ``avro``, also as the data
             of ``cloudevents``.
         headers: whether each message has headers with its transaction and its number in it.
         create_topics: create missing topics.
@@ -294,7 +294,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             name = self.format
             if name == "cloudevents":
                 name = str(self.format_options.get("data", "native"))
-            return name in ("native", "debezium", "avro")
+            return name in ("native", "debezium", "flat", "avro")
         return self.tombstones_on_delete
 
     @property
@@ -373,7 +373,7 @@ def format_options(options: KafkaOptions) -> dict[str, Any]:
 
     The topics' prefix is the default of Debezium's ``topic_prefix``.
     """
-    if options.format in ("debezium", "avro"):
+    if options.format in ("debezium", "flat", "avro"):
         return {"topic_prefix": options.topic_prefix, **options.format_options}
     return options.format_options
 

@@ -306,7 +306,8 @@ class KafkaSink:
                 headers += ((_TRANSACTION, name), (_ORDER, str(self._order)))
             if avro is None:
                 value = message.value if message.binary is None else message.binary
-                writer.write(topic, message.key, value, headers, message)
+                if value:  # else the format has only a tombstone for it
+                    writer.write(topic, message.key, value, headers, message)
             else:
                 writer.write(topic, *self._bytes(topic, message), headers, message)
             if tombstones and message.gone is not None:
