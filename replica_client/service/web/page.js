@@ -153,9 +153,33 @@ function section(route, status, old, elapsed) {
       tables(route, old, elapsed),
       list("recent errors", route.errors, "none since the start"),
       list("schema changes", route.schema_changes, "none since the start"),
+      ...(route.set_aside.length
+        ? [lines("tables set aside", route.set_aside.map((one) => `${one.table}: ${one.reason}`))] : []),
       ...(route.losses.length ? [lines("losses on record", route.losses.map((loss) => loss.text))] : []),
       ...(route.transforms.length ? [lines("transforms", route.transforms)] : [])));
   return made;
+}
+
+// What needs somebody comes first.
+function urgency(route) {
+  if (BAD.has(route.state)) return 0;
+  if (!GOOD.has(route.state)) return route.error ? 1 : 2;
+  return route.set_aside.length ? 3 : 4;
+}
+
+function summary(routes) {
+  const states = new Map();
+  routes.forEach((route) => states.set(route.state, (states.get(route.state) || 0) + 1));
+  const aside = routes.reduce((sum, route) => sum + route.set_aside.length, 0);
+  const parts = [...states].map(([state, many]) => `${many} ${state}`);
+  if (aside) parts.push(`${aside} tables set aside`);
+  if (routes.length) parts.push(`largest lag ${seconds(Math.max(...routes.map((route) => route.lag_seconds)))}`);
+  return `${routes.length} sinks: ${parts.join(", ")}`;
+}
+
+function order(one) {
+  const what = [...one.sinks, ...one.tables].join(", ");
+  return { at: Date.parse(one.time) / 1000, text: `${one.command} ${what} by ${one.by}: ${one.result}` };
 }
 
 function show(status) {
@@ -170,7 +194,11 @@ function show(status) {
   const scrolled = new Map();
   document.querySelectorAll("section").forEach((one) => scrolled.set(one.dataset.route,
     [...one.querySelectorAll(".scroll")].map((box) => box.scrollTop)));
-  document.getElementById("routes").replaceChildren(...status.routes.map((route) =>
+  const routes = [...status.routes].sort((one, other) => urgency(one) - urgency(other));
+  document.getElementById("summary").textContent = summary(routes);
+  document.getElementById("orders").replaceChildren(
+    ...(status.orders.length ? [list("orders", status.orders.map(order).reverse(), "")] : []));
+  document.getElementById("routes").replaceChildren(...routes.map((route) =>
     section(route, status, before && before.routes.find((one) => one.name === route.name), elapsed)));
   document.querySelectorAll("section").forEach((one) => (scrolled.get(one.dataset.route) || []).forEach((top, at) => {
     one.querySelectorAll(".scroll")[at].scrollTop = top;
