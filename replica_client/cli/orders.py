@@ -66,7 +66,7 @@ def service(
             raise ConfigError(f"{action} needs --table DATABASE.TABLE")
         return snapshot(config, table, sink)
     found = extra_module("replica_client.service.config_file", "daemon").read_config(config)
-    from replica_client.service.control import ask, chosen
+    from replica_client.service.order_socket import ask, chosen
 
     names = chosen({route.name: route.sink.name for route in found.routes}, sink)
     tables = [text.split(".", 1) for text in table or ()]

@@ -17,8 +17,8 @@ from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.service import process as logs
 from replica_client.service.config_file import read_config
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
-from replica_client.service.control import Control
 from replica_client.service.observation import Observation, RouteState
+from replica_client.service.order_socket import Control
 from replica_client.service.otlp_endpoint import otlp_endpoint
 from replica_client.service.pages import pages_of
 from replica_client.service.process import Notifier, StateLock
@@ -256,7 +256,7 @@ class Service:
         """Carry out an order, and wait until it took effect, for at most ``stop_timeout``.
 
         Args:
-            command: see :data:`~replica_client.service.control.COMMANDS`.
+            command: see :data:`~replica_client.service.order_socket.COMMANDS`.
             names: routes.
             tables: for ``set-aside``.
 

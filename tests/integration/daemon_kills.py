@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pymysql
 
 from replica_client.errors import ConfigError
-from replica_client.service.control import ask
+from replica_client.service.order_socket import ask
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.sink_comparison import Compared
 from tests.servers.local import LocalServer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from rich.console import Console
@@ -18,6 +19,7 @@ class _NoRoutes:
     routes: tuple[object, ...] = ()
     config_error = ""
     started_clock = 0.0
+    control = SimpleNamespace(counts={})
 
 
 def metrics() -> str:

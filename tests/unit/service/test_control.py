@@ -12,7 +12,7 @@ import pytest
 
 from replica_client.cli.app import run_words
 from replica_client.errors import ConfigError
-from replica_client.service.control import ask
+from replica_client.service.order_socket import ask
 from replica_client.service.pages import pages_of
 from tests.unit.service.conftest import running, until
 from tests.unit.service.test_delivery import route
