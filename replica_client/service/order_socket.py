@@ -20,15 +20,13 @@ import os
 import socket
 import struct
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from replica_client.errors import ConfigError
-
-if TYPE_CHECKING:
-    from replica_client.service.service import Service
+from replica_client.stream.tables.table_copy import TableName
 
 Command = Literal["status", "pause", "resume", "restart", "reload", "set-aside"]
 COMMANDS: Final[tuple[str, ...]] = get_args(Command)
@@ -63,16 +61,22 @@ class Control:
     """The socket of a running service.
 
     Args:
-        service: what the orders are for.
+        state: the state directory.
+        carry_out: carries out an order: the command, names of sinks, and tables.
+        status: returns the status of each sink.
 
     Attributes:
         recent: the last orders, the newest at the end.
         counts: orders by command.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._state = service.config.state
+    def __init__(
+        self,
+        state: Path,
+        carry_out: Callable[[str, list[str], list[TableName]], Awaitable[None]],
+        status: Callable[[], list[dict[str, Any]]],
+    ) -> None:
+        self._state, self._carry_out, self._status = state, carry_out, status
         self._server: asyncio.Server | None = None
         self._orders = asyncio.Lock()
         self.recent: deque[dict[str, Any]] = deque(maxlen=_KEPT)
@@ -127,26 +131,23 @@ class Control:
         try:
             order = json.loads(line)
             command, names = order["command"], order.get("sinks", [])
-            known = {route.name for route in self._service.routes}
+            known = {one["name"] for one in self._status()}
             if command not in COMMANDS or not set(names) <= known:
                 raise ValueError
-            tables = [tuple(table) for table in order.get("tables", [])]
+            tables = [(str(first), str(second)) for first, second in order.get("tables", [])]
         except (ValueError, KeyError, TypeError, AttributeError):
             return {"error": "this is not an order that this service knows"}
         if command != "status":
             async with self._orders:
                 try:
-                    await self._service.order(command, names, tables)
+                    await self._carry_out(command, names, tables)
                     result = "done"
                 except ConfigError as error:
                     result = str(error)
                 await self._record(command, names, tables, who, result)
             if result != "done":
                 return {"error": result}
-        from replica_client.service.pages import status
-
-        found = status(self._service)["routes"]
-        return {"sinks": [one for one in found if not names or one["name"] in names]}
+        return {"sinks": [one for one in self._status() if not names or one["name"] in names]}
 
     async def _record(
         self, command: str, names: list[str], tables: list[Any], who: str, result: str

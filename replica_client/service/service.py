@@ -20,7 +20,7 @@ from replica_client.service.configuration import DaemonConfig, RouteConfig, Sour
 from replica_client.service.observation import Observation, RouteState
 from replica_client.service.order_socket import Control
 from replica_client.service.otlp_endpoint import otlp_endpoint
-from replica_client.service.pages import pages_of
+from replica_client.service.pages import pages_of, status
 from replica_client.service.process import Notifier, StateLock
 from replica_client.service.route import Route
 from replica_client.service.source_access import SourceEnd, SourceWatch, hosts_of, selection_of
@@ -163,7 +163,7 @@ class Service:
         self.started = time.time()
         self.started_clock = time.monotonic()
         self.http: HttpServer | None = None
-        self.control = Control(self)
+        self.control = Control(config.state, self.order, lambda: status(self)["routes"])
         self._reread = reread or (lambda: read_config(config.file))
         self._stores = Stores(config)
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
