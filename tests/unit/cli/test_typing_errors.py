@@ -113,7 +113,16 @@ RUNS: dict[tuple[str, str], tuple[list[str], str]] = {
 for _command in ("undo", "redo"):
     for _name in ("table", "gtid", "thread", "since", "until", "key", "where"):
         RUNS[_command, _name] = RUNS["find", _name]
+for _name in ("table", "since", "until"):
+    RUNS["stats", _name] = RUNS["find", _name]
+_TO = [*ARCHIVE, "--to", "mysql://root@127.0.0.1:1/", "--since"]
+RUNS["recover", "since"] = ([*_TO, "shop-bin.009999:4"], "shop-bin.009999")
+RUNS["recover", "until"] = (
+    [*_TO, "shop-bin.000001:4", "--until", "shop-bin.009999:4"],
+    "shop-bin.009999",
+)
 ELSEWHERE = {
+    ("doctor", "table"): "is asked of a source: tests/integration/test_doctor.py",
     ("as-of", "copy_at"): "needs a copy: tests/unit/archive/test_as_of.py",
     ("changes", "exclude"): "leaves out: nothing is missing without a match",
     ("events", "exclude"): "leaves out: nothing is missing without a match",
