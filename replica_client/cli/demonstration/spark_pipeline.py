@@ -22,6 +22,7 @@ tables = ["shop.*"]
 start = "earliest"
 
 [pipeline]
+engine = "spark"
 output = "lake"
 trigger = "{trigger}"
 interval = "300 milliseconds"
