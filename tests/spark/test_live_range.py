@@ -11,6 +11,7 @@ from replica_client.lake.source import live_partition as live_range
 from replica_client.lake.source.live_plan import LivePlanner
 from replica_client.lake.source.live_source import LiveSource
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.spark.source.data_source import typed_table
 from replica_client.lake.spark.source.shape_batches import batches
 from tests.integration.test_limited_runs import make_mixed_transactions
 
@@ -173,9 +174,9 @@ def test_typed_query_stops_or_evolves(source, planned):
     table = f"{database}.t"
     one.execute(f"insert into {table} values (1, 'before')")
     strict, strict_planner = planned(table=table)
-    strict_table = strict_planner.typed(database, "t")
+    strict_table = typed_table(strict_planner, strict)
     options, planner = planned(table=table, onSchemaChange="evolve")
-    first = planner.typed(database, "t")
+    first = typed_table(planner, options)
     one.execute(f"alter table {table} modify id bigint, add n int, drop v")
     one.execute(f"insert into {table} values (5000000000, 7)")
     start = planner.start(stream=True)
@@ -187,7 +188,7 @@ def test_typed_query_stops_or_evolves(source, planned):
     assert "v string" in str(caught.value)
     with pytest.raises(SchemaMismatchError, match="another one"):
         rows_of(options, parts, first)  # a number became larger than its column
-    again = planner.typed(database, "t")
+    again = typed_table(planner, options)
     assert [name for name, _ in again.fields] == ["id", "n"]
     rows = rows_of(options, parts, again)
     assert [(row["id"], row["n"], row["_absent"]) for row in rows] == [
@@ -197,9 +198,9 @@ def test_typed_query_stops_or_evolves(source, planned):
     one.execute(f"alter table {table} add more text")
     one.execute(f"insert into {table} values (2, 3, 'new')")
     later = planner.latest(end)
-    with pytest.raises(SchemaMismatchError, match="more came after it was planned"):
+    with pytest.raises(SchemaMismatchError, match="more was added"):
         rows_of(options, planner.ranges(end, later), again)
-    assert rows_of(options, planner.ranges(end, later), planner.typed(database, "t"))
+    assert rows_of(options, planner.ranges(end, later), typed_table(planner, options))
 
 
 def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
@@ -212,7 +213,7 @@ def test_statement_that_empties_a_typed_table_is_a_row(source, planned):
     options, planner = planned(table=f"{database}.t")
     start = planner.start(stream=True)
     rows = rows_of(
-        options, planner.ranges(start, planner.latest(start)), planner.typed(database, "t")
+        options, planner.ranges(start, planner.latest(start)), typed_table(planner, options)
     )
     assert [(row["_change_type"], row["id"]) for row in rows] == [
         ("insert", 1),

@@ -11,6 +11,7 @@ from replica_client.errors import DataLossError
 from replica_client.lake.source.envelope import lost_batch
 from replica_client.lake.source.live_plan import LivePlanner
 from replica_client.lake.source_options import SourceOptions
+from replica_client.lake.spark.source.data_source import typed_table
 from replica_client.lake.spark.source.shape_batches import batches
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
@@ -56,7 +57,7 @@ def test_statement_logged_as_text_is_a_row(server, new_database):
 def read_all(options):
     planner = LivePlanner(options)
     try:
-        table = planner.typed(*options.table) if options.table else None
+        table = typed_table(planner, options)
         return read(options, planner, planner.start(), planner.stop(), table)
     finally:
         planner.close()
@@ -69,7 +70,7 @@ def test_purged_range_is_a_row_and_reading_goes_on(typed):
         given = {"url": source.url, "startingPosition": "earliest", "recordLosses": "gtid_gap"}
         options = SourceOptions.parse({**given, **names})
         planner = LivePlanner(options, stream=True)
-        table = planner.typed("shop", "orders") if typed else None
+        table = typed_table(planner, options)
         offset = planner.offset(planner.start(stream=True))
         start = planner.latest(planner.resume(offset), max_bytes=3000)
         source.add_file(FILES[1])
@@ -119,7 +120,7 @@ def test_lake_begins_anew_behind_a_gap(lake):
         behind.run(text, CONTEXT, "b.000002", 50)
     log.offset += 10_000
     position = Position("b.000002", log.offset)
-    batch = lost_batch(Position("b.000001", 400), position, behind.to_state(), None)
+    batch = lost_batch(Position("b.000001", 400), position, behind.to_state())
     log.add("loss", "", None, batch.column("after")[0].as_py(), database="")
     log.commit()
     engine.run()

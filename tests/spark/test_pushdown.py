@@ -101,7 +101,7 @@ def test_what_is_pushed_is_handed_over_exactly(everything):
     file = FILES[1].name
     found, parts = handed_over([EqualTo(("_file",), file)], partitionSize="700")
     assert len(found) == sum(row["_file"] == file for row in everything) > 0
-    assert {one.name for part in parts for one in part.files} == {file}
+    assert {one.name for part in parts for one in part.value.files} == {file}
     found, _ = handed_over([EqualTo(("table",), "orders"), EqualTo(("database",), "shop")])
     assert {row["table"] for row in found} == {"orders"}
     assert handed_over([EqualTo(("database",), "none")])[0] == []

@@ -105,7 +105,7 @@ def test_partitions_of_any_size_give_the_same(options):
     [
         ({"transform": "no"}, "transform is a JSON list"),
         ({"transform": '{"tables": "a.b"}'}, "transform is a JSON list"),
-        ({"transform": '[{"tables": "a.b", "hash": ["c"], "keep": []}]'}, "key: hash wants"),
+        ({"transform": '[{"tables": "a.b", "hash": ["c"], "keep": []}]'}, "key: hash needs"),
         ({"transform": '[{"tables": "a.b", "key": "sixteen bytes or more"}]'}, "transformKeyFile"),
         ({"transform": '[{"tables": "a.b", "outbox": true}]'}, "outbox"),
         ({"transform": "[]", "columns": "a"}, "columns does not go with transform"),

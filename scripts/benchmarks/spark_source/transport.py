@@ -60,8 +60,8 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
 
     from replica_client.lake.source.live_plan import make_planner
     from replica_client.lake.source_options import SourceOptions
+    from replica_client.lake.spark.source.data_source import typed_table
     from replica_client.lake.spark.source.shape_batches import batches
-    from replica_client.lake.spark.source.shapes import plan_table
 
     # Of files that have such rows: how fast others are passed over is no matter of transport.
     everything = _load(spark, directory, table)
@@ -69,8 +69,7 @@ def _rates(spark: Any, directory: str, table: str, rounds: int) -> list[tuple[fl
     paths = ",".join(str(Path(directory, name)) for name in sorted(names))
     options = SourceOptions.parse({"path": paths, "table": table})
     planner = make_planner(options)
-    shape, position = planner.shape(*table.split("."))
-    typed = plan_table(shape, options, position)
+    typed = typed_table(planner, options)
     parts = planner.ranges(planner.start(), planner.stop())
     found = [batch for part in parts[:4] for batch in batches(options, typed, part)]
     file = str(Path(tempfile.gettempdir(), f"bench-spark-{table}.arrow"))

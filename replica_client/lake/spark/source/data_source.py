@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from replica_client.errors import ConfigError
-from replica_client.lake.source.live_plan import make_planner
+from replica_client.lake.source.live_plan import Planner, make_planner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.readers import (
     AsOfReader,
@@ -89,10 +89,9 @@ class BinlogDataSource(DataSource):
         if self._source.table is not None and self._table is None:
             planner = make_planner(self._source)
             try:
-                shape, position = planner.shape(*self._source.table)
+                self._table = typed_table(planner, self._source)
             finally:
                 planner.close()
-            self._table = plan_table(shape, self._source, position)
         return self._table
 
     def _as_of(self) -> PlannedState | None:
@@ -106,3 +105,15 @@ class BinlogDataSource(DataSource):
             raise ConfigError(
                 f"the schema of {FORMAT} is its own; leave out schema(…), or give: {own.simpleString()}"
             )
+
+
+def typed_table(planner: Planner, options: SourceOptions) -> TypedTable | None:
+    """Return the plan of a typed query; None for the envelope.
+
+    Raises:
+        UnknownTableError: the source does not have the table.
+    """
+    if options.table is None:
+        return None
+    shape, position = planner.shape(*options.table)
+    return plan_table(shape, options, position)
