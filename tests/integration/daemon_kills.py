@@ -201,6 +201,7 @@ def prove(
     compare_every: int = 100,
     pause: float = 0.01,
     minutes: float = 1e9,
+    orders: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> KillReport:
     """Run the workload, kill one of all ``kills`` times, and compare each sink with the source.
@@ -214,6 +215,7 @@ def prove(
         compare_every: after so many kills the workload rests, and all sinks are compared.
         pause: mean seconds between two transactions.
         minutes: no kill after this time.
+        orders: whether sinks are paused, resumed and restarted between the kills.
         say: takes a line about what is being done.
 
     Raises:
@@ -240,7 +242,7 @@ def prove(
                 for _ in range(min(compare_every, kills - done)):
                     if time.monotonic() - begun > minutes * 60:
                         break
-                    if chance.random() < 0.3:
+                    if orders and chance.random() < 0.3:
                         _order(chance, daemon, sinks, report)
                     _kill(chance, daemon, servers, report)
                     done += 1
