@@ -15,6 +15,7 @@ from tests.integration.relays import (
     RelayProcess,
     begin_replica,
     options,
+    until,
     wait_until_equal,
     write_some,
 )
@@ -113,6 +114,8 @@ def test_a_chain_goes_over_to_another_server(fresh: Fresh, tmp_path: Path, name:
             far.wait()
             running = backup(near, tmp_path / "copy")
             try:
+                # A program starts slower than servers fail over: it must have begun before that.
+                until(lambda: bool(list((tmp_path / "copy").glob("*.0*"))), "the copy's first file")
                 begin_replica(standby, near.port)
                 begin_replica(replica, far.port)
                 for _ in range(3):
