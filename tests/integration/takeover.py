@@ -186,8 +186,10 @@ class _Writer:
             number += 2
 
 
-def _numbers(lines: list[str]) -> Counter[int]:
-    return Counter(int(json.loads(line)["after"]["n"]) for line in lines)
+def numbers(lines: list[str]) -> Counter[int]:
+    """Count numbers of rows; statements have none."""
+    found = map(json.loads, lines)
+    return Counter(int(one["after"]["n"]) for one in found if "after" in one)
 
 
 @contextmanager
@@ -198,7 +200,7 @@ def _receiver() -> Iterator[tuple[dict[str, Any], Found]]:
         keys = {"type": "http", "url": receiver.url, "key": KEY}
         yield (
             keys,
-            lambda: _numbers([line for one in receiver.lines.values() for line in one]),
+            lambda: numbers([line for one in receiver.lines.values() for line in one]),
         )
     finally:
         receiver.close()
@@ -258,7 +260,7 @@ def _redis(directory: Path, other: LocalServer) -> Iterator[Destination]:
 
     def found() -> Counter[int]:
         with server.client() as client:
-            return _numbers([entry[1][b"value"] for entry in client.xrange("replica_client")])
+            return numbers([entry[1][b"value"] for entry in client.xrange("replica_client")])
 
     try:
         yield Destination({"type": "redis", "url": server.url}, found)
@@ -273,7 +275,7 @@ def _kafka(directory: Path, other: LocalServer) -> Iterator[Destination]:
 
     def found() -> Counter[int]:
         topics = broker.read("taken.taken.k")
-        return _numbers([str(value) for records in topics.values() for _, value in records])
+        return numbers([str(value) for records in topics.values() for _, value in records])
 
     keys = {"bootstrap_servers": broker.servers, "topic_prefix": "taken", "partitions": 1}
     try:

@@ -16,6 +16,7 @@ import pytest
 from tests.integration.daemon_outages import outage
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.daemon_sinks import proved_sinks
+from tests.integration.frozen_destinations import prove_frozen
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer, LocalServers
 from tests.servers.plugin import unavailable
@@ -302,3 +303,14 @@ def test_a_password_that_changes(rows, source, tmp_path) -> None:
         log = daemon.log.read_text()
     assert "second" not in log
     assert rows.compare(options) == 6
+
+
+@pytest.mark.slow
+def test_a_destination_that_stands_still(
+    fresh_server: Callable[..., LocalServer], tmp_path: Path
+) -> None:
+    """The short form of scripts/proofs/frozen."""
+    source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    other = fresh_server("mysql-9.7", ["skip-log-bin"])
+    kinds = ("mysql", "http")
+    prove_frozen(source, other, tmp_path, kinds, commit_timeout=2.0, seconds=8.0, say=print)

@@ -5,31 +5,24 @@ Connections stay open, new ones are made by the kernel, and nothing is answered.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("psycopg", reason="the package psycopg is not installed")
-pytest.importorskip("moto", reason="needs moto's server (the extra test)")
-
 from tests.integration.clickhouse_server import ClickhouseServer
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_receiver import KEY, EventReceiver
-from tests.integration.takeover import KINDS, Destination
+from tests.integration.takeover import KINDS, Destination, numbers
 from tests.servers.local import LocalServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 ANSWER_SECONDS = 30.0
-SECONDS = 45.0
+FROZEN = ("mysql", "postgres", "clickhouse", "redis", "kafka", "http", "mysql-store", "s3-store")
 
 
 @dataclass
@@ -101,7 +94,7 @@ def made(
 
         def received() -> Counter[int]:
             lines = [line for one in receiver.lines.values() for line in one]
-            return Counter(int(json.loads(line)["after"]["n"]) for line in lines)
+            return numbers(lines)
 
         destination = Destination({"type": "http", "url": receiver.url, "key": KEY}, received)
     else:
@@ -130,19 +123,31 @@ def made(
     return Frozen(daemon, destination.found, go)
 
 
-@pytest.mark.parametrize("commit_timeout", [5.0, 300.0])
-def test_a_destination_that_stands_still(
-    fresh_server: Callable[..., LocalServer], tmp_path: Path, commit_timeout: float
+def prove_frozen(
+    source: LocalServer,
+    other: LocalServer,
+    directory: Path,
+    kinds: Sequence[str],
+    *,
+    commit_timeout: float,
+    seconds: float,
+    say: Callable[[str], None],
 ) -> None:
-    source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
-    other = fresh_server("mysql-9.7", ["skip-log-bin"])
+    """Freeze destinations, and let them go on.
+
+    Args:
+        source: a server without tables.
+        other: a server for mirrors and positions.
+        directory: for services and servers.
+        kinds: of :data:`FROZEN`.
+        commit_timeout: option of the sinks.
+        seconds: for which the destinations stand still.
+        say: is told the figures.
+    """
     source.execute("CREATE DATABASE taken")
     key = "INT NOT NULL PRIMARY KEY"
-    kinds = os.environ.get(
-        "KINDS", "mysql postgres clickhouse redis kafka http mysql-store s3-store"
-    ).split()
     with ExitStack() as stack:
-        made_of = {kind: made(kind, tmp_path / kind, other, source, stack) for kind in kinds}
+        made_of = {kind: made(kind, directory / kind, other, source, stack) for kind in kinds}
         for one in made_of.values():
             one.daemon.sinks[0]["commit_timeout"] = commit_timeout
             one.daemon.start()
@@ -159,23 +164,23 @@ def test_a_destination_that_stands_still(
             source.execute(f"INSERT INTO taken.k VALUES ({number})")
             time.sleep(0.3)
         left = dict(made_of)
-        while left and time.monotonic() < begun + SECONDS:
+        while left and time.monotonic() < begun + seconds:
             for kind, one in list(left.items()):
                 if state(one.daemon) in ("retrying", "failed"):
                     one.seconds = time.monotonic() - begun
                     del left[kind]
             time.sleep(0.2)
         for kind, one in left.items():
-            print(kind, {k: v for k, v in one.daemon.route("one").items() if k != "history"})
+            say(f"{kind}: {one.daemon.route('one')}")
         assert not left
-        time.sleep(max(0.0, begun + SECONDS - time.monotonic()))
+        time.sleep(max(0.0, begun + seconds - time.monotonic()))
         for kind, one in made_of.items():
             route = one.daemon.route("one")
             lag, age = route["lag_seconds"], time.monotonic() - begun
-            print(
+            say(
                 f"{kind}: {route['state']} after {one.seconds:.1f} s, lag {lag:.1f} of {age:.1f} s, {route['error']!r}"
             )
-            print(f"    log: {one.daemon.tail().splitlines()[-3:]}")
+            say(f"    log: {one.daemon.tail().splitlines()[-3:]}")
             assert route["state"] == "retrying"
             assert one.seconds <= ANSWER_SECONDS + 3
             assert abs(lag - age) < 3
@@ -190,7 +195,7 @@ def test_a_destination_that_stands_still(
         source.execute("INSERT INTO taken.k VALUES (6)")
         for kind, one in made_of.items():
             one.daemon.until_level()
-            print(f"{kind}: level {time.monotonic() - begun:.1f} s after SIGCONT")
+            say(f"{kind}: level {time.monotonic() - begun:.1f} s after SIGCONT")
             assert one.daemon.get("/readyz")[0] == 200
             assert one.found() == Counter(range(1, 7)), kind
             assert one.daemon.stop() == 0
