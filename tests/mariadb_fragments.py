@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
@@ -10,6 +11,8 @@ from replica_client.protocol.binlog.event import MAGIC, MAGIC_SIZE, BinlogEvent,
 from replica_client.protocol.binlog.fragments import cut_rows
 from replica_client.protocol.binlog.layout import HEADER_SIZE, ROWS_TYPES
 from replica_client.protocol.constants.event_types import EventType
+
+GOLDEN = Path(__file__).parent / "golden" / "mariadb-11.8.6"
 
 
 def events_of(data: bytes) -> Iterator[tuple[bytes, BinlogEvent, BinlogDecoder]]:
@@ -59,6 +62,32 @@ def fragmented(data: bytes, size: int, *, with_checksum: bool = False) -> bytes:
             )
             out += moved(BinlogEvent(header, fragment), len(out), decoder)
     return bytes(out)
+
+
+def transactions_of(data: bytes) -> list[list[bytes]]:
+    """Return the events of each transaction of a plain file, without checksums and end positions."""
+    found: list[list[bytes]] = []
+    for raw, event, decoder in events_of(data):
+        code = event.header.type_code
+        if code == EventType.GTID_EVENT:
+            found.append([])
+        if found and code not in _BETWEEN:
+            plain = _plain(raw, decoder.format.checksum_size)
+            found[-1].append(plain[:13] + bytes(4) + plain[17:])
+    return found
+
+
+def plain_file(events: list[bytes]) -> bytes:
+    """Return a binlog file of MariaDB without checksums, of events as :func:`transactions_of` gives them."""
+    sample = (GOLDEN / "no_checksum.binlog").read_bytes()
+    out = bytearray(MAGIC + next(events_of(sample))[0])
+    for event in events:
+        end = (len(out) + len(event)).to_bytes(4, "little")
+        out += event[:13] + end + event[17:]
+    return bytes(out)
+
+
+_BETWEEN = (EventType.BINLOG_CHECKPOINT_EVENT, EventType.ROTATE_EVENT, EventType.STOP_EVENT)
 
 
 def _plain(raw: bytes, tail: int) -> bytes:

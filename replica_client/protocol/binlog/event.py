@@ -169,11 +169,16 @@ _COMPRESSED = {
 }
 
 
+INNODB_MAGIC: Final = b"\xfe\xfe\x0d\x01"
+"""The first bytes of a file of MariaDB's InnoDB-based binlog."""
+
+
 class FileKind(Enum):
     """The kind of a file, by its first four bytes."""
 
     PLAIN = MAGIC
     ENCRYPTED = ENCRYPTED_MAGIC
+    INNODB = INNODB_MAGIC
 
 
 def file_kind(data: bytes | memoryview) -> FileKind:

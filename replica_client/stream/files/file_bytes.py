@@ -41,6 +41,7 @@ from replica_client.storage.files import (
     open_file,
 )
 from replica_client.storage.location import Location, ObjectUrl, location
+from replica_client.stream.files.innodb_events import InnodbEvents
 from replica_client.stream.files.read_at import read_at
 
 
@@ -109,6 +110,7 @@ FileSource = (
 """The forms in which binlog files are given: see :func:`binlog_files`."""
 
 _BINLOG_NAME = re.compile(r"(?P<base>.+?)(?:-(?P<epoch>[0-9]{1,9}))?\.(?P<number>[0-9]{3,18})")
+_INNODB_NAME = re.compile(r"(?P<base>.+)-(?P<number>[0-9]{6,18})\.ibb")
 T = TypeVar("T")
 
 
@@ -249,7 +251,8 @@ def order_of(name: str) -> tuple[str, int, int] | None:
     """
     match = _BINLOG_NAME.fullmatch(name)
     if match is None:
-        return None
+        innodb = _INNODB_NAME.fullmatch(name)
+        return None if innodb is None else (innodb["base"] + ".ibb", 0, int(innodb["number"]))
     return match["base"], int(match["epoch"] or 0), int(match["number"])
 
 
@@ -478,8 +481,12 @@ def open_events(
     """
     try:
         magic = stream.read(MAGIC_SIZE)
-        if file_kind(magic) is FileKind.PLAIN:
+        kind = file_kind(magic)
+        if kind is FileKind.PLAIN:
             return EventSource(stream, file, None, events, turn)
+        if kind is FileKind.INNODB:
+            innodb = cast(BinaryIO, InnodbEvents(stream, file, options))
+            return EventSource(innodb, file, None, events, turn)
         head = magic + stream.read(ENCRYPTION_HEADER_SIZE - MAGIC_SIZE)
         cipher = EncryptionHeader.decode(head).open(options.keys)
         cipher.check_magic(cipher.apply(stream.read(MAGIC_SIZE), 0))

@@ -21,6 +21,7 @@ def server(text: str) -> ServerInfo:
     ("text", "version"),
     [
         ("9.7.4-2", (9, 7, 4)),
+        ("26.7.0", (26, 7, 0)),
         ("5.6.24-log", (5, 6, 24)),
         ("5.5.5-10.11.18-MariaDB-0+deb12u1-log", (10, 11, 18)),
         ("11.8.6-MariaDB-0+deb13u1 from Debian-log", (11, 8, 6)),
@@ -40,6 +41,7 @@ def test_versions(text, version) -> None:
         ("8.0.36", "SHOW MASTER STATUS", "SHOW REPLICAS"),
         ("8.2.0", "SHOW BINARY LOG STATUS", "SHOW REPLICAS"),
         ("9.7.4", "SHOW BINARY LOG STATUS", "SHOW REPLICAS"),
+        ("26.7.0", "SHOW BINARY LOG STATUS", "SHOW REPLICAS"),
         ("10.4.1-MariaDB", "SHOW MASTER STATUS", "SHOW SLAVE HOSTS"),
         ("11.8.6-MariaDB", "SHOW MASTER STATUS", "SHOW REPLICA HOSTS"),
     ],
