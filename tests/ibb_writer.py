@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from replica_client.protocol.binlog.event import INNODB_MAGIC
 from replica_client.protocol.binlog.innodb_binlog import (
     COMMIT,
     FILLER,
@@ -13,14 +14,33 @@ from replica_client.protocol.binlog.innodb_binlog import (
     STATE,
     XA_COMPLETE,
     XA_PREPARE,
-    FileHead,
-    sealed,
-    write_number,
+    crc32c,
 )
 
 Place = tuple[int, int]
 Node = tuple[Place, int, int]
 """Place, index and height of the root of a tree."""
+
+
+def write_number(value: int) -> bytes:
+    """Return a compressed integer in its shortest form."""
+    more = next((more for more in range(7) if value < 1 << 8 * more + 5), 7)
+    return (value << 3 | more).to_bytes(9 if more == 7 else more + 1, "little")
+
+
+def sealed(data: bytes, size: int) -> bytes:
+    """Return a page: bytes, zeros, and their CRC-32C."""
+    page = data.ljust(size - 4, b"\0")
+    return page + crc32c(page).to_bytes(4, "little")
+
+
+def file_head(page_size: int, number: int, pages: int) -> bytes:
+    """Return the first page of a file."""
+    fields = [(page_size.bit_length() - 1, 4), (1, 4), (0, 4)]
+    fields += [(number, 8), (pages, 8), (0, 8), (0, 8), (0, 8), (0, 8)]
+    data = INNODB_MAGIC + b"".join(value.to_bytes(size, "little") for value, size in fields)
+    head = sealed(data, 512)
+    return head if page_size == 512 else sealed(head, page_size)
 
 
 class IbbWriter:
@@ -42,8 +62,7 @@ class IbbWriter:
 
     def _next_file(self) -> None:
         self._number += 1
-        head = FileHead(self._page_size, self._number, self._pages)
-        self.files[self._number] = [head.encode()]
+        self.files[self._number] = [file_head(self._page_size, self._number, self._pages)]
         self._put_state()
 
     @property

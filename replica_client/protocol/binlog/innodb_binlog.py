@@ -91,13 +91,6 @@ def read_number(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at:end], "little") >> 3, end
 
 
-def write_number(value: int) -> bytes:
-    """Return a compressed integer in its shortest form."""
-    more = next((more for more in range(_LONG) if value < 1 << 8 * more + 5), _LONG)
-    size = 9 if more == _LONG else more + 1
-    return (value << 3 | more).to_bytes(size, "little")
-
-
 @dataclass(frozen=True, slots=True)
 class FileHead:
     """The facts in the first page of a file."""
@@ -131,20 +124,6 @@ class FileHead:
                 position=0,
             )
         return cls(1 << shift, number(data[16:24], "little"), number(data[24:32], "little"))
-
-    def encode(self) -> bytes:
-        """Return the first page."""
-        fields = [(self.page_size.bit_length() - 1, 4), (_VERSION, 4), (0, 4)]
-        fields += [(self.file_number, 8), (self.page_count, 8), (0, 8), (0, 8), (0, 8), (0, 8)]
-        data = INNODB_MAGIC + b"".join(value.to_bytes(size, "little") for value, size in fields)
-        head = sealed(data, HEAD_SIZE)
-        return head if self.page_size == HEAD_SIZE else sealed(head, self.page_size)
-
-
-def sealed(data: bytes, size: int) -> bytes:
-    """Return a page: bytes, zeros, and their CRC-32C."""
-    page = data.ljust(size - _CRC_SIZE, b"\0")
-    return page + crc32c(page).to_bytes(_CRC_SIZE, "little")
 
 
 def _check_crc(page: bytes, position: int) -> None:

@@ -15,9 +15,8 @@ from replica_client.protocol.binlog.innodb_binlog import (
     InnodbRecords,
     crc32c,
     read_number,
-    write_number,
 )
-from tests.ibb_writer import IbbWriter
+from tests.ibb_writer import IbbWriter, write_number
 from tests.mariadb_fragments import transactions_of
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "mariadb-11.8.6"
