@@ -176,9 +176,10 @@ def test_dead_letters_work_in_mirrors(
 def test_a_name_that_the_mirror_cannot_have_sets_its_table_aside(
     source: LocalServer, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    source.execute("CREATE TABLE x.t (id INT PRIMARY KEY, xmin INT)")
+    for column in ("xmin", "xmax", "cmin", "cmax", "tableoid"):
+        source.execute(f"CREATE TABLE x.of_{column} (id INT PRIMARY KEY, {column} INT)")
+        source.execute(f"INSERT INTO x.of_{column} VALUES (1, 1)")
     source.execute("CREATE TABLE x.u (id INT PRIMARY KEY)")
-    source.execute("INSERT INTO x.t VALUES (1, 1)")
     name = "names_" + source.name.replace("-", "_").replace(".", "_")
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -192,8 +193,9 @@ def test_a_name_that_the_mirror_cannot_have_sets_its_table_aside(
         source.execute("INSERT INTO x.u VALUES (2)")
         daemon.until_level()
         assert ask(url, "SELECT id FROM x.u ORDER BY 1") == [(1,), (2,)]
-        assert sorted(aside(daemon)) == ["x.t", "x.v"]
-        assert "xmin" in daemon.tail()
+        columns = ("cmax", "cmin", "tableoid", "xmax", "xmin")
+        assert sorted(aside(daemon)) == [*(f"x.of_{column}" for column in columns), "x.v"]
+        assert all(f"column {column} has the name" in daemon.tail() for column in ("xmin", "ctid"))
 
 
 def test_a_named_table_that_the_source_does_not_show_is_set_aside_until_it_is_made(
