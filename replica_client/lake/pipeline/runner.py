@@ -38,7 +38,6 @@ from replica_client.lake.verify.sides import Mapper, map_here
 from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.protocol.position import Position
 from replica_client.storage.location import Location, location
-from replica_client.stream.pages.http_server import served
 
 _LOOK = 0.2
 _TRIES = 10
@@ -122,6 +121,9 @@ def _pages(config: PipelineConfig, view: RunState) -> AbstractContextManager[obj
     """Serve the run's pages where the configuration asks for them."""
     if not config.listen:
         return nullcontext()
+    # Only where pages are asked for: it needs h11, which the extra "lake" does not bring.
+    from replica_client.stream.pages.http_server import served
+
     return served(config.listen, pages_of(view), "listen in [pipeline]", config.hosts)
 
 
