@@ -138,8 +138,9 @@ class TopicWriter:
             SinkError: the brokers are unavailable, or refuse.
         """
         options, reports = self._options, ConnectionReports()
-        admin = AdminClient(reports.properties(options), logger=reports.logger)
-        self._topics = topics_of(options, admin, reports)
+        with kafka_errors(options, reports):
+            admin = AdminClient(reports.properties(options), logger=reports.logger)
+            self._topics = topics_of(options, admin, reports)
         if not options.create_topics:
             self._need_topics(options.fixed_topics)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from replica_client.errors import SinkError
 from replica_client.protocol.constants.client_server import Capability
 from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
@@ -219,6 +220,17 @@ def test_nobody_on_the_way_takes_tls_out(client: str, certificates: RogueCertifi
     with closing(rogue), pytest.raises(Exception, match="(?i)tls|ssl"):
         CLIENTS[client](rogue.port, certificates.ca)
     assert rogue.met and rogue.read == b""
+
+
+def test_a_file_that_is_no_certificate_is_an_error_of_the_sink(tmp_path: Path) -> None:
+    from replica_client.sinks.kafka.kafka_sink import make
+
+    options = {"bootstrap_servers": "127.0.0.1:1", "security_protocol": "SSL", "topic_prefix": "x"}
+    (tmp_path / "x.pem").write_text("no certificate")
+    for name in ("tls_ca", "tls_certificate"):
+        sink = make({**options, name: str(tmp_path / "x.pem"), "timeout": 3})
+        with pytest.raises(SinkError, match="ssl"):
+            asyncio.run(sink.probe())
 
 
 def test_every_row_of_the_threat_model_is_tried() -> None:
