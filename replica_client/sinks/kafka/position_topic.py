@@ -320,20 +320,21 @@ def _text(value: Any) -> str:
 def _consumer(options: KafkaOptions, isolation: str) -> Iterator[Consumer]:
     """Yield a consumer whose brokers have answered."""
     reports = ConnectionReports()
-    consumer = Consumer(
-        {
-            **reports.properties(options),
-            # The client requires it, but joins no group.
-            "group.id": options.group,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-            "fetch.wait.max.ms": 50,
-            "auto.offset.reset": "earliest",
-        },
-        logger=reports.logger,
-    )
+    with kafka_errors(options, reports):
+        consumer = Consumer(
+            {
+                **reports.properties(options),
+                # The client requires it, but joins no group.
+                "group.id": options.group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "isolation.level": isolation,
+                "fetch.wait.max.ms": 50,
+                "auto.offset.reset": "earliest",
+            },
+            logger=reports.logger,
+        )
     try:
         topics_of(options, consumer, reports)
         yield consumer

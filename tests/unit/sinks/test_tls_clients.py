@@ -229,8 +229,9 @@ def test_a_file_that_is_no_certificate_is_an_error_of_the_sink(tmp_path: Path) -
     (tmp_path / "x.pem").write_text("no certificate")
     for name in ("tls_ca", "tls_certificate"):
         sink = make({**options, name: str(tmp_path / "x.pem"), "timeout": 3})
-        with pytest.raises(SinkError, match="ssl"):
-            asyncio.run(sink.probe())
+        for step in (sink.probe, sink.open, sink.saved, sink.owners):
+            with pytest.raises(SinkError, match="ssl"):
+                asyncio.run(step())
 
 
 def test_every_row_of_the_threat_model_is_tried() -> None:
