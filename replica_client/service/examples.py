@@ -154,7 +154,7 @@ password = "${RELAY_PASSWORD:-secret}"  # or "file:…"; only its hash is kept i
 _UNIT = """\
 # Once: useradd --system --user-group --shell /usr/sbin/nologin replica-client
 [Unit]
-Description=replica-client: follows MySQL and MariaDB sources ({config})
+Description=replica-client: follows MySQL and MariaDB sources ({title})
 Documentation=man:systemd.service(5)
 After=network-online.target
 Wants=network-online.target
@@ -213,6 +213,18 @@ WantedBy=multi-user.target
 """
 
 
+def _word(path: Path) -> str:
+    """Return a path as a word of a unit: quoted, without specifiers (systemd.syntax(7), systemd.unit(5))."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    text = text.replace("%", "%%")
+    return f'"{text}"' if re.search(r"[\s\"'\\;]", text) else text
+
+
+def _argument(path: Path) -> str:
+    """Return a path as an argument of a command: ``$`` begins no variable (systemd.service(5))."""
+    return _word(path).replace("$", "$$")
+
+
 def unit_file(config: DaemonConfig, command: Path) -> str:
     """Return the text of the systemd unit that runs a configuration.
 
@@ -232,21 +244,22 @@ def unit_file(config: DaemonConfig, command: Path) -> str:
     directories = [route.options.get("directory") for route in config.routes]
     (directories if config.store.type == "file" else files).append(config.store.path)
     found = {one.parent for one in map(absolute, files) if one}
-    paths = sorted({*map(str, found), *(str(one) for one in map(absolute, directories) if one)})
+    paths = sorted({*map(_word, found), *(_word(one) for one in map(absolute, directories) if one)})
     writable = f"# Where sinks write:\nReadWritePaths={' '.join(paths)}\n" if paths else ""
     secrets = [
         config.directory / Path(one).expanduser()
         for one in re.findall(r'"file:([^"$]+)"', config.file.read_text())
     ]
-    names = " ".join(str(one.absolute()) for one in (config.file, *secrets))
+    names = " ".join(_argument(one.absolute()) for one in (config.file, *secrets))
     readable = "".join(
         f"ExecStartPre=+{step} {names}\n"
         for step in ("/bin/chgrp replica-client", "/bin/chmod 0640")
     )
     return _UNIT.format(
         readable=readable,
-        config=config.file.absolute(),
-        command=command,
+        title=str(config.file.absolute()).replace("%", "%%").replace("\n", " "),
+        config=_argument(config.file.absolute()),
+        command=_word(command),
         stop=int(config.daemon.stop_timeout + 10),
         writable=writable,
     )

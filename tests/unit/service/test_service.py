@@ -222,6 +222,34 @@ def test_the_unit_names_what_it_runs(configure, tmp_path):
     assert f"ReadWritePaths={config.directory}/out\n" in text
 
 
+def test_the_unit_quotes_paths(tmp_path):
+    directory = tmp_path / 'a "b" 5%n $HOME'
+    directory.mkdir()
+    path = directory / "c.toml"
+    path.write_text(
+        """[[source]]
+name = "s"
+url = "mysql://repl@db1/"
+[[source.sink]]
+name = "lines"
+type = "file"
+path = "out/lines"
+"""
+    )
+    text = unit_file(read_config(path, {}), Path("/opt/my tools/replica-client"))
+    shown = str(directory).replace('"', '\\"').replace("%", "%%")
+    argument = shown.replace("$", "$$")
+    assert f'ExecStart="/opt/my tools/replica-client" run "{argument}/c.toml"\n' in text
+    assert f'ReadWritePaths="{shown}/out"\n' in text
+    if shutil.which("systemd-analyze"):
+        unit = tmp_path / "replica-client.service"
+        unit.write_text(text.replace('"/opt/my tools/replica-client"', "/bin/true"))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_unit_may_write_what_the_configuration_names(tmp_path):
     (tmp_path / "c.toml").write_text(
         """[store]
