@@ -1,5 +1,6 @@
 """The pages of a pipeline that runs: metrics, health, readiness, state; and its end by SIGTERM."""
 
+import io
 import json
 import os
 import signal
@@ -13,10 +14,13 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.pipeline.run_history import Progress, RunHistory
+from replica_client.lake.pipeline.run_pages import RunState, pages_of
 from tests.spark.binlogs import FILES, served
 from tests.spark.test_pipeline import PROGRESS, running, wait, write_config
 
@@ -50,6 +54,14 @@ def metrics(port):
     return found
 
 
+def test_a_pipeline_is_not_ready_before_its_stream_runs():
+    run = RunState("here", Progress(Console(file=io.StringIO())), RunHistory())
+    ready = pages_of(run)["/readyz"]
+    assert (ready().status, pages_of(run)["/healthz"]().status) == (503, 200)
+    run.streams = True
+    assert ready().status == 200
+
+
 def test_pages_and_sigterm(tmp_path):
     port = free_port()
     with served() as source:
@@ -58,7 +70,6 @@ def test_pages_and_sigterm(tmp_path):
         )
         with running(config) as process:
             wait(lambda: page(port, "/healthz") == (200, "ok\n"), process)
-            assert page(port, "/readyz")[0] == 503  # Spark is not there yet
             wait(lambda: metrics(port).get(("changes_total",)) == 91, process)
             wait(lambda: metrics(port).get(("merges_total",), 0) > 0, process)
             catalog = LakeCatalog.load(tmp_path / "lake")
