@@ -242,6 +242,6 @@ def _parse(text: str) -> Position:
     start = parse_start(text, "latest", "POSITION")
     if not isinstance(start, Position):
         raise PositionFormatError(
-            f"{text!r} is not a position; give FILE:OFFSET, a GTID set, or FILE:OFFSET@GTIDS"
+            f"{text!r} is not a position; give FILE:OFFSET, a GTID set, or both with @ between them"
         )
     return start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,7 +124,10 @@ def checked_statements(
 
     statements = make_statements(archive, asked, direction, whole_rows=whole_rows)
     if not statements.changes and not allow_empty:
-        check_answer(archive, asked)
+        with ExitStack() as closed_after_error:
+            closed_after_error.enter_context(statements)
+            check_answer(archive, asked)
+            closed_after_error.pop_all()
     return statements
 
 

@@ -56,7 +56,7 @@ def test_find_by_column(run: Run, archive: str) -> None:
         ),
         (("--table", "shop.orders", "--key", "idd=1"), "no column 'idd'"),
         (("--from", "1"), "name the column"),
-        (("--kind", "upsert"), "kind: upsert"),
+        (("--kind", "upsert"), "kind: unknown 'upsert'"),
         (("--gtid", "x:y"), "gtid"),
         (("--since", "yesterday"), "since"),
         (("--json", "--count"), "give one of"),

@@ -25,7 +25,8 @@ SHARED = {
 # An option that a command must have, whose text is therefore its own; and a condition that the server takes.
 OWN_TEXT = {
     ("history", "--table"), ("as-of", "--table"), ("snapshot", "--table"), ("history", "--key"),
-    ("snapshot", "--where"), ("changes", "--since"), ("events", "--since"),
+    ("snapshot", "--where"), ("changes", "--since"), ("events", "--since"), ("service", "--table"),
+    ("recover", "--to"), ("recover", "--until"),
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def test_the_example_passes_its_own_check(run, tmp_path, monkeypatch):
         ('type = "file"', 'type = "fil"', 1, "no sink is called 'fil'"),
         ("mysql://repl@127", "mysql://${NOBODY_SET_THIS}@127", 1, "NOBODY_SET_THIS is not set"),
         ("mysql://", "mysq://", 1, "begins with mysql://"),
-        ('listen = ""', 'listen = "x"', 1, "daemon: listen: 'x' is no address"),
+        ('listen = ""', 'listen = "x"', 1, "daemon: listen: 'x' is not an address"),
         ("[daemon]", "[demon]", 2, "shop.toml, line 1: demon: no such key; did you mean 'daemon'?"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_directory_and_a_configuration_show_all(run, config, tmp_path):
         (["show", "mysql://repl@db1/"], "mysql://user@host/DATABASE#NAME"),
         (["show", "shop.toml#shop.none"], "no sink is 'shop.none'; there are shop.lines, shop.out"),
         (["set", "shop.toml", "b.1:4"], "name one of shop.lines, shop.out"),
-        (["set", "a", "earliest"], "is no position"),
+        (["set", "a", "earliest"], "is not a position; give FILE:OFFSET, a GTID set, or both"),
         (["set", "a", "b.1:4/3"], "inside a transaction"),
         (["diff", "a", "b"], "no position is saved there"),
     ],

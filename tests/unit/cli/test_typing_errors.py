@@ -127,6 +127,8 @@ ELSEWHERE = {
     ("changes", "exclude"): "leaves out: nothing is missing without a match",
     ("events", "exclude"): "leaves out: nothing is missing without a match",
     ("schema show", "exclude"): "leaves out: nothing is missing without a match",
+    ("service", "sink"): "names the sinks of the configuration: tests/unit/service",
+    ("service", "table"): "is asked of the service: tests/unit/service",
     ("snapshot", "table"): "is asked of the service: tests/unit/service",
     ("snapshot", "where"): "is asked of the service: tests/unit/service",
     ("snapshot", "sink"): "names the sinks of the configuration: tests/unit/service",

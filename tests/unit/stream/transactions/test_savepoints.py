@@ -125,7 +125,7 @@ def test_refused_by_name(program: str, why: str) -> None:
 def test_servers_that_mix_engines() -> None:
     """Before 5.5 rows of tables without transactions stand among the others, and would stay."""
     old = StatementContext(version=(5, 1, 73))
-    with pytest.raises(DataLossError, match=r"5\.1\.73: rows behind the savepoint stay"):
+    with pytest.raises(DataLossError, match=r"5\.1\.73: rows after the savepoint stay"):
         _run("1; SAVEPOINT s; 2; ROLLBACK TO s", old)
     assert _run("1; SAVEPOINT s; ROLLBACK TO s; 2", old) == "12"
 
