@@ -196,8 +196,7 @@ _PRINTS = {
     "cli/verify.py": "a console; verification prints printable() cells",
     "cli/run.py": "the example and the unit",
     "cli/relay.py": "the example",
-    "lake/spark/pipeline/executors.py": "a console; printable() lines",
-    "lake/spark/pipeline/runner.py": "a console; printable() lines",
+    "lake/pipeline/runner.py": "a console; printable() lines",
     "testing/source.py": "the URL of a test's own source",
     "compat/__main__.py": "for programs that are changed over",
     "compat/pymysqlreplication/event.py": "dump(), as python-mysql-replication has it",
@@ -219,6 +218,7 @@ def prints(path: str, nodes: Nodes) -> Found:
 _MATCHES = {
     "stream/transforms/declaration.py": "patterns of the configuration",
     "service/tables_set_aside.py": "patterns of the configuration",
+    "service/migration/from_debezium.py": "patterns of the configuration",
     "sinks/formats/message.py": "patterns of the configuration",
     "storage/files.py": "arguments of a command",
 }

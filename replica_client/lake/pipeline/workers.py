@@ -143,7 +143,8 @@ _MAX_TEXT: Final = 600
 _TRANSIENT: Final = frozenset(
     ("ConnectError", "ConnectionLostError", "StreamEndedError", "TransportTimeoutError")
 )
-_SHUTDOWN: Final = (1053, 1317, 1927, 2006, 2013, 3169)
+_SHUTDOWN: Final = frozenset((1053, 1317, 1927, 2006, 2013, 3169))
+_ERROR_NUMBER: Final = re.compile(r"\b[0-9]{4}\b")
 """Errors of a server that shuts down, or whose session was killed."""
 
 _SENTENCES: Final = (
@@ -206,7 +207,7 @@ def cause_of(error: BaseException) -> ReplicaClientError:
         if kind is BinlogPurgedError:
             return PurgedRangeError(message)
         found = PipelineError(message)
-        gone = any(re.search(rf"\b{number}\b", message) for number in _SHUTDOWN)
+        gone = not _SHUTDOWN.isdisjoint(map(int, _ERROR_NUMBER.findall(message)))
         found.is_transient = name in _TRANSIENT or (name == "ServerError" and gone)
         return found
     for pattern, sentence in _SENTENCES:

@@ -293,16 +293,18 @@ class BinlogFileReader:
         """
         self._given = None
         before: Transaction | None = None
-        for transaction in self.transactions():
-            light = transaction.with_rows(())
-            changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
-            with USER_BOUNDARY:
+        with USER_BOUNDARY:
+            for transaction in self.transactions():
+                light = transaction.with_rows(())
+                changes = changes_of(
+                    transaction, notices=notices, before=before, without_rows=light
+                )
                 for change in islice(changes, inside.POSITIONED_AFTER):
                     yield change
                 for change in changes:
                     self._given = light, change
                     yield change
-            self._given, before = None, light
+                self._given, before = None, light
 
     @overload
     def batches(

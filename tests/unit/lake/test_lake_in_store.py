@@ -151,7 +151,7 @@ def test_a_driver_that_died_is_followed(bucket, monkeypatch):
     monkeypatch.setattr(writer_lock, "_LOOK", 0.05)
     output = location(bucket) / "lake"
     dead = writer_lock._Lease(output)
-    dead._taken()
+    dead._taken(None)
     before = LakeCatalog(output)
     before.save()
     with locked(output):

@@ -74,7 +74,7 @@ def test_the_changes_of_a_server_can_be_written_again(tmp_path):
     ("make_change('shop.orders', after={'a': Decimal('NaN')})", "a DECIMAL is a finite number"),
     ("make_transaction()", "give a change at least"),
     ("make_transaction(make_change('a.b', after={'a': 1}), gtid='x')", "write UUID:NUMBER"),
-    ("write_binlog('/nosuch/x', [5])", "[5] is no statement, change"),
+    ("write_binlog('/nosuch/x', [5])", "[5] is not a statement, change"),
 ])  # fmt: skip
 def test_what_cannot_be_made_is_one_line(call, reason):
     with pytest.raises(rc.ConfigError, match=re.escape(reason)) as caught:
