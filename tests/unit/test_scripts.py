@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,14 @@ def test_a_missing_package_is_one_line(name: str) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"{Path(name).name}: ") and "has no package" in line
     assert line.endswith(f".venv-test/bin/python scripts/{name}")
+
+
+def test_each_mutation_of_a_rule_is_of_the_code_that_is_there() -> None:
+    rules = tomllib.loads((SCRIPTS / "proofs/mutants/rules.toml").read_text("utf-8"))["rule"]
+    mutations = [one for rule in rules for one in rule["mutation"]]
+    assert len(mutations) > 140
+    for one in mutations:
+        assert one["old"] in (SCRIPTS.parent / one["path"]).read_text("utf-8"), one
+    for rule in rules:
+        for path in rule["tests"]:
+            assert (SCRIPTS.parent / path).exists(), path
