@@ -164,7 +164,7 @@ def test_keys_that_do_not_fit(made: Made) -> None:
     refused(ConfigError, "no column 'x'", lambda: list(archive.find(table, column="x", before="1")))
     refused(
         ConfigError,
-        "kind: dropped is none; there are",
+        "kind: unknown 'dropped'; there are",
         lambda: list(archive.find(table, kind="dropped")),
     )
 

@@ -171,7 +171,7 @@ def test_without_the_privilege_to_list_files(fresh_server, tmp_path: Path) -> No
         compare(server, tmp_path / "copy")
         write(server, "one", 1)
     purge_to_newest(server)
-    with pytest.raises(BackupGapError, match="no longer has what comes next"):
+    with pytest.raises(BackupGapError, match="no longer has the next events"):
         back_up(server, tmp_path / "copy", "bare")
 
 

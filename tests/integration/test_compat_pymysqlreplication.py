@@ -238,7 +238,9 @@ def test_is_mariadb_alone_begins_with_the_oldest_event(any_server, new_database)
     """On MariaDB; elsewhere, and where a file is told, as without it."""
     database = new_database(any_server)
     any_server.execute(f"CREATE TABLE {database}.t (a INT)")
-    oldest = any_server.binlog_files()[0]
+    # A server that was restarted may have older files without an event for the reader.
+    oldest = any_server.binlog_files()[-1]
+    any_server.execute(f"PURGE BINARY LOGS TO '{oldest}'")
     file = _start(any_server)
     any_server.execute(f"INSERT INTO {database}.t VALUES (1)")
     begins = {}

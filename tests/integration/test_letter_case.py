@@ -172,5 +172,5 @@ def test_a_source_that_begins_to_casefold_names_is_refused(fresh_server, tmp_pat
 
     asyncio.run(take())
     server.restart([*OPTIONS["mariadb-11.8"], "lower-case-table-names=1"])
-    with pytest.raises(SourceChangedError, match=r"d\.Orders comes as d\.orders"):
+    with pytest.raises(SourceChangedError, match=r"d\.Orders is now sent as d\.orders"):
         asyncio.run(take())

@@ -13,7 +13,7 @@ import redis
 import replica_client as rc
 
 
-def invalidate(url: str, cache: "redis.Redis[bytes]", *, stop_at_end: bool = False) -> int:
+def invalidate(url: str, cache: redis.Redis, *, stop_at_end: bool = False) -> int:
     deleted = 0
     with rc.follow(
         url, tables=["shop.*"], position_store="cache.position", stop_at_end=stop_at_end

@@ -24,7 +24,7 @@ def sync(url: str, path: str) -> None:
     ) as stream:
         for change in stream.changes():
             if change.after is None:
-                database.execute("DELETE FROM orders WHERE id = ?", change.key)
+                database.execute("DELETE FROM orders WHERE id = ?", change.key or ())
             else:
                 line = json.dumps(dict(change.after), default=str)
                 database.execute("REPLACE INTO orders VALUES (?, ?)", (change.after["id"], line))
