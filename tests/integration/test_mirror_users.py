@@ -196,11 +196,13 @@ Url = Callable[[str], str]
 def url() -> Iterator[Url]:
     """Give the URL of a server of a kind, which starts when it is needed first."""
     made: dict[str, PostgresServer | ClickhouseServer] = {}
-    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
 
         def find(kind: str) -> str:
             if kind not in made:
                 maker = {"postgres": PostgresServer, "clickhouse": ClickhouseServer}[kind]
+                # One for each: both servers make a directory "data".
+                directory = stack.enter_context(tempfile.TemporaryDirectory())
                 server = made[kind] = maker(Path(directory))
                 stack.callback(server.stop)
             return made[kind].url
