@@ -273,6 +273,7 @@ async def read_snapshot_chunk(
             request=one.request,
             blocking=one.blocking,
             source=f"{view.model.database}.{view.model.name}" if view.shape.merged else "",
+            flavor=connection.server.flavor,
         ),
         view.keys(rows),
         defined,

@@ -19,6 +19,7 @@ from typing import Protocol, runtime_checkable
 from urllib.parse import quote
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.position import Position
 from replica_client.rows.row import Row
 from replica_client.schema.shape import ColumnShape, TableShape
@@ -48,6 +49,7 @@ class SnapshotRows:
         blocking: whether rows of the request are marked like those of an initial snapshot;
             ``first`` and ``last`` then refer to the request.
         source: the source's table, if several are merged into this one; else empty.
+        flavor: of the source. Positions of a snapshot have no GTIDs, which would tell it.
     """
 
     shape: TableShape
@@ -65,6 +67,7 @@ class SnapshotRows:
     request: str = ""
     blocking: bool = False
     source: str = ""
+    flavor: ServerFlavor = ServerFlavor.MYSQL
 
     @property
     def name(self) -> str:

@@ -19,7 +19,6 @@ import msgspec
 from replica_client._version import __version__
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.gtid import MariadbGtidSet
-from replica_client.protocol.position import Position
 from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import quote
@@ -107,13 +106,11 @@ class DebeziumFormat:
         """
         return cls(read_options(DebeziumOptions, options, "format_options"), keys, apart=apart)
 
-    def _learn_connector(self, position: Position) -> None:
-        """Take the kind of the source from the GTIDs of a position."""
-        if position.gtid_set is None:
-            return
+    def _learn_connector(self, flavor: ServerFlavor) -> None:
+        """Take the kind of the source, for the names in messages and schemas."""
         self._knows_connector = True
-        if isinstance(position.gtid_set, MariadbGtidSet):
-            self._connector = "mariadb"
+        if flavor != self._connector:
+            self._connector = str(flavor)
             self._tables = ByDecoder(self._table)
 
     def _table(self, rows: RowsOfEvent) -> _Table:
@@ -156,8 +153,9 @@ class DebeziumFormat:
         return messages if self._apart or not self._described else map(with_schemas, messages)
 
     def _messages(self, transaction: Transaction) -> Iterator[Message]:
-        if not self._knows_connector:
-            self._learn_connector(transaction.position)
+        if not self._knows_connector and (gtids := transaction.position.gtid_set) is not None:
+            is_mariadb = isinstance(gtids, MariadbGtidSet)
+            self._learn_connector(ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL)
         metadata = self._options.provide_transaction_metadata and bool(
             transaction.rows or transaction.part
         )
@@ -185,7 +183,7 @@ class DebeziumFormat:
 
     def _snapshot(self, rows: SnapshotRows) -> Iterator[Message]:
         if not self._knows_connector:
-            self._learn_connector(rows.low)
+            self._learn_connector(rows.flavor)
         shape, low = rows.shape, rows.low
         table = self._table_of(shape, rows.columns)
         database, name = shape.database, shape.table
