@@ -273,7 +273,8 @@ class SourceLink:
             self.loss = last
             _LOG.warning(
                 "connection lost: %s; try %d in %.1f s, from %s",
-                last,
+                # A handler that keeps records would keep the error's frames, and the connection.
+                str(last),
                 self._attempt,
                 delay,
                 position,
