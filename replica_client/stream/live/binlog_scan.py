@@ -349,7 +349,7 @@ class PreparedSource:
                         if located.boundary is not None:
                             return
         except BinlogReadError as error:
-            _LOG.warning("XA transaction %s cannot be read back: %s", xid, error)
+            _LOG.warning("XA transaction %s cannot be read back: %s", xid, str(error))
 
     async def _by_gtid(self, gtid: str) -> DumpRequest | None:
         """Return a request for a dump that begins with one GTID; None if that is impossible."""
@@ -375,7 +375,9 @@ class PreparedSource:
             try:
                 found = await self._find_in(file, xid, commit)
             except BinlogReadError as error:
-                _LOG.warning("XA transaction %s cannot be looked for in %s: %s", xid, file, error)
+                _LOG.warning(
+                    "XA transaction %s cannot be looked for in %s: %s", xid, file, str(error)
+                )
                 return None
             if found is not None:
                 return found

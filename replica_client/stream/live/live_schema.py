@@ -232,7 +232,9 @@ async def _wait_for_commits(
                 and error.errno != ErrorCode.ER_LOCK_WAIT_TIMEOUT
             ):
                 raise
-            _LOG.info("whether the definition of %s is the newest is not known: %s", name, error)
+            _LOG.info(
+                "whether the definition of %s is the newest is not known: %s", name, str(error)
+            )
             unproven.add(name)
     return unproven
 
@@ -323,7 +325,7 @@ class SchemaProver:
         except (ServerError, ConfigError) as error:
             if not self._proves_nothing(error):
                 raise
-            _LOG.warning("no proof of what %s.%s looked like: %s", *table, error)
+            _LOG.warning("no proof of what %s.%s looked like: %s", *table, str(error))
             return False
 
     def _proves_nothing(self, error: ServerError | ConfigError) -> bool:

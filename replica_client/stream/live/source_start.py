@@ -238,7 +238,9 @@ async def check_filters(
     try:
         status = await connection.binlog_status()
     except AccessDeniedError as error:
-        _LOG.warning("%s: whether binlog filters hide statements is not known: %s", address, error)
+        _LOG.warning(
+            "%s: whether binlog filters hide statements is not known: %s", address, str(error)
+        )
         return
     except ServerError as error:
         if error.errno in NO_CATALOG_ERRORS:

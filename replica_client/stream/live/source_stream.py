@@ -283,7 +283,7 @@ class SourceStream(AsynchronousOnly):
             self.check_tables(known or ())
         except ConfigError as error:
             if known is not None:
-                _LOG.warning("%s; the stream waits for it", error)
+                _LOG.warning("%s; the stream waits for it", str(error))
 
     async def _check_read_tables(self) -> None:
         """Raise if a pattern matched no table at the end of a whole finite read.

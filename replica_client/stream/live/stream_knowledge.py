@@ -145,7 +145,7 @@ class StreamKnowledge:
                 raise
             # With binlog_row_metadata=FULL definitions are not needed; otherwise a table's first
             # row is refused.
-            _LOG.warning("the source does not show its table definitions: %s", error)
+            _LOG.warning("the source does not show its table definitions: %s", str(error))
             self._prover.works = error.errno in PRIVILEGE_ERRORS
             return latest
         if not self.history.known_tables() and not self._takes_unproven:

@@ -133,7 +133,7 @@ async def asked(
             delay = next(delays, None)
             if delay is None or refusals >= _MOST_REFUSALS or not is_wanted():
                 raise
-            _LOG.warning("%s failed: %s; again in %.1f s", what, error, delay)
+            _LOG.warning("%s failed: %s; again in %.1f s", what, str(error), delay)
         await asyncio.sleep(delay)
 
 

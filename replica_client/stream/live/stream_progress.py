@@ -181,7 +181,7 @@ class StreamProgress:
         except PositionStoreError as error:
             if not failed:
                 raise
-            _LOG.error("the position that was acknowledged last is not saved: %s", error)
+            _LOG.error("the position that was acknowledged last is not saved: %s", str(error))
         finally:
             if isinstance(self._store, HeldStore):
                 await asyncio.to_thread(self._store.release)
