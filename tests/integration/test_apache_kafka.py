@@ -17,10 +17,12 @@ from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.sinks.kafka.kafka_options import read_kafka_options
+from replica_client.sinks.kafka.position_topic import read_position
 from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.protocol import ProbedSink, Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.position.stores.base import Checkpoint
+from replica_client.stream.position.stores.growing import GrowingKeys
 from replica_client.stream.position.stores.ownership import Claim, OwnedSink, Owner
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.sink_conformance import SinkConformance
@@ -208,6 +210,20 @@ async def test_topics_are_made_together(kafka: ApacheKafka) -> None:
     finally:
         writer.close()
     assert {*names} <= {*kafka.admin.list_topics(timeout=10).topics}
+
+
+async def test_a_topic_that_the_broker_does_not_list_yet_is_waited_for(kafka: ApacheKafka) -> None:
+    """librdkafka remembers that a topic is missing, and would not find it later."""
+    table = {"bootstrap_servers": kafka.plain, "topic_prefix": "unlisted", "timeout": 6.0}
+    options = read_kafka_options(table)
+    name, admin = options.named(options.position_topic), kafka.admin
+    # Only beside other topics does it remember that.
+    admin.create_topics([NewTopic("unlisted.other", 1, 1)])["unlisted.other"].result()
+    reading = asyncio.create_task(asyncio.to_thread(read_position, options, GrowingKeys()))
+    await asyncio.sleep(2)
+    assert not reading.done()
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+    assert (await asyncio.wait_for(reading, 3)).checkpoint is None
 
 
 async def test_a_transaction_that_takes_too_long_gets_more_time(

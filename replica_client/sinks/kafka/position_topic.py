@@ -281,6 +281,9 @@ def _records(
             if not options.create_topics:
                 raise sink_error(options, failed, topic)
             time.sleep(_LOOK_SECONDS)  # a broker knows a new topic a moment after it was created
+            # librdkafka remembers that a topic is missing, and answers from its memory until all
+            # topics are asked for.
+            topics_of(options, consumer, ConnectionReports())
     if end <= 0:
         return {}
     with _consumer(options, "read_committed") as consumer:
