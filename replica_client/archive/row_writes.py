@@ -81,12 +81,18 @@ def statement(writes: list[RowWrite]) -> str:
 
 
 def _value(writes: list[RowWrite], number: int) -> str:
-    """Return the expression for a column's value in each of several rows."""
+    """Return the expression for a column's value in each of several rows.
+
+    A row whose value is NULL has no WHEN. MySQL 5.6 takes a CASE with a NULL among its values for
+    signed, and stores 0 for numbers above the signed ones.
+    """
     values = [one.values[number] for one in writes]
     if len(set(values)) == 1:
         return values[0]
     cases = " ".join(
-        f"WHEN {one.key} THEN {value}" for one, value in zip(writes, values, strict=True)
+        f"WHEN {one.key} THEN {value}"
+        for one, value in zip(writes, values, strict=True)
+        if value != "NULL"
     )
     return f"CASE {cases} END"
 

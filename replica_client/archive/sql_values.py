@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from decimal import Decimal
+from math import copysign
 from struct import Struct
 from typing import Any, Final
 
@@ -76,7 +77,8 @@ def value_sql(column: ColumnShape, value: Any) -> str:
     if isinstance(value, (int, Decimal)):
         return mysql_value(value)
     if isinstance(value, float):
-        return repr(value)
+        # -0.0 would be a DECIMAL, which has no negative zero.
+        return "-0e0" if value == 0 and copysign(1, value) < 0 else repr(value)
     if isinstance(value, bytes):
         return _bytes_sql(column, value)
     if isinstance(value, str):
@@ -168,6 +170,9 @@ def condition_sql(column: ColumnShape, value: Any, *, is_key: bool) -> str:
     sql = value_sql(column, value)
     if is_key and column.type_code not in LABEL_TYPES:
         return f"{name} = {sql}"
+    if isinstance(value, SetValue):
+        # A sum takes the bits of 64 members for a signed number.
+        return f"CAST({name} AS UNSIGNED) = {sql}"
     if column.type_code in (*LABEL_TYPES, ColumnType.MYSQL_TYPE_BIT, ColumnType.MYSQL_TYPE_YEAR):
         return f"{name} + 0 = {sql}"
     if isinstance(value, Geometry):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import pymysql
@@ -32,6 +33,70 @@ def test_random_histories(any_server: LocalServer, tmp_path: Path) -> None:
     counts = prove(any_server, tmp_path, 35)
     assert not counts["differences"]
     assert counts["changes"]
+
+
+_LABELS = "','".join(map(str, range(64)))
+EDGES = {
+    "BIGINT UNSIGNED": ["0", str(2**63 - 1), str(2**63), str(2**64 - 1)],
+    "BIGINT": ["-1", str(2**63 - 1), str(-(2**63))],
+    "BIT(64)": ["1", str(2**63), str(2**64 - 1)],
+    f"SET('{_LABELS}')": ["1", str(2**63), str(2**64 - 1)],
+    "DECIMAL(65,30)": ["0." + "0" * 29 + "7", "-" + "9" * 35, "9" * 35 + "." + "9" * 30],
+    "DECIMAL(65,0) UNSIGNED": ["0", str(2**64 - 1), str(2**64), "9" * 65],
+    "FLOAT": ["0.1", "-1.5e30", "1e-30", "16777216", "-0e0"],
+    "DOUBLE": ["0.1", "1e-300", "-1.7976931348623157e308", "9007199254740993", "1e15", "-0e0"],
+    "DATETIME(6)": ["'0000-00-00'", "'2026-02-00'", "'2026-11-20 08:00:00.123456'"],
+    "TIME(6)": ["'-838:59:59'", "'-00:00:00.5'", "'12:34:56.78'"],
+    "YEAR": ["0", "1901", "2155"],
+    "CHAR(9) CHARACTER SET utf8mb4": ["''", "'a '", "'A'", "_utf8mb4 x'f09f9880'", "x'0a'"],
+    "VARCHAR(9) CHARACTER SET ucs2": ["''", "'a '", "_ucs2 x'00e9'"],
+    "VARCHAR(9) CHARACTER SET latin1": ["''", "'a '", "_latin1 x'e9'", "'1'"],
+    "BINARY(4)": ["''", "x'00'", "x'20'", "x'ff00ff00'"],
+    "BLOB": ["''", "x'00'", "'1'", "x'ff20'"],
+}
+"""Values of columns, and NULL: each two of them are undone together, in one statement if possible."""
+
+
+def test_rows_undone_together_get_their_own_values(
+    any_server: LocalServer, new_database: Callable[[LocalServer], str], tmp_path: Path
+) -> None:
+    any_server.rotate()
+    first = any_server.binlog_position()[0]
+    database = new_database(any_server)
+    pairs = {kind: list(combinations((*edges, "NULL"), 2)) for kind, edges in EDGES.items()}
+    names = [f"{database}.t{number}" for number in range(len(pairs))]
+    with any_server.connected() as connection, connection.cursor() as cursor:
+        for setting in SESSION:
+            cursor.execute(setting)
+        for name, (kind, two) in zip(names, pairs.items(), strict=True):
+            cursor.execute(f"CREATE TABLE {name} (k INT PRIMARY KEY, v {kind}) ENGINE=InnoDB")
+            rows = ", ".join(
+                f"({at}, {one[0]}), ({-at}, {one[1]})" for at, one in enumerate(two, 1)
+            )
+            cursor.execute(f"INSERT INTO {name} VALUES {rows}, (0, {EDGES[kind][0]})")
+        connection.commit()
+        before = checksums(any_server, names)
+        any_server.rotate()
+        begin = any_server.binlog_position()[0]
+        for name, (kind, two) in zip(names, pairs.items(), strict=True):
+            for at in range(1, len(two) + 1):
+                for value in ("NULL", EDGES[kind][0], EDGES[kind][1]):
+                    cursor.execute(f"UPDATE {name} SET v = {value} WHERE k IN ({at}, {-at})")
+                    connection.commit()
+        after = checksums(any_server, names)
+        any_server.rotate()
+        files = any_server.binlog_files()
+        paths = [any_server.binlog_path(name) for name in files[files.index(first) : -1]]
+        archive = open_archive(paths, index_directory=tmp_path)
+        question = make_question([f"{database}.*"], since=f"{begin}:4")
+        directions: list[tuple[Direction, list[object]]] = [("undo", before), ("redo", after)]
+        for direction, expected in directions:
+            with make_statements(archive, question, direction) as statements:
+                for line in statements.lines():
+                    if not line.startswith("--"):
+                        cursor.execute(line.removesuffix(";"))
+            found = checksums(any_server, names)
+            assert [kind for kind, a, b in zip(EDGES, found, expected, strict=True) if a != b] == []
 
 
 CHANGED_SINCE = [

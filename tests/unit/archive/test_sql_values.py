@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replica_client.archive.sql_values import condition_sql, value_sql
-from replica_client.protocol.binlog.values.enum_set import EnumValue
+from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.temporal import DateTime
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
@@ -21,6 +21,7 @@ T = ColumnType
     [
         (T.MYSQL_TYPE_FLOAT, None, 0.1, "0.1", "`c` = 0.10000000149011612"),
         (T.MYSQL_TYPE_DOUBLE, None, 0.1, "0.1", "`c` = 0.1"),
+        (T.MYSQL_TYPE_DOUBLE, None, -0.0, "-0e0", "`c` = -0e0"),
         (T.MYSQL_TYPE_NEWDECIMAL, None, Decimal("-1.50"), "-1.50", "`c` = -1.50"),
         (T.MYSQL_TYPE_VARCHAR, 255, b"paid", "'paid'", "CAST(`c` AS BINARY) = x'70616964'"),
         (
@@ -34,6 +35,7 @@ T = ColumnType
         (T.MYSQL_TYPE_VARCHAR, 35, b"\0a", "_ucs2 x'0061'", "CAST(`c` AS BINARY) = x'0061'"),
         (T.MYSQL_TYPE_VARCHAR, 63, b"\0", "x'00'", "`c` = x'00'"),
         (T.MYSQL_TYPE_ENUM, 255, EnumValue(2, "b"), "2", "`c` + 0 = 2"),
+        (T.MYSQL_TYPE_SET, 255, SetValue(5, ("a", "c")), "5", "CAST(`c` AS UNSIGNED) = 5"),
         (T.MYSQL_TYPE_BIT, None, 5, "5", "`c` + 0 = 5"),
         (
             T.MYSQL_TYPE_DATETIME2,
