@@ -153,9 +153,14 @@ class DebeziumFormat:
         return messages if self._apart or not self._described else map(with_schemas, messages)
 
     def _messages(self, transaction: Transaction) -> Iterator[Message]:
-        if not self._knows_connector and (gtids := transaction.position.gtid_set) is not None:
-            is_mariadb = isinstance(gtids, MariadbGtidSet)
-            self._learn_connector(ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL)
+        if not self._knows_connector:
+            gtids = transaction.position.gtid_set
+            # A stream from a position in a file has no set at first; a GTID of MySQL has a UUID and a colon.
+            is_mariadb = isinstance(gtids, MariadbGtidSet) or (
+                gtids is None and bool(transaction.gtid) and ":" not in transaction.gtid
+            )
+            if gtids is not None or transaction.gtid:
+                self._learn_connector(ServerFlavor.MARIADB if is_mariadb else ServerFlavor.MYSQL)
         metadata = self._options.provide_transaction_metadata and bool(
             transaction.rows or transaction.part
         )

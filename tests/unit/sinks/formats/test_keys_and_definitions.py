@@ -9,13 +9,14 @@ import pytest
 
 from replica_client import open_binlog
 from replica_client.protocol.constants.column_types import ColumnType as T
+from replica_client.protocol.position import Position
 from replica_client.rows.special_values import ABSENT
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.formats.debezium import DebeziumFormat, DebeziumOptions
 from replica_client.sinks.formats.maxwell import _column
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message
-from tests.unit.sinks.formats.cases import LINES
+from tests.unit.sinks.formats.cases import LINES, SERVERS
 
 COLUMNS = [ColumnShape(name, T.MYSQL_TYPE_LONG) for name in ("a", "b", "c")]
 
@@ -107,3 +108,19 @@ def test_keys_of_changes(
     assert writer.of_change(before, after) == (key, gone if unique else None)
     if before is not None and after is not None:
         assert writer.is_changed(before, after) is (gone is not None)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_stream_from_inside_a_file_names_the_connector_at_once(server: str) -> None:
+    path = LINES / f"{server}.binlog"
+    first = next(one for one in open_binlog(path).transactions() if one.rows)
+    reader = open_binlog(
+        path,
+        start=Position(first.start.file, first.start.offset),
+        on_unknown_table="positional",
+    )
+    made = DebeziumFormat(DebeziumOptions(topic_prefix="shop"), KeyChoice())
+    rows = next(one for one in reader.transactions() if one.rows)
+    assert rows.position.gtid_set is None
+    connectors = {json.loads(one.value)["source"]["connector"] for one in made.messages(rows)}
+    assert connectors == {server.partition("-")[0]}
