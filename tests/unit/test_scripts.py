@@ -119,9 +119,9 @@ def test_a_missing_package_is_one_line(name: str) -> None:
 def test_each_mutation_of_a_rule_is_of_the_code_that_is_there() -> None:
     rules = tomllib.loads((SCRIPTS / "proofs/mutants/rules.toml").read_text("utf-8"))["rule"]
     mutations = [one for rule in rules for one in rule["mutation"]]
-    assert len(mutations) > 140
+    assert len(mutations) >= 149
     for one in mutations:
-        assert one["old"] in (SCRIPTS.parent / one["path"]).read_text("utf-8"), one
+        assert (SCRIPTS.parent / one["path"]).read_text("utf-8").count(one["old"]) == 1, one
     for rule in rules:
         for path in rule["tests"]:
             assert (SCRIPTS.parent / path).exists(), path
