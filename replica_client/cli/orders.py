@@ -71,7 +71,9 @@ def service(
     names = chosen({route.name: route.sink.name for route in found.routes}, sink)
     tables = [text.split(".", 1) for text in table or ()]
     if (action is Action.SET_ASIDE) != bool(tables) or any(len(one) != 2 for one in tables):
-        raise ConfigError("set-aside, and no other of these, needs --table DATABASE.TABLE")
+        raise ConfigError(
+            f"{action}: set-aside needs --table DATABASE.TABLE; status, pause, resume, restart and reload take none"
+        )
     if tables and len(names) != 1:
         raise ConfigError(f"--sink: give one of {', '.join(names)}")
     order = {

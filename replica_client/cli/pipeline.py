@@ -37,7 +37,7 @@ CONFIGURATION = """
 
 
 class Engine(StrEnum):
-    """What does the work."""
+    """The engine that reads and merges."""
 
     AUTO = "auto"
     LOCAL = "local"

@@ -68,12 +68,11 @@ def recover(
     end is checked, and its replication is removed.
     """
     from replica_client.server import recovery
+    from replica_client.stream.pages.page import listen_address
 
     if (dump is None) == (since is None):
         raise ConfigError("give one of --dump and --since: where the data of the server ends")
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ConfigError(f"--listen {listen}: it is HOST:PORT; port 0 takes a free one")
+    host, port = listen_address(listen)
     for source in sources:
         local_path(source, "recover")
     with opened(sources, **archived) as archive:
@@ -90,7 +89,7 @@ def recover(
 
         async def work() -> None:
             done = await recovery.recover(
-                archive, start, stop, to, host=host, port=int(port), on_progress=show
+                archive, start, stop, to, host=host, port=port, on_progress=show
             )
             message(
                 f"the server is at {done.stop.file}:{done.stop.offset}, with the GTIDs {done.gtids or 'none'}; its "

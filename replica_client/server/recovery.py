@@ -166,7 +166,7 @@ async def recover(
         if target.server.is_mariadb is mysql:
             raise ConfigError(f"{target.options.address}: the archive is of another kind of server")
         [[own_id]] = await target.query("SELECT @@server_id", columns=1, rows=1)
-        if int(own_id) in {library.server_id}:
+        if int(own_id) == library.server_id:
             raise ConfigError(
                 f"{target.options.address} has the server_id {own_id} of the source, and would skip its own "
                 "transactions: give it another one (SET GLOBAL server_id = N)"

@@ -135,7 +135,7 @@ class Control:
             if command not in COMMANDS or not set(names) <= known:
                 raise ValueError
             tables = [(str(first), str(second)) for first, second in order.get("tables", [])]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {"error": "this is not an order that this service knows"}
         if command != "status":
             async with self._orders:
@@ -231,7 +231,9 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_size > _MAX_AUDIT:
                 path.replace(path.with_suffix(".1.jsonl"))
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         with open(descriptor, "ab") as file:
             file.write(json.dumps(entry).encode() + b"\n")
     except OSError as error:

@@ -7,12 +7,13 @@ import json
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
 from replica_client.cli.app import run_words
 from replica_client.errors import ConfigError
-from replica_client.service.order_socket import ask
+from replica_client.service.order_socket import Control, ask
 from replica_client.service.pages import pages_of
 from tests.unit.service.conftest import running, until
 from tests.unit.service.test_delivery import route
@@ -111,3 +112,25 @@ async def test_the_command(configure, disk, wanted, capsys) -> None:
             with pytest.raises(ConfigError, match="--sink|--table"):
                 await asyncio.to_thread(run_words, ["service", *words])
         assert service.control.counts == {"pause": 1, "resume": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"[" * 60_000,
+        b'{"command": "stop"}',
+        b'{"command": "pause", "sinks": [[]]}',
+    ],
+    ids=lambda line: line[:20].decode(),
+)
+async def test_what_is_not_an_order_is_answered(tmp_path: Path, line: bytes) -> None:
+    async def carry_out(*_: object) -> None:
+        raise AssertionError("it was carried out")
+
+    control = Control(tmp_path, carry_out, list)
+    assert await control._answer(line, "somebody") == {
+        "error": "this is not an order that this service knows"
+    }

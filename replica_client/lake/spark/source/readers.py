@@ -57,15 +57,15 @@ except ModuleNotFoundError:
     HAS_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
-        """Of PySpark 4.2."""
+        """Stand-in for the class of PySpark 4.2."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Of PySpark 4.2."""
+        """Stand-in for the class of PySpark 4.2."""
 
     ReadMaxBytes = ReadMaxRows = ReadLimit  # type: ignore[assignment,misc]
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Of PySpark 4.2."""
+        """Stand-in for the class of PySpark 4.2."""
 
 
 _NAMES: Final = ("database", "table", "_file")
