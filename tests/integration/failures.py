@@ -290,9 +290,8 @@ async def purged(server: LocalServer) -> str:
 
 
 def _begin_binlog_anew(server: LocalServer) -> None:
-    modern = server.flavor == "mysql" and server.version >= (8, 4)
     time.sleep(1.1)  # marks of files count seconds
-    server.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
+    server.reset_binlog()
 
 
 async def reset(server: LocalServer) -> str:

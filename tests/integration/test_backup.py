@@ -75,11 +75,6 @@ def purge_to_newest(server: LocalServer) -> None:
         time.sleep(0.1)
 
 
-def reset(server: LocalServer) -> None:
-    modern = server.flavor == "mysql" and server.version >= (8, 2)
-    server.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
-
-
 @every_server
 def test_files_of_every_kind(fresh_server, tmp_path: Path, name: str) -> None:
     server = fresh_server(name)
@@ -129,7 +124,7 @@ def test_purged_and_reset(fresh_server, tmp_path: Path, name: str) -> None:
         back_up(server, directory)
     assert f"ends at {second}:" in str(caught.value)
     assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
-    reset(server)
+    server.reset_binlog()
     with pytest.raises(BackupGapError, match="was reset"):
         back_up(server, directory)
     write(server, "another", 3)  # the old names are there again
@@ -151,7 +146,7 @@ def test_reset_under_a_running_backup(fresh_server, tmp_path: Path, name: str) -
         async with asyncio.timeout(40):
             while backup.status.file != "binlog.000002":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        await asyncio.to_thread(reset, server)
+        await asyncio.to_thread(server.reset_binlog)
         await asyncio.to_thread(write, server, "two", 1)
         async with asyncio.timeout(40):
             await task

@@ -66,8 +66,7 @@ def casefolding(started):
     """The same, with nothing in it and an empty binlog."""
     for database in ("d", "shop"):
         started.execute(f"DROP DATABASE IF EXISTS {database}")
-    modern = started.flavor == "mysql" and started.version >= (8, 2)
-    started.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
+    started.reset_binlog()
     yield started
     started.disconnect()
 

@@ -301,7 +301,7 @@ def test_a_source_that_was_reset_is_a_state(fresh: Fresh, tmp_path: Path, name: 
         relay.wait()
         assert_same_files(relay, source)
         before = relay.files()
-        source.execute("RESET BINARY LOGS AND GTIDS" if name == "mysql-9.7" else "RESET MASTER")
+        source.reset_binlog()
         source.execute("CREATE DATABASE fresh_start")
         until(lambda: ready(relay)[0] == 503, "503")
         until(lambda: "reset" in ready(relay)[1], "the reason")

@@ -65,8 +65,7 @@ def as_text(server, request):
     source = server(request.param)
     for name in ("x", "y"):
         source.execute(f"DROP DATABASE IF EXISTS {name}")
-    modern = source.flavor == "mysql" and source.version >= (8, 2)
-    source.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
+    source.reset_binlog()
     source.execute("SET binlog_format = ROW")
     for statement in MADE:
         source.execute(statement)

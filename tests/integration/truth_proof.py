@@ -250,8 +250,7 @@ def _is_difference(value: Any) -> bool:
 
 def prove(server: LocalServer, directory: Path, seed: int, steps: int, truth: Truth) -> None:
     """Write a history and read it in every way."""
-    modern = server.flavor == "mysql" and server.version >= (8, 2)
-    server.execute("RESET BINARY LOGS AND GTIDS" if modern else "RESET MASTER")
+    server.reset_binlog()
     maria = server.flavor == "mariadb"
     world = World(server, seed)
     try:

@@ -130,6 +130,11 @@ class Server:
             cursor.execute(sql, tuple(args) or None)
             return [tuple(row) for row in cursor.fetchall()]
 
+    def reset_binlog(self) -> None:
+        """Delete all binlog files and GTIDs, and begin with the first file; MySQL renamed the statement in 8.2."""
+        renamed = self.flavor == "mysql" and self.version >= (8, 2)
+        self.execute("RESET BINARY LOGS AND GTIDS" if renamed else "RESET MASTER")
+
     def wait_until_gone(self, session: int) -> None:
         """Wait until a session has ended on the server, some time after its client has left."""
         until = time.monotonic() + SQL_TIMEOUT
