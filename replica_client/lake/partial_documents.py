@@ -12,8 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-JSON_DIFF: Final = '{"$json_diff"'
-"""Prefix of the text of such a change, in place of a document."""
+from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 
 PARTIAL_DOCUMENTS: Final = (
     "a JSON document was changed in parts (binlog_row_value_options=PARTIAL_JSON), and its row image lacks the rest; "

@@ -70,8 +70,8 @@ _SPACE = cython.declare(cython.int, 0x20)
 
 
 def lossless_text(value: Any) -> str:
-    """Return the text of a value that its column cannot hold."""
-    return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    """Return the text of a value that its column cannot hold; of differences to a document, their JSON."""
+    return str(value.text) if isinstance(value, tuple) else str(value)
 
 
 @cython.cclass

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.protocol.binlog.values.binary_types import Geometry, decode_vector
+from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.arrow_types import allocate
@@ -56,9 +57,8 @@ class JsonImages:
 def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     """Return the changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder` as JSON.
 
-    The texts are those of :func:`~replica_client.rows.json_values.row_to_json`, except for
-    documents of which only parts are known (``_lossless``). A row that holds the JSON document ``null``
-    names it in a member without a name (:func:`~replica_client.rows.by_decoder.with_json_nulls`).
+    The texts are those of :func:`~replica_client.rows.json_values.row_to_json`. A row that holds the JSON document
+    ``null`` names it in a member without a name (:func:`~replica_client.rows.by_decoder.with_json_nulls`).
 
     Raises:
         OverflowError: more than 2 GiB of text.
@@ -210,7 +210,10 @@ def _lossless(array: pa.Array, names: list[str]) -> Mapping[int, dict[int, bytes
         return {}
     numbers = {name: at for at, name in enumerate(names)}
     return {
-        row: {numbers[name]: value_to_json(text).encode() for name, text in values}
+        row: {
+            numbers[name]: (text if text.startswith(JSON_DIFF) else value_to_json(text)).encode()
+            for name, text in values
+        }
         for row, values in enumerate(array.to_pylist())
         if values
     }

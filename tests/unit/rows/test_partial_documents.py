@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica_client import ABSENT, open_binlog
+from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import (
     JsonDiff,
@@ -18,7 +19,7 @@ from replica_client.protocol.binlog.values.json_diff import (
 )
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import row_to_json, value_to_json
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.line_format import make_format
 
@@ -68,6 +69,28 @@ def test_every_format_writes_them(name: str) -> None:
     lines = list(_lines(name))
     assert any("$json_diff" in line for line in lines)
     assert not any("JsonDiff" in line for line in lines)
+
+
+def test_arrow_and_the_envelope_of_spark_write_them() -> None:
+    pytest.importorskip("pyarrow")
+    from replica_client.rows.batching import BatchAssembler
+    from replica_client.rows.json_images import json_images
+
+    seen = 0
+    for transaction in open_binlog(GOLDEN / "partial_json_minimal.binlog").transactions():
+        for rows in transaction.rows:
+            assembler = BatchAssembler(100, DecodeOptions())
+            for batch in [*assembler.add([rows], "v", 0), *assembler.flush()]:
+                texts = json_images(batch, rows.shape).after.to_pylist()
+                for change, text in zip(rows, texts, strict=True):
+                    assert text == (None if change.after is None else row_to_json(change.after))
+                kept = [dict(one or ()) for one in batch.column("_lossless").to_pylist()]
+                for change in rows:
+                    for name, value in zip(change.after.columns, change.after, strict=True):
+                        if isinstance(value, JsonDiffs):
+                            seen += 1
+                            assert {name: value.text} in kept
+    assert seen
 
 
 def _lines(name: str) -> Iterator[str]:

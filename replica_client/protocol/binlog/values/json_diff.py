@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from json.encoder import encode_basestring
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from replica_client.errors import ColumnDecodeError, EncodeError, ShortBufferError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument, read_node
@@ -81,6 +81,10 @@ def _invalid(text: str, at: int) -> ColumnDecodeError:
     return ColumnDecodeError(f"JSON path {shown!r} is not understood at its character {at}")
 
 
+JSON_DIFF: Final = '{"$json_diff"'
+"""Prefix of the text of differences, in place of a document."""
+
+
 class JsonDiffOperation(IntEnum):
     """The operation of a diff at its path."""
 
@@ -136,7 +140,7 @@ class JsonDiffs(tuple[JsonDiff, ...]):
 
         For example ``{"$json_diff": [{"operation": "replace", "path": "$.a", "value": 2}]}``.
         """
-        return '{"$json_diff": [' + ", ".join(map(_diff_text, self)) + "]}"
+        return JSON_DIFF + ": [" + ", ".join(map(_diff_text, self)) + "]}"
 
 
 def _diff_text(diff: JsonDiff) -> str:
