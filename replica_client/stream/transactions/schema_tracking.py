@@ -24,6 +24,7 @@ from replica_client.schema.ddl.steps import (
     Unrelated,
 )
 from replica_client.schema.history import LogPosition, SchemaChange, SchemaHistory, schema_change
+from replica_client.schema.kinds import kinds_of
 from replica_client.schema.left_out import describes_rows, hiding_columns
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.names import casefold_table
@@ -53,6 +54,7 @@ _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 # MariaDB's SET STATEMENT … FOR can precede any other statement.
 _MAY_RENAME: Final = (b"RENAME", b"SET")
 _COLUMN_SIZE: Final = 256
+_LABELLED: Final = frozenset(kinds_of("enum", "set"))
 
 UnknownTablePolicy = Literal["error", "positional"]
 """Handling of a table whose definition is unknown: an error, or names ``col_1``, ``col_2`` …."""
@@ -383,7 +385,7 @@ class SchemaTracker:
             return None
         model = with_hash_columns(shape, state, binlog_format.flavor)
         found = resolve_if_fitting(shape, model)
-        labelled = any(column.unknown_labels for column in state.columns)
+        labelled = any(map(_may_be_asked, state.columns))
         if found is not None and are_shared(state.columns) and not labelled:
             size = _COLUMN_SIZE * len(found.columns)
             self._undoubted.put(key, (shape.columns, state.columns, found.columns), size)
@@ -428,10 +430,15 @@ class SchemaTracker:
 
     def _lacks_labels(self, state: TableModel) -> bool:
         """Return whether DDL left labels in doubt, and the source was not asked for them."""
-        if not any(column.unknown_labels for column in state.columns):
+        if not any(map(_may_be_asked, state.columns)):
             return False
         versions = self.history.versions((state.database, state.name))
         return bool(versions) and versions[-1].origin == "ddl"
+
+
+def _may_be_asked(column: ColumnModel) -> bool:
+    """Return whether labels are in doubt, or lost: MySQL before 8.0 keeps or loses wide ones in ALTER TABLE."""
+    return bool(column.unknown_labels) or (column.labels is None and column.kind in _LABELLED)
 
 
 def _describes_rows(shape: TableShape, binlog_format: BinlogFormat) -> bool:
