@@ -103,8 +103,16 @@ class Found:
         20
     """
 
-    def __init__(self, archive: Archive, questions: Sequence[Question], statements: bool) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        questions: Sequence[Question],
+        statements: bool,
+        *,
+        allow_empty: bool = True,
+    ) -> None:
         self._archive, self._questions, self._statements = archive, questions, statements
+        self._allow_empty = allow_empty
         self.losses = LossLedger()
 
     def __iter__(self) -> Iterator[FoundChange]:
@@ -115,8 +123,16 @@ class Found:
 
     def _rows(self) -> Iterator[tuple[Transaction, RowsOfEvent, Change]]:
         self.losses = LossLedger()
+        is_empty = True
         with USER_BOUNDARY:
-            yield from self._searched()
+            for one in self._searched():
+                is_empty = False
+                yield one
+            if is_empty and not self._allow_empty:
+                from replica_client.archive.known_names import check_names  # it takes archives
+
+                for question in self._questions:
+                    check_names(self._archive, question)
 
     def _searched(self) -> Iterator[tuple[Transaction, RowsOfEvent, Change]]:
         tests = [(one, ChangeTest(one)) for one in self._questions]
@@ -198,6 +214,7 @@ class Archive:
         thread: int | None = None,
         kind: Sequence[str] | str | None = None,
         statements: bool = True,
+        allow_empty: bool = False,
     ) -> Found:
         """Return the changes that meet all conditions.
 
@@ -218,6 +235,8 @@ class Archive:
             thread: number of the source's connection.
             kind: ``insert``, ``update``, ``delete``, or several.
             statements: add the texts of statements, where the binlog has them.
+            allow_empty: take a table or GTID that the archive does not have. Otherwise it is an error at
+                the end of a search that found nothing.
 
         Raises:
             ConfigError: a condition is invalid, or conditions contradict each other.
@@ -225,10 +244,10 @@ class Archive:
         question = make_question(
             tables, key, column, before, after, where, since, until, gtid, thread, kind
         )
-        return Found(self, [question], statements)
+        return Found(self, [question], statements, allow_empty=allow_empty)
 
     @USER_BOUNDARY
-    def history(self, table: str, key: Key) -> list[FoundChange]:
+    def history(self, table: str, key: Key, *, allow_empty: bool = False) -> list[FoundChange]:
         """Return all changes of one row, in the order of the binlog.
 
         The row is followed through changes of its key and RENAME TABLE.
@@ -236,14 +255,15 @@ class Archive:
         Args:
             table: its name at the end of the archive, ``database.table``.
             key: the row's key at any time, as in :meth:`find`.
+            allow_empty: take a table that the archive does not have.
 
         Raises:
-            ConfigError: the key does not fit the table.
+            ConfigError: the key does not fit the table, or there is no such table.
             DataLossError: the row images lack columns of the key.
         """
         from replica_client.archive.row_history import history_of  # it takes archives
 
-        return history_of(self, table, key)
+        return history_of(self, table, key, allow_empty=allow_empty)
 
     @USER_BOUNDARY
     def as_of(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from replica_client.archive.archive import Archive
 from replica_client.archive.question import Question, meets_run
 from replica_client.errors import ConfigError
+from replica_client.options import remedies
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.protocol.gtid import GtidSet
 from replica_client.protocol.position import Position
@@ -17,7 +18,9 @@ from replica_client.stream.position.losses import LOSS_KINDS
 from replica_client.stream.transactions.arguments import micros_of, time_text
 from replica_client.stream.transactions.assembler import AssemblyOptions
 
-_HINT = "; --allow-empty takes an empty answer"
+
+def _hint() -> str:
+    return f"; {remedies('empty answer')}"
 
 
 def check_question(archive: Archive, question: Question) -> None:
@@ -31,9 +34,14 @@ def check_question(archive: Archive, question: Question) -> None:
         BinlogDecodeError: a file whose index is made is damaged.
     """
     question.check_positions([file.name for file in archive.files.listed])
+    check_names(archive, question)
+    _check_range(archive, question)
+
+
+def check_names(archive: Archive, question: Question) -> None:
+    """Raise an error if an archive does not have a question's table or GTIDs; see :func:`check_question`."""
     _check_tables(archive, question)
     _check_gtids(archive, question)
-    _check_range(archive, question)
 
 
 def check_answer(archive: Archive, question: Question) -> None:
@@ -55,20 +63,22 @@ def check_answer(archive: Archive, question: Question) -> None:
     if not threads:
         raise ConfigError(
             f"thread {question.thread}: the binlog does not say which connection made a row change (MariaDB before "
-            f"11.5 says it of statements only){_HINT}"
+            f"11.5 says it of statements only){_hint()}"
         )
     hint = did_you_mean(str(question.thread), threads)
     raise ConfigError(
-        f"thread {question.thread}: no transaction of the archive is of it; {hint}{_HINT}"
+        f"thread {question.thread}: no transaction of the archive is of it; {hint}{_hint()}"
     )
 
 
-def check_table(archive: Archive, table: TableName, hint: str = _HINT) -> None:
+def check_table(archive: Archive, table: TableName, hint: str | None = None) -> None:
     """Raise an error if a table is not in an archive; see :func:`check_question`."""
     known = set(known_tables(archive))
     if table not in known:
         name = ".".join(table)
-        raise ConfigError(f"no table {name} in the archive; {_nearest(name, known)}{hint}")
+        raise ConfigError(
+            f"no table {name} in the archive; {_nearest(name, known)}{_hint() if hint is None else hint}"
+        )
 
 
 def known_tables(archive: Archive) -> Iterator[TableName]:
@@ -90,7 +100,7 @@ def _check_tables(archive: Archive, question: Question) -> None:
         selection = Selection([pattern])
         if not any(selection.wants(*name) for name in known):
             raise ConfigError(
-                f"no table {pattern} in the archive; {_nearest(pattern, known)}{_HINT}"
+                f"no table {pattern} in the archive; {_nearest(pattern, known)}{_hint()}"
             )
 
 
@@ -113,7 +123,7 @@ def _check_gtids(archive: Archive, question: Question) -> None:
                 origins.add(sid if ":" in sid else f"{sid}-{high}" if "-" in sid else dashed)
     hint = did_you_mean(wanted.compact(), origins) or "it has no GTIDs"
     raise ConfigError(
-        f"gtid {wanted.compact()[:200]}: no such transaction in the archive; {hint}{_HINT}"
+        f"gtid {wanted.compact()[:200]}: no such transaction in the archive; {hint}{_hint()}"
     )
 
 
@@ -128,11 +138,12 @@ def _check_range(archive: Archive, question: Question) -> None:
                 last = max(last, block.last_time)
     if isinstance(since, datetime.datetime) and last and micros_of(since) > last:
         raise ConfigError(
-            f"since {time_text(micros_of(since))}: the last transaction of the archive is of {time_text(last)}{_HINT}"
+            f"since {time_text(micros_of(since))}: the last transaction of the archive is of {time_text(last)}{_hint()}"
         )
     if isinstance(until, datetime.datetime) and first and micros_of(until) <= first:
         raise ConfigError(
-            f"until {time_text(micros_of(until))}: the first transaction of the archive is of {time_text(first)}{_HINT}"
+            f"until {time_text(micros_of(until))}: the first transaction of the archive is of {time_text(first)}"
+            f"{_hint()}"
         )
     for option, one in (("since", since), ("until", until)):
         if isinstance(one, Position) and not one.file and isinstance(one.gtid_set, GtidSet):
@@ -151,8 +162,8 @@ def _check_known(archive: Archive, wanted: GtidSet, option: str) -> None:
                 return
     if known.isdisjoint(wanted) and wanted:
         raise ConfigError(
-            f"{option} {wanted.compact()[:200]}: the archive has none of these transactions{_HINT}"
+            f"{option} {wanted.compact()[:200]}: the archive has none of these transactions{_hint()}"
         )
 
 
-__all__ = ["check_answer", "check_question", "check_table", "known_tables"]
+__all__ = ["check_answer", "check_names", "check_question", "check_table", "known_tables"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.binlog_archive import IndexedFiles, named_table
+from replica_client.archive.known_names import check_table
 from replica_client.archive.question import Key, key_literals
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.codec.quick_dataclass import dataclass
@@ -44,7 +45,9 @@ class TableEra:
     stop: Position | None = None
 
 
-def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
+def history_of(
+    archive: Archive, table: str, key: Key, *, allow_empty: bool = False
+) -> list[FoundChange]:
     """Return the changes of a row, in the order of the binlog.
 
     The search begins with all changes of the given key. If an update gave the row that key, the
@@ -55,9 +58,10 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
         archive: the archive.
         table: its name at the end of the archive, ``database.table``.
         key: the row's key at any time.
+        allow_empty: take a table that the archive does not have.
 
     Raises:
-        ConfigError: the key does not fit the table.
+        ConfigError: the key does not fit the table, or there is no such table.
         DataLossError: the row images lack columns of the key.
     """
     if key is None:
@@ -67,7 +71,9 @@ def history_of(archive: Archive, table: str, key: Key) -> list[FoundChange]:
     found: dict[_Order, FoundChange] = {}
     searches: deque[_Search] = deque()
     searched: set[_Search] = set()
-    first = list(archive.find(patterns, key))
+    first = list(archive.find(patterns, key, allow_empty=True))
+    if not first and not allow_empty:
+        check_table(archive, eras[0].name)
     for one in first:
         if _in_era(one.change, eras):
             found[_order(one)] = one
@@ -177,7 +183,7 @@ def _life(
     columns = tuple(name for name, _ in search.key)
     changes = [
         one
-        for one in archive.find(patterns, dict(search.key))
+        for one in archive.find(patterns, dict(search.key), allow_empty=True)
         if _in_era(one.change, eras)
         and (search.before is None or _order(one) < search.before)
         and (search.behind is None or _order(one) > search.behind)

@@ -154,7 +154,7 @@ def changes(
         losses=losses,
         lower_case_table_names=lower_case_table_names,
         prepared=prepared,
-        **of_files(reading, open_binlog),
+        **of_files({**reading, "allow_empty": True}, open_binlog),  # checked below
     )
     # After a saved position there may be no row of a table that the run before had.
     chosen.allow_empty |= saved is not None

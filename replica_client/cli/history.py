@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from replica_client.archive.binlog_archive import named_table
-from replica_client.archive.known_names import check_table
 from replica_client.cli.archive_options import Sources, key_of, opened
 from replica_client.cli.find import check_one_output, chosen_ones, write_found
 from replica_client.cli.flags import (
@@ -50,8 +48,6 @@ def history(
     with opened(sources, **archived) as archive:
         asked = key_of(key)
         assert asked is not None
-        if not allow_empty:
-            check_table(archive, named_table(table))
-        found = chosen_ones(archive.history(table, asked), limit, last)
+        found = chosen_ones(archive.history(table, asked, allow_empty=allow_empty), limit, last)
         title = f"{table} {', '.join(key)}"
         write_found(found, count=count, json=json, html=html, title=title)

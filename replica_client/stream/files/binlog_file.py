@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.errors import USER_BOUNDARY, ConfigError
-from replica_client.options import checked_arguments
+from replica_client.options import checked_arguments, remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
 from replica_client.protocol.position import Position
@@ -93,8 +93,11 @@ class BinlogFileReader:
         lower_case_table_names: int | None = None,
         prepared: PreparedLedger | None = None,
         threads: int = 1,
+        *,
+        checks_tables: bool = False,
     ) -> None:
         self._threads = threads
+        self._checks_tables = checks_tables
         self._letter_case = lower_case_table_names
         self._files = list(files)
         self._assembly = assembly
@@ -157,6 +160,11 @@ class BinlogFileReader:
         """
         self._assembly.selection.check_matched(self.history, hint=hint)
 
+    def _check_read_tables(self) -> None:
+        """Raise if a pattern matched no table at the end of all files."""
+        if self._checks_tables:
+            self.check_tables(f"; {remedies('empty answer')}")
+
     def __iter__(self) -> Iterator[BinlogEvent]:
         """Yield :meth:`events`."""
         return self.events()
@@ -210,6 +218,7 @@ class BinlogFileReader:
                     self._count_losses(transaction)
                     yield transaction
                     self._delivered = transaction
+            self._check_read_tables()
 
     def _transaction_steps(
         self,
@@ -349,6 +358,7 @@ class BinlogFileReader:
                 begin, stop = self._range()
                 if begin.passed is None:
                     yield from self._piece_batches(begin, stop, max_rows, notices)
+                    self._check_read_tables()
                     return
             deadline = time.monotonic() + max_seconds
             for ready in self._steps(batches, notices):
@@ -361,6 +371,7 @@ class BinlogFileReader:
             reached = self._reached()
             yield from batches.flush()
             self.position = reached
+            self._check_read_tables()
 
     def _piece_batches(
         self, begin: Begin, stop: Position | None, max_rows: int, notices: bool
@@ -567,6 +578,7 @@ def open_binlog(
     memory_map: bool = False,
     lower_case_table_names: int | None = None,
     threads: int = 1,
+    allow_empty: bool = False,
 ) -> BinlogFileReader:
     """Open binlog files for reading.
 
@@ -608,6 +620,8 @@ def open_binlog(
         threads: number of threads that decode the rows of ``batches()`` in parallel, in pieces of
             about 8 MB of a file; the order stays. Only one thread reads if losses are recorded, or
             if the start is a GTID set of which the files lack transactions before it.
+        allow_empty: accept a pattern of ``tables`` that matches no table. Otherwise it is an error at the
+            end of the files, if they are read from their beginning.
 
     Raises:
         ConfigError: no such file, or an option is wrong.
@@ -635,4 +649,5 @@ def open_binlog(
         lower_case_table_names,
         prepared,
         threads,
+        checks_tables=bool(tables) and not allow_empty and (begin, end) == ("earliest", "latest"),
     )

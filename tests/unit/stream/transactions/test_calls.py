@@ -46,8 +46,8 @@ def test_python_is_not_entered_per_transaction(tables: str | None, tmp_path: Pat
     counts = []
     for times in (2_000, 12_000):
         path = repeated(tmp_path / f"binlog.{times:06d}", times)
-        reader = rc.open_binlog(path, tables=tables)
-        list(rc.open_binlog(path, tables=tables).batches(max_seconds=1e9))
+        reader = rc.open_binlog(path, tables=tables, allow_empty=True)
+        list(rc.open_binlog(path, tables=tables, allow_empty=True).batches(max_seconds=1e9))
         rows = [0]
 
         def work(reader: Any = reader, rows: list[int] = rows) -> None:

@@ -34,7 +34,7 @@ def _cuts(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _open(data: bytes, **options: Any) -> Any:
-    return rc.open_binlog(io.BytesIO(data), record_losses="statement", **options)
+    return rc.open_binlog(io.BytesIO(data), allow_empty=True, record_losses="statement", **options)
 
 
 def _transactions(data: bytes) -> Iterator[Any]:

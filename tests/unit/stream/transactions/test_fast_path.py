@@ -75,7 +75,7 @@ def outcome(fast_path: Any, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -
     monkeypatch.setattr(file_batches, "ColumnFastPath", fast_path)
     inside = (lambda *_, **__: None) if fast_path is Without else inside_path
     monkeypatch.setattr(file_batches, "inside_path", inside)
-    reader = rc.open_binlog(**arguments)
+    reader = rc.open_binlog(allow_empty=True, **arguments)
     batches = []
     error = None
     try:
