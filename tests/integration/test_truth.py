@@ -1,4 +1,4 @@
-"""Random histories in a dozen ways against the server's own text (the short run of scripts/proofs/truth)."""
+"""Random histories in thirteen ways against the server's own text (the short run of scripts/proofs/truth)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_moment_is_its_select(
     assert truth.wrong == []
     assert truth.stops == []
     assert truth.silent == 0
-    assert len(truth.values) == 12
+    assert len(truth.values) == 13
     assert min(truth.values.values()) > 50
     assert truth.values.total() > 20_000
 

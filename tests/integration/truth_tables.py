@@ -72,6 +72,7 @@ class Moment:
         position: before the marker.
         whole: whether images had to be whole since the moment before.
         unproven: tables whose character sets an sql_mode left out.
+        loses_labels: the server loses labels of wide character sets when it alters a table.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Moment:
     position: tuple[str, int]
     whole: bool
     unproven: set[str]
+    loses_labels: bool
     log: list[str] = field(default_factory=list)
 
 

@@ -150,7 +150,8 @@ class World:
         computed = {table.name: table.computed for table in self.tables.values()}
         self.moments.append(
             Moment(number, tables, families, keys, computed, self._made, self._altered, self.server.binlog_position(),
-                   self._always_whole, {one.name for one in self.tables.values() if one.unproven}, self._log)
+                   self._always_whole, {one.name for one in self.tables.values() if one.unproven},
+                   self.mysql and not self.modern, self._log)
         )  # fmt: skip
         self._made, self._altered, self._log = set(), set(), []
         self._always_whole = self.whole
