@@ -183,7 +183,7 @@ WAYS: dict[str, Callable[[LocalServer, Any], Iterator[tuple[str, list[Any]]]]] =
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("full", [False, True], ids=["", "full"])
 @pytest.mark.parametrize("name", ALL)
 def test_every_entry_gives_what_select_gives(

@@ -17,7 +17,7 @@ QUICK = ("sync-binlog=0", "innodb-flush-log-at-trx-commit=0")
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_every_moment_is_its_select(
     fresh_server: Callable[..., LocalServer], tmp_path: Path
 ) -> None:
