@@ -16,7 +16,13 @@ from deltalake.transaction import AddAction, Transaction
 
 from replica_client.errors import SinkError, StorageError
 from replica_client.lake.change_files import envelope_rows, is_typed
-from replica_client.lake.data_files import data_paths, delta_address, open_delta, patiently
+from replica_client.lake.data_files import (
+    data_paths,
+    delta_address,
+    open_delta,
+    patiently,
+    update_delta,
+)
 from replica_client.lake.parquet_files import make_directory, read_parquet
 from replica_client.schema.history import SchemaChange
 from replica_client.storage.files import remove_files
@@ -81,6 +87,7 @@ def commit_files(
     number: int,
     actions: Sequence[AddAction],
     about: Mapping[str, str] | None = None,
+    opened: DeltaTable | None = None,
 ) -> bool:
     """Add files to a change log, all or none, unless (application, number) was committed already.
 
@@ -90,6 +97,7 @@ def commit_files(
         number: its number of the commit.
         actions: the files.
         about: information for readers of the commit (``commitInfo``).
+        opened: the change log, which is brought up to date; None: it is opened.
 
     Returns:
         whether they were added; False: the change log had them.
@@ -97,11 +105,14 @@ def commit_files(
     Raises:
         SinkError: the commit failed; none of the files is visible.
     """
-    return commit_several(table, [CountedFiles(application, number, actions)], about)
+    return commit_several(table, [CountedFiles(application, number, actions)], about, opened)
 
 
 def commit_several(
-    table: Location, parts: Sequence[CountedFiles], about: Mapping[str, str] | None = None
+    table: Location,
+    parts: Sequence[CountedFiles],
+    about: Mapping[str, str] | None = None,
+    opened: DeltaTable | None = None,
 ) -> bool:
     """Add files of several applications in one commit; skip those that were committed already.
 
@@ -113,7 +124,9 @@ def commit_several(
     """
     for attempt in range(_COMMIT_ATTEMPTS):
         try:
-            delta = open_delta(table)
+            delta = open_delta(table) if opened is None else opened
+            if opened is not None:
+                update_delta(opened, table)
             left = [one for one in parts if not _is_there(delta, one)]
             if not left:
                 # If a response is lost and the request is repeated, our own commit exists already.

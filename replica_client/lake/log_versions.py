@@ -82,10 +82,25 @@ class ChangeLogVersions:
 
     def __init__(self, directory: Location) -> None:
         self.directory = directory
+        self._last = -1
+        self._ahead: dict[int, bytes] = {}
 
     def latest(self) -> int:
-        """Return the number of the last version."""
-        return int(open_delta(self.directory).version())
+        """Return the number of the last version.
+
+        The table is opened once: each time that costs as many requests as it has commits since its checkpoint.
+        Afterwards the entry of the next commit is looked for.
+        """
+        if self._last < 0:
+            self._last = int(open_delta(self.directory).version())
+            return self._last
+        while (data := read_file(self._entry(self._last + 1))) is not None:
+            self._last += 1
+            self._ahead[self._last] = data
+        return self._last
+
+    def _entry(self, number: int) -> Location:
+        return self.directory / "_delta_log" / f"{number:020d}.json"
 
     def version(self, number: int) -> LoggedVersion:
         """Read one commit.
@@ -93,11 +108,10 @@ class ChangeLogVersions:
         Raises:
             SinkError: its entry in the table's log was removed.
         """
-        path = self.directory / "_delta_log" / f"{number:020d}.json"
-        data = read_file(path)
+        data = self._ahead.pop(number, None) or read_file(self._entry(number))
         if data is None:
             raise SinkError(
-                f"{path} is gone: the current tables have not taken it yet; restore it, or start over with "
+                f"{self._entry(number)} is gone: the current tables have not taken it yet; restore it, or start over with "
                 "a snapshot"
             )
         files, transactions = [], {}

@@ -330,6 +330,14 @@ class ObjectStore:
         )
 
 
+_CONNECTIONS: Final = frozenset(
+    "allow_http allow_invalid_certificates connect_timeout default_content_type http1_only http2_only "
+    "http2_keep_alive_interval http2_keep_alive_timeout http2_keep_alive_while_idle pool_idle_timeout "
+    "pool_max_idle_per_host proxy_url proxy_ca_certificate proxy_excludes randomize_addresses read_timeout "
+    "root_certificate timeout user_agent".split()
+)
+"""Options of connections, which obstore takes apart from those of a store; with or without the store's prefix."""
+
 _CONDITIONAL: Final[set[ObjectUrl]] = set()
 
 
@@ -348,8 +356,13 @@ def _opened(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
         raise ConfigError(
             f"{scheme}:// needs the Python package obstore: {install_command('storage')}"
         ) from None
-    given: dict[str, Any] = {name.lower(): value for name, value in options}
-    client = {name: given.pop(name) for name in ("allow_http", "proxy_url") if name in given}
+    given: dict[str, Any] = {}
+    client: dict[str, Any] = {}
+    for name, value in options:
+        # obstore panics at an option of connections among those of the store.
+        plain = name.lower().removeprefix("aws_").removeprefix("azure_").removeprefix("google_")
+        into, key = (client, plain) if plain in _CONNECTIONS else (given, name.lower())
+        into[key] = value
     retry: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
     make: Any = from_url
     with _errors("open", ObjectUrl(scheme, authority, "", options)):

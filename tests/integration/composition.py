@@ -10,6 +10,8 @@ mirror and lake is compared with its source, and so is what a consumer has that 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import random
 import re
 import signal
@@ -18,19 +20,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.integration.composition_destinations import (
     EVENTS,
+    LAKES,
     MIRRORS,
     SHARED,
     Consumer,
     Destinations,
     Position,
 )
+from tests.integration.composition_lakes import LakeProcess
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.mirror_source import shortest_float, source_rows
 from tests.integration.sink_comparison import MIRRORS as READERS
@@ -41,7 +45,7 @@ KEYLESS = "t5"
 MASKED = "t0"
 MASK = "***"
 BASE = ("id", "n", "f", "s")
-KINDS = MIRRORS + EVENTS
+KINDS = MIRRORS + EVENTS + LAKES
 _LEVEL_SECONDS = 180.0
 _WAIT_SECONDS = 90.0
 
@@ -61,6 +65,7 @@ class Party:
         names: of the views on mirrors of PostgreSQL and MySQL, by table.
         services: how many there were.
         statements: that were run.
+        lakes: of the source.
     """
 
     source: LocalServer
@@ -74,6 +79,7 @@ class Party:
     key: int = 1000
     services: int = 1
     statements: list[str] = field(default_factory=list)
+    lakes: list[LakeProcess] = field(default_factory=list)
 
     def run(self, statement: str) -> None:
         self.source.execute(statement)
@@ -109,7 +115,8 @@ class Composition:
         kinds: tuple[str, ...] = KINDS,
     ) -> None:
         self.random = random.Random(seed)
-        self.kinds = kinds
+        self.kinds = tuple(one for one in kinds if one not in LAKES)
+        self.lake_kinds = tuple(one for one in kinds if one in LAKES)
         self.there, self.directory, self.say = destinations, directory, say
         self.target = destinations.target
         self.done: Counter[str] = Counter()
@@ -133,7 +140,23 @@ class Composition:
         party = Party(source, database, daemon, tables)
         for _ in range(self.random.randint(1, 3)):
             daemon.sinks.append(self._new_sink(party))
+        if self.lake_kinds:
+            self._add_lake(party)
         return party
+
+    def _add_lake(self, party: Party) -> LakeProcess:
+        kind = self.random.choice(self.lake_kinds)
+        self.names += 1
+        name = f"lake{self.names}"
+        self.used[kind] += 1
+        output, environment = self.there.lake(kind, name)
+        home = self.directory / name
+        home.mkdir()
+        names = [f"{party.database}.{one}" for one in party.tables]
+        tables = self.random.sample(names, self.random.randint(1, 4))
+        made = LakeProcess(home, party.source.url(), output, tables, environment, f"{kind} {name}")
+        party.lakes.append(made)
+        return made
 
     def _make(self, source: LocalServer, database: str, name: str) -> None:
         key = "" if name == KEYLESS else "PRIMARY KEY"
@@ -330,7 +353,7 @@ class Composition:
 
     def show(self, party: Party) -> None:
         """Somebody looks at the positions."""
-        self._command(party, "position", "show", str(party.daemon.config))
+        self._command("position", "show", str(party.daemon.config))
 
     def snapshot(self, party: Party) -> None:
         """A table is copied again."""
@@ -341,14 +364,17 @@ class Composition:
     def _copy_again(self, party: Party, sink: dict[str, Any], table: str) -> None:
         name = f"source.{sink['name']}"
         config = str(party.daemon.config)
-        self._command(party, "snapshot", config, "--sink", name, "--table", table)
+        self._command("snapshot", config, "--sink", name, "--table", table)
 
-    def _command(self, party: Party, *arguments: str, status: int = 0) -> str:
+    def _command(
+        self, *arguments: str, status: int = 0, environment: Mapping[str, str] | None = None
+    ) -> str:
         found = subprocess.run(
             [sys.executable, "-m", "replica_client", *arguments],
             capture_output=True,
             timeout=120,
             check=False,
+            env={**os.environ, **(environment or {})},
         )
         text = (found.stdout + found.stderr).decode(errors="replace")
         assert found.returncode == status, f"{arguments}: {text[-800:]}"
@@ -422,6 +448,76 @@ class Composition:
         daemon.process.send_signal(signal.SIGHUP)
         daemon.until(lambda one: _readings(one) > before, _WAIT_SECONDS)
 
+    # Operations on lakes.
+
+    def lake(self, party: Party) -> None:
+        """A pipeline dies, stands still, gets other tables, copies one again or is taken over; or one more comes."""
+        what = self.random.choice(
+            ("add", "kill", "freeze", "tables", "copy", "take_over", "second")
+        )
+        if not party.lakes or (what == "add" and len(party.lakes) < 2):
+            if self.lake_kinds:
+                self._add_lake(party).start()
+            return
+        lake = self.random.choice(party.lakes)
+        self.say(f"  {lake.name}: {what}")
+        if what == "kill":
+            lake.send(signal.SIGKILL)
+            lake.close()
+            lake.start()
+        elif what == "freeze":
+            lake.send(signal.SIGSTOP)
+            self.write(party)
+            time.sleep(self.random.uniform(0.1, 1.0))
+            lake.send(signal.SIGCONT)
+        elif what == "tables":
+            lake.until(lambda status: bool(status["streams"]), _WAIT_SECONDS)
+            lake.end()
+            names = [f"{party.database}.{one}" for one in party.tables]
+            lake.tables = self.random.sample(names, self.random.randint(1, 4))
+            lake.start()
+        elif what == "copy":
+            table = self.random.choice(lake.tables)
+            words = ("lake", "copy") if self.random.random() < 0.5 else ("snapshot",)
+            given = (table,) if words[0] == "lake" else ("--table", table)
+            self._command(*words, str(lake.config), *given, environment=lake.environment)
+        elif what == "take_over":
+            self._take_over_lake(party, lake)
+        elif what == "second":
+            text = self._command(
+                *("pipeline", str(self._once(lake))), environment=lake.environment, status=1
+            )
+            assert "another pipeline writes there" in text, text
+
+    def _once(self, lake: LakeProcess) -> Path:
+        """Return the configuration of a run that does not wait for another one's end."""
+        lake.until(lambda status: bool(status["streams"]), _WAIT_SECONDS)
+        text = lake.config.read_text().replace('"continuous"', '"available-now"')
+        file = lake.directory / "once.toml"
+        file.write_text(re.sub(r"listen = .*\n|interval = .*\n", "", text))
+        return file
+
+    def _take_over_lake(self, party: Party, lake: LakeProcess) -> None:
+        """Another pipeline waits; the first one dies or stands still."""
+        self.names += 1
+        standby = lake.standby(self.directory / f"standby{self.names}")
+        lake.until(lambda status: bool(status["streams"]), _WAIT_SECONDS)
+        standby.start()
+        try:
+            standby.until_log("standby", _WAIT_SECONDS)
+            frozen = "://" in lake.output and self.random.random() < 0.5
+            lake.send(signal.SIGSTOP if frozen else signal.SIGKILL)
+            self.write(party)
+            standby.until(lambda status: bool(status["streams"]), _WAIT_SECONDS)
+            if frozen:  # it finds that it is not the owner any more, and ends
+                lake.send(signal.SIGCONT)
+                time.sleep(self.random.uniform(0, 1.5))
+            lake.close()
+            party.lakes[party.lakes.index(lake)] = standby
+        finally:
+            if standby not in party.lakes:
+                standby.close()
+
     # Operations on mirrors.
 
     def use(self, party: Party) -> None:
@@ -494,16 +590,23 @@ class Composition:
         try:
             for party in self.parties:
                 party.daemon.start()
+                for lake in party.lakes:
+                    lake.start()
             yield
         finally:
             for party in self.parties:
                 party.daemon.close()
+                for lake in party.lakes:
+                    lake.close()
 
     def step(self) -> None:
         """Do one operation."""
         often = [self.write] * 8 + [self.alter] * 6 + [self.change_sinks] * 3
         rare = [self.kill, self.restart, self.freeze, self.show, self.snapshot, self.snapshot]
         rare += [
+            self.lake,
+            self.lake,
+            self.lake,
             self.use,
             self.take_out,
             self.restart_server,
@@ -554,6 +657,9 @@ class Composition:
                     table in sink["tables"] for sink in party.daemon.sinks if sink["type"] == kind
                 ):
                     self._compare_views(party, table)
+            for lake in party.lakes:
+                expected = functools.partial(self._expected, party, masks=False)
+                self.compared += lake.compare(expected, _LEVEL_SECONDS)
 
     def _compare_views(self, party: Party, table: str) -> None:
         wanted = int(party.source.query(f"SELECT COUNT(*) FROM {table}")[0][0])
@@ -561,7 +667,7 @@ class Composition:
             ((found,),) = self._postgres(f"SELECT count(*) FROM {view}")
             assert found == wanted, f"{view}: {found} rows, {table} has {wanted}"
 
-    def _expected(self, party: Party, table: str) -> list[dict[str, Any]]:
+    def _expected(self, party: Party, table: str, *, masks: bool = True) -> list[dict[str, Any]]:
         database, _, name = table.partition(".")
         columns = party.source.query(
             "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
@@ -572,7 +678,7 @@ class Composition:
         rows = [
             dict(zip(names, row, strict=True)) for row in source_rows(party.source, database, name)
         ]
-        if party.masked and name == MASKED:
+        if masks and party.masked and name == MASKED:
             for row in rows:
                 row["s"] = MASK
         return rows

@@ -12,17 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.integration.apache_kafka import PlainBroker
 from tests.integration.clickhouse_server import ClickhouseServer
 from tests.integration.event_receiver import KEY, EventReceiver
-from tests.integration.kafka_broker import KafkaBroker
 from tests.integration.nats_server import NatsServer
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.redis_server import RedisServer
 from tests.integration.sink_comparison import file_lines, parquet_batches
+from tests.object_stores import access_to, new_bucket, object_store
 from tests.servers.local import LocalServer
 
 MIRRORS = ("mysql", "postgres", "sqlite", "duckdb", "clickhouse")
 EVENTS = ("file", "parquet", "redis", "kafka", "http", "nats")
+LAKES = ("lake", "s3-lake")
 SHARED = ("mysql", "postgres", "redis")
 """Kinds whose destination several sinks write, each its own tables."""
 
@@ -79,7 +81,7 @@ class Destinations:
                 "postgres": PostgresServer,
                 "clickhouse": ClickhouseServer,
                 "redis": RedisServer,
-                "kafka": KafkaBroker,
+                "kafka": lambda _: PlainBroker(),
                 "nats": lambda path: NatsServer(path, syncs=True),
             }
             made = self._made[kind] = makers[kind](folder)
@@ -119,16 +121,22 @@ class Destinations:
             return {"url": f"{server.url}/{name}", "key": KEY}
         return {"url": server.url, "stream": name, "subject": name, "duplicate_window": 3600.0}
 
+    def lake(self, kind: str, name: str) -> tuple[str, dict[str, str]]:
+        """Return where a lake is, and the environment in which it is found."""
+        if kind == "lake":
+            return str(self._directory / f"{name}-lake"), {}
+        if kind not in self._made:
+            self._made[kind] = self._stack.enter_context(object_store())
+        endpoint = self._made[kind]
+        return f"{new_bucket(endpoint)}/{name}", access_to(endpoint)
+
     def restart(self, kind: str) -> None:
         """Restart a server as an operator does, or as a crash does where its data outlives it."""
         if kind == "mysql":
             self.target.restart()
             return
         server = self._server(kind)
-        if kind == "kafka":
-            server.stop()
-            server.start()
-        elif kind == "redis":
+        if kind == "redis":
             server.kill()
             server.start()
         else:
@@ -138,7 +146,8 @@ class Destinations:
     @property
     def running(self) -> list[str]:
         """Kinds whose servers can be restarted."""
-        return ["mysql", *(one for one in self._made if one != "http")]
+        lasting = (one for one in self._made if one not in ("http", *LAKES))
+        return ["mysql", *lasting]
 
     def events(self, sink: Mapping[str, Any]) -> list[Event]:
         """Return what a consumer of a sink has, in the order of the binlog."""
@@ -152,7 +161,8 @@ class Destinations:
                 entries = client.xrange("replica_client")
             found = list(_of_lines(one[b"value"].decode() for _, one in entries))
         elif kind == "kafka":
-            topics = self._server(kind).read(name)
+            broker = self._server(kind)
+            topics = broker.read_from(broker.servers, f"{name}.")
             values = (value for records in topics.values() for _, value in records if value)
             # The topic of positions holds no events.
             found = list(_of_lines(str(one) for one in values if '"kind": ' in str(one)[:400]))

@@ -8,12 +8,14 @@ from collections import deque
 from contextlib import suppress
 from typing import Final
 
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from replica_client.errors import ReplicaClientError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import commit_files, remove_uncommitted
 from replica_client.lake.config import PipelineConfig
+from replica_client.lake.data_files import open_delta
 from replica_client.lake.pipeline.run_history import Batch
 from replica_client.lake.pipeline.workers import Workers
 from replica_client.lake.pipeline_state import Checkpoint
@@ -22,6 +24,7 @@ from replica_client.lake.source.live_partition import close_kept
 from replica_client.lake.source.live_plan import Planner, make_planner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.protocol.position import Position
+from replica_client.storage.location import ObjectUrl
 
 _IDLE_WAIT: Final = 1.0
 """Seconds that a look for something new waits when there is nothing."""
@@ -56,6 +59,7 @@ class ChangeStream:
         self._stop = threading.Event()
         self._done: deque[Batch] = deque()
         self._thread = threading.Thread(target=self._run, name="change stream", daemon=True)
+        self._log: DeltaTable | None = None
         self.error: Exception | None = None
 
     def start(self, until: Position | None = None) -> None:
@@ -144,8 +148,10 @@ class ChangeStream:
         table = self._config.change_log
         added = False
         try:
+            if self._log is None and isinstance(table, ObjectUrl):
+                self._log = open_delta(table)  # once: in a store it takes a request for each commit
             added = commit_files(
-                table, checkpoint.state.pipeline, checkpoint.number, actions, about
+                table, checkpoint.state.pipeline, checkpoint.number, actions, about, self._log
             )
         finally:
             if not added:  # it was committed before; or not, and is read again

@@ -34,6 +34,7 @@ def main() -> None:
     output, state = location(sys.argv[1]), Path(sys.argv[2])
     with locked(output, stand_by=lambda _: _tell(state, "standby")):
         log = _Log(output / "change_log")
+        log.opened = log.made  # as a pipeline does in a store
         catalog = LakeCatalog.load(output) or LakeCatalog(output)
         catalog.save()  # another process that thinks that the lake is its own writes no more
         engine = applier(output, log)

@@ -42,9 +42,12 @@ CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="u
 class HandLog:
     """Each `commit` is a version; `ddl`, `insert` … make its rows, one transaction each."""
 
+    opened = None
+    """The change log for commits; None: each opens it."""
+
     def __init__(self, directory: Location, pipeline: str = "p") -> None:
         self.directory = directory
-        open_change_log(directory, CHANGE_LOG_SCHEMA)
+        self.made = open_change_log(directory, CHANGE_LOG_SCHEMA)
         self._pipeline = pipeline
         self._batch = 0
         self._copies = []
@@ -119,7 +122,7 @@ class HandLog:
 
     def commit(self):
         action = self._file(f"part-{self._batch}.parquet")
-        commit_files(self.directory, self._pipeline, self._batch, [action])
+        commit_files(self.directory, self._pipeline, self._batch, [action], opened=self.opened)
         self._batch += 1
         return self
 

@@ -61,6 +61,18 @@ def test_a_store_that_fails_now_and_then(make_bucket: Callable[..., str]) -> Non
     assert len(list(store.objects())) == 5
 
 
+@pytest.mark.parametrize("prefix", ["", "aws_", "AWS_"])
+def test_options_of_connections(prefix: str, bucket: str) -> None:
+    """They stand beside those of the store, as deltalake and environments have them."""
+    options = {f"{prefix}{name}": "true" for name in ("allow_http", "allow_invalid_certificates")}
+    options |= {f"{prefix}timeout": "20s", f"{prefix}connect_timeout": "5s"}
+    store = ObjectStore(location(f"{bucket}/a", options))
+    store.create("one", b"1")
+    assert store.get("one")[0] == b"1"
+    with pytest.raises(ConfigError, match="nosuch"):
+        ObjectStore(location(f"{bucket}/a", {f"{prefix}nosuch": "1"}))
+
+
 def test_large_objects(bucket: str) -> None:
     store = ObjectStore(bucket)
     data = os.urandom(PART_SIZE + 12345)
