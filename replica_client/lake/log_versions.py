@@ -111,8 +111,8 @@ class ChangeLogVersions:
         data = self._ahead.pop(number, None) or read_file(self._entry(number))
         if data is None:
             raise SinkError(
-                f"{self._entry(number)} is gone: the current tables have not taken it yet; restore it, or start over with "
-                "a snapshot"
+                f"{self._entry(number)} is gone: the current tables have not taken it yet; restore it, or start over "
+                "with a snapshot"
             )
         files, transactions = [], {}
         for line in data.decode().splitlines():

@@ -28,6 +28,7 @@ from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import ProbedSink, ReadSink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.location import location
+from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.live.live_schema import list_columns, list_tables
 from replica_client.stream.pages.page import listen_address
 from replica_client.stream.position.stores.ownership import OwnedSink
@@ -48,6 +49,21 @@ class Fault:
     what: str
 
 
+def _fault(config: DaemonConfig, about: str | SourceTable | RouteConfig, what: str) -> Fault:
+    """Return a fault of a table: ``daemon``, ``store``, a source or a sink, with the line of the key that it names."""
+    if isinstance(about, RouteConfig):
+        at = config.sources.index(about.source)
+        path: KeyPath = ("source", at, "sink", about.index)
+        if what.startswith("start"):  # the source's
+            path = ("source", at)
+        name = f"sink {about.name}"
+    elif isinstance(about, SourceTable):
+        path, name = ("source", config.sources.index(about)), f"source {about.name}"
+    else:
+        path, name = (about,), about
+    return Fault(f"{config.place(path, what)}: {name}", what)
+
+
 def check(config: DaemonConfig) -> list[Fault]:
     """Return the faults found without a connection: references, options, patterns, packages."""
     return list(_offline(config))
@@ -58,30 +74,30 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
         try:
             listen_address(config.daemon.listen)
         except ReplicaClientError as error:
-            yield Fault("daemon", str(error))
+            yield _fault(config, "daemon", str(error))
     if config.daemon.otlp:
         try:
             otlp_endpoint(config)
         except ReplicaClientError as error:
-            yield Fault("daemon", str(error))
+            yield _fault(config, "daemon", str(error))
     if config.store.type == "mysql":
         try:
             store_options(config.store, config.directory)
         except ReplicaClientError as error:
-            yield Fault("store", str(error))
+            yield _fault(config, "store", str(error))
     for source in config.sources:
         try:
             hosts_of(source, config.directory)
             transformer_of(source, config.directory)
         except ReplicaClientError as error:
-            yield Fault(f"source {source.name}", str(error))
-    yield from _unwritable("daemon", {"state": config.state})
+            yield _fault(config, source, str(error))
+    yield from _unwritable(config, "daemon", {"state": config.state})
     if config.store.path and config.store.type != "mysql":
         found = location(config.store.path)
         if isinstance(found, Path):
             where = config.directory / found.expanduser()
             path = where.parent if config.store.type == "sqlite" else where
-            yield from _unwritable("store", {"path": path})
+            yield from _unwritable(config, "store", {"path": path})
     for route in config.routes:
         try:
             given = resolved(route.options, config.directory)
@@ -89,12 +105,13 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
             options = stream_options(route, mirror=is_mirror(sink))
             check_mirror(route, sink)
         except (ReplicaClientError, OSError) as error:
-            yield Fault(f"sink {route.name}", str(error))
+            yield _fault(config, route, str(error))
             continue
-        yield from _unwritable(f"sink {route.name}", _files_of(config, route, given))
+        yield from _unwritable(config, route, _files_of(config, route, given))
         if isinstance(options.start, datetime) and options.start > datetime.now(UTC):
-            yield Fault(
-                f"source {route.source.name}",
+            yield _fault(
+                config,
+                route.source,
                 f'start: {options.start} is in the future; give a time of the past, or "latest"',
             )
 
@@ -114,12 +131,14 @@ def _files_of(
     return found
 
 
-def _unwritable(where: str, directories: Mapping[str, Path]) -> Iterator[Fault]:
+def _unwritable(
+    config: DaemonConfig, about: str | RouteConfig, directories: Mapping[str, Path]
+) -> Iterator[Fault]:
     for key, directory in directories.items():
         try:
             check_writable(directory)
         except SinkError as error:
-            yield Fault(where, f"{key}: {error}")
+            yield _fault(config, about, f"{key}: {error}")
 
 
 async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
@@ -137,14 +156,14 @@ async def _probe(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
                 owners = await sink.owners()
             mine = claim.resolve(owners)
             return [
-                Fault(f"sink {route.name}", str(claim.foreign("what it is to write", other)))
+                _fault(config, route, str(claim.foreign("what it is to write", other)))
                 for other in owners
                 if other.id not in (mine.id, claim.takes_over)
                 and (mine.meets(other) or route.sink.type not in _SHARED)
             ]
     except (ReplicaClientError, OSError) as error:
         text = str(error) or f"no answer within {_SECONDS} s"
-        return [Fault(f"sink {route.name}", text)]
+        return [_fault(config, route, text)]
     finally:
         await sink.close()
     return []
@@ -165,13 +184,24 @@ async def _check_start(config: DaemonConfig, route: RouteConfig) -> list[Fault]:
                 sizes = dict(await one.binary_logs())
     except (ReplicaClientError, TimeoutError):
         return []  # the source's own check says so
-    where = f"source {route.source.name}"
     if start.file not in sizes:
         first, last = next(iter(sizes), ""), next(reversed(sizes), "")
-        return [Fault(where, f"start: the source has no {start.file}; it has {first} to {last}")]
+        return [
+            _fault(
+                config,
+                route.source,
+                f"start: the source has no {start.file}; it has {first} to {last}",
+            )
+        ]
     if start.offset > sizes[start.file]:
         size = sizes[start.file]
-        return [Fault(where, f"start: {start.file} of the source ends at {size}, before {start}")]
+        return [
+            _fault(
+                config,
+                route.source,
+                f"start: {start.file} of the source ends at {size}, before {start}",
+            )
+        ]
     return []
 
 
@@ -192,7 +222,7 @@ async def _check_tables(config: DaemonConfig, route: RouteConfig) -> list[Fault]
         known = SchemaHistory(lower_case_names=casefolds)
         selection.check_matched(known, names, found="is on the source")
     except ConfigError as error:
-        return [Fault(f"sink {route.name}", f"tables: {error}")]
+        return [_fault(config, route, f"tables: {error}")]
     return []
 
 
@@ -212,7 +242,7 @@ async def _check_conditions(config: DaemonConfig, source: SourceTable) -> list[F
     try:
         transformer.check_conditions(columns)
     except ConfigError as error:
-        return [Fault(f"source {source.name}", str(error))]
+        return [_fault(config, source, str(error))]
     return []
 
 
@@ -228,10 +258,10 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
             try:
                 findings = await diagnose(host, server_id=source.options["server_id"])
             except ReplicaClientError as error:
-                faults.append(Fault(f"source {source.name}", str(error)))
+                faults.append(_fault(config, source, str(error)))
                 continue
             faults += [
-                Fault(f"source {source.name}", f"{finding.text}; {finding.remedy}")
+                _fault(config, source, f"{finding.text}; {finding.remedy}")
                 for finding in findings
                 if finding.severity is Severity.PROBLEM
             ]
@@ -247,5 +277,5 @@ async def check_connected(config: DaemonConfig) -> list[Fault]:
                 async with await SourceConnection.open(options):
                     pass
         except (ReplicaClientError, TimeoutError) as error:
-            faults.append(Fault("store", str(error) or f"no answer within {_SECONDS} s"))
+            faults.append(_fault(config, "store", str(error) or f"no answer within {_SECONDS} s"))
     return faults

@@ -85,7 +85,7 @@ class _Checker(TableChecker):
             for route in self._routes(("source", at), source)
         ]
         self._check_targets(sources, routes)
-        return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes))
+        return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes), self.file.where)
 
     def _check_targets(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
         """Refuse two sinks with the same destination that cannot share it."""

@@ -6,6 +6,8 @@ Each class is a table of the file; ``EXAMPLE`` in :mod:`replica_client.service.e
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +17,7 @@ from replica_client.errors import ConfigError
 from replica_client.options import size_of
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.location import local_path
+from replica_client.storage.toml_file import KeyPath
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -222,6 +225,7 @@ class DaemonConfig:
         store: its ``[store]``.
         sources: its sources.
         routes: a route for each sink of each source.
+        where: gives the file, and the line of a key.
     """
 
     file: Path
@@ -229,6 +233,13 @@ class DaemonConfig:
     store: StoreTable
     sources: tuple[SourceTable, ...]
     routes: tuple[RouteConfig, ...]
+    where: Callable[[KeyPath], str]
+
+    def place(self, path: KeyPath, text: str) -> str:
+        """Return file and line of the key of a table that a message names, else those of the table."""
+        words = re.findall(r"\w+", text.lower())
+        keys = (key for key in words if self.where((*path, key)) != self.where(path))
+        return self.where((*path, *(key for key in (next(keys, None),) if key)))
 
     @property
     def directory(self) -> Path:

@@ -22,6 +22,7 @@ from replica_client.rows.special_values import ABSENT
 from replica_client.schema.history import LogPosition, SchemaChange
 from replica_client.service.configuration import bytes_of
 from replica_client.service.external_values import override
+from replica_client.sinks.registry import plain_error
 from replica_client.storage.toml_file import KeyPath, TomlFile, nearest
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transactions.transaction import Transaction
@@ -107,9 +108,8 @@ class TableChecker:
         try:
             return msgspec.convert(own, kind)
         except msgspec.ValidationError as error:
-            text, _, where = str(error).partition(" - at `$.")
-            inside = tuple(part for part in where.rstrip("`").split("[")[0].split(".") if part)
-            raise self.wrong((*path, *inside), _plain(text)) from None
+            inside, text = plain_error(error, kind)
+            raise self.wrong((*path, *inside), text) from None
 
     def _value(self, path: KeyPath, option: Option, surface: Surface, value: Any) -> Any:
         try:
@@ -122,14 +122,6 @@ class TableChecker:
         for key in values:
             if key not in names:
                 raise self.wrong((*path, key), f"no such key; {nearest(key, names)}")
-
-
-def _plain(text: str) -> str:
-    """Translate a message of msgspec to TOML's terms."""
-    text = text.replace("Object missing required field", "missing the key")
-    for python, plain in (("`str`", "text"), ("`int`", "a whole number"), ("`float`", "a number")):
-        text = text.replace(python, plain)
-    return text[:1].lower() + text[1:]
 
 
 Key = tuple[Any, ...]

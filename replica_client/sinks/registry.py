@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
 from replica_client.errors import ConfigError, install_command
 from replica_client.sinks.protocol import Sink
+from replica_client.storage.toml_file import nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -93,7 +94,7 @@ def _of_others(kind: str) -> SinkFactory:
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"sink {kind!r}: {point.value} cannot be loaded: {error}") from error
         return factory
-    raise ConfigError(f"no sink is called {kind!r}; there are {', '.join(sink_kinds())}")
+    raise ConfigError(f"no sink is of the type {kind!r}; there are {', '.join(sink_kinds())}")
 
 
 def _entry_points() -> EntryPoints:
@@ -125,7 +126,40 @@ def read_options(kind: type[Options], table: Mapping[str, object], what: str) ->
     try:
         return msgspec.convert(dict(table), kind)
     except msgspec.ValidationError as error:
-        # The text is `Expected `int`, got `str` - at `$.rotate_bytes``, without values.
-        text = str(error).replace("`$.", "`").replace(" - at `", ": at `")
-        text = text.replace("`str` of length >= 1", "text that is not empty")
-        raise ConfigError(f"{what}: {text}") from None
+        inside, text = plain_error(error, kind)
+        raise ConfigError(
+            ": ".join((what, ".".join(inside), text) if inside else (what, text))
+        ) from None
+
+
+def plain_error(
+    error: msgspec.ValidationError, kind: type[msgspec.Struct]
+) -> tuple[tuple[str, ...], str]:
+    """Return the key that an error of msgspec is about, and the error in TOML's terms, without values."""
+    text, _, where = str(error).partition(" - at `$.")
+    inside = tuple(part for part in where.rstrip("`").split("[")[0].split(".") if part)
+    for begin in ("Object missing required field `", "Object contains unknown field `"):
+        if text.startswith(begin):
+            key = text.removeprefix(begin).rstrip("`")
+            names = [field.encode_name for field in msgspec.structs.fields(kind)]
+            # Keys of a table inside are not known here.
+            unknown = "no such key" + (f"; {nearest(key, names)}" if not inside else "")
+            return (
+                (*inside, key),
+                unknown if "unknown" in begin else "this key is missing; give it",
+            )
+    if text.startswith("Invalid enum value"):
+        kinds = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        if choices := get_args(kinds.get(inside[0] if len(inside) == 1 else "")):
+            text += f"; there are {', '.join(sorted(map(str, choices)))}"
+    for python, plain in (
+        ("`str` of length >= 1", "text that is not empty"),
+        ("`str`", "text"),
+        ("`int`", "a whole number"),
+        ("`float`", "a number"),
+        ("`bool`", "true or false"),
+        ("`array`", "a list"),
+        ("`object`", "a table"),
+    ):
+        text = text.replace(python, plain)
+    return inside, text[:1].lower() + text[1:]

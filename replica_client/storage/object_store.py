@@ -331,11 +331,13 @@ class ObjectStore:
 
 
 _CONNECTIONS: Final = frozenset(
-    "allow_http allow_invalid_certificates connect_timeout default_content_type http1_only http2_only "
-    "http2_keep_alive_interval http2_keep_alive_timeout http2_keep_alive_while_idle pool_idle_timeout "
-    "pool_max_idle_per_host proxy_url proxy_ca_certificate proxy_excludes randomize_addresses read_timeout "
-    "root_certificate timeout user_agent".split()
-)
+    (
+        *("allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only"),
+        *("http2_only", "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle"),
+        *("pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate", "proxy_excludes"),
+        *("randomize_addresses", "read_timeout", "root_certificate", "timeout", "user_agent"),
+    )
+)  # fmt: skip
 """Options of connections, which obstore takes apart from those of a store; with or without the store's prefix."""
 
 _CONDITIONAL: Final[set[ObjectUrl]] = set()

@@ -485,7 +485,7 @@ class Composition:
             self._take_over_lake(party, lake)
         elif what == "second":
             text = self._command(
-                *("pipeline", str(self._once(lake))), environment=lake.environment, status=1
+                *("pipeline", str(self._once(lake))), environment=lake.environment, status=2
             )
             assert "another pipeline writes there" in text, text
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 
+from tests.integration.apache_kafka import PlainBroker
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_receiver import KEY, EventReceiver
 from tests.integration.kafka_broker import KafkaBroker
@@ -271,10 +272,20 @@ def _redis(directory: Path, other: LocalServer) -> Iterator[Destination]:
 @contextmanager
 def _kafka(directory: Path, other: LocalServer) -> Iterator[Destination]:
     (directory / "k").mkdir()
-    broker = KafkaBroker(directory / "k")
+    with _of_broker(KafkaBroker(directory / "k")) as destination:
+        yield destination
 
+
+@contextmanager
+def _apache_kafka(directory: Path, other: LocalServer) -> Iterator[Destination]:
+    with _of_broker(PlainBroker()) as destination:
+        yield destination
+
+
+@contextmanager
+def _of_broker(broker: KafkaBroker | PlainBroker) -> Iterator[Destination]:
     def found() -> Counter[int]:
-        topics = broker.read("taken.taken.k")
+        topics = broker.read_from(broker.servers, "taken.taken.k")
         return numbers([str(value) for records in topics.values() for _, value in records])
 
     keys = {"bootstrap_servers": broker.servers, "topic_prefix": "taken", "partitions": 1}
@@ -291,5 +302,6 @@ KINDS = {
     "duckdb": _duckdb,
     "redis": _redis,
     "kafka": _kafka,
+    "apache-kafka": _apache_kafka,
 }
 """Makes each destination, in a directory, with a server for positions."""

@@ -78,3 +78,14 @@ def test_the_end_may_be_silent():
     assert text.getvalue() == ""
     progress.stop()
     assert "5 changes" in text.getvalue()
+
+
+def test_a_state_that_lasts_is_told_once_however_often_it_is_looked_at(shown):
+    progress, lines = shown
+    progress.start("waiting")
+    for _ in range(80):  # a standby looks at the lock four times a second
+        progress.note("standby: process 5 writes")
+        time.sleep(0.02)
+    assert lines() == ["standby: process 5 writes"]
+    progress.note("standby: process 6 writes")
+    assert lines()[1:] == ["standby: process 6 writes"]

@@ -147,7 +147,7 @@ class Progress:
         self._started = time.monotonic()
         self._printed = self._begun = self._started
         self._status: Status | None = None
-        self._said = ""
+        self._said = self._noted = ""
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._teller: threading.Thread | None = None
@@ -174,6 +174,16 @@ class Progress:
         if self._status is not None:
             self._status.update(text or self.line())
 
+    def note(self, text: str) -> None:
+        """Show a state that may last for ever: without a terminal it is printed at once, and once."""
+        if text == self.doing:
+            return
+        self.say(text)
+        if self._status is None:
+            with self._lock:
+                self._noted = text
+                self._print(text, text)
+
     def update(self, batches: Iterable[Batch]) -> None:
         """Take batches that ended."""
         for one in batches:
@@ -197,7 +207,7 @@ class Progress:
                     continue
                 elif self._said != self.doing:
                     self._print(self.doing, self.doing)
-                elif since >= self._again:
+                elif since >= self._again and self.doing != self._noted:
                     self._print(self.doing, f"{self.doing} ({now - self._begun:.0f} s)")
 
     def _tell_state(self) -> None:

@@ -101,7 +101,7 @@ def run_pipeline(
 
 def _standby(progress: Progress) -> Callable[[ConfigError], None]:
     """Return a function that shows that this pipeline waits for another one to end."""
-    return lambda error: progress.say(f"standby, takes over when the other ends: {error}")
+    return lambda error: progress.note(f"standby, takes over when the other ends: {error}")
 
 
 def _run(config: PipelineConfig, progress: Progress, verbose: bool) -> PipelineResult:

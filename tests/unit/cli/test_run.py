@@ -56,7 +56,7 @@ def test_the_example_passes_its_own_check(run, tmp_path, monkeypatch):
     ("old", "new", "status", "text"),
     [
         ('path = "lines"', 'pth = "lines"', 1, "sink shop.lines: sink file"),
-        ('type = "file"', 'type = "fil"', 1, "no sink is called 'fil'"),
+        ('type = "file"', 'type = "fil"', 1, "no sink is of the type 'fil'"),
         ("mysql://repl@127", "mysql://${NOBODY_SET_THIS}@127", 1, "NOBODY_SET_THIS is not set"),
         ("mysql://", "mysq://", 1, "begins with mysql://"),
         ('listen = ""', 'listen = "x"', 1, "daemon: listen: 'x' is not an address"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from replica_client.errors import ConfigError
+from replica_client.service.checking import check
 from replica_client.service.config_file import read_config
 from replica_client.service.configuration import bytes_of
 from replica_client.service.delivery import MOST_SECONDS, limits_of
@@ -91,7 +94,7 @@ def test_routes_are_each_sink_of_each_source(write):
         ('name = "other"', 'name = "shop"', 21, "source.name: 'shop' is there twice"),
         ('name = "lines"', 'name = "a/b"', 12, "source.sink.name: expected text matching"),
         ('name = "lines"', 'name = "stdout"', 16, "source.sink.name: 'stdout' is there twice"),
-        ('url = "mysql://repl@db2/"', "", 20, "source: missing the key `url`"),
+        ('url = "mysql://repl@db2/"', "", 20, "source.url: this key is missing; give it"),
         ('[[source]]\nname = "other"', '[sources]\nname = "other"', 20, "sources: no such key"),
         ("[daemon]", "[daemon]\nlog_level = 'loud'", 2, "daemon.log_level: invalid enum value"),
     ],
@@ -329,3 +332,109 @@ def test_two_sinks_of_one_place_are_refused_where_they_meet(write, one, two, ref
         ConfigError, match=r"line \d+: source.sink: writes to the same place as shop.one"
     ):
         read_config(write(given), {})
+
+
+_HEADS = {
+    "daemon": "[daemon]",
+    "store": "[store]",
+    "source": '[[source]]\nname = "shop"',
+    "sink": '[[source.sink]]\nname = "lines"',
+}
+_NEEDED = {"source": 'url = "mysql://repl@db1/"', "sink": 'type = "stdout"'}
+# Of a table: what is written there, and what the message says: the key, and what to do.
+COMPOSED = [
+    ("daemon", 'listen = "nowhere"', "listen: 'nowhere' is not an address; write 127.0.0.1:9190"),
+    ("daemon", 'otlp = "x"', "otlp must be a URL, such as http"),
+    ("daemon", 'stat = "x"', "stat: no such key; did you mean 'state'?"),
+    ("daemon", 'log_level = "loud"', "log_level: invalid enum value 'loud'; there are debug"),
+    ("store", 'type = "mysql"', "url: missing; give mysql://user@host/database"),
+    ("store", 'type = "nosuch"', "type: invalid enum value 'nosuch'; there are file, mysql"),
+    ("store", 'url = "mysql://h/x"', "url: a store of type file has none"),
+    ("store", 'path = "daemon.toml/x"', "path: "),
+    ("source", 'url = "postgres://db1/"', "URL begins with mysql:// or mariadb://"),
+    ("source", 'url = "mysql://repl@db1:99999/"', "URL's host or port cannot be read: write mysql://"),
+    ("source", "url = 5", "url: expected text"),
+    ("source", 'start = "yesterday"', "start 'yesterday' is not understood; give earliest, latest"),
+    ("source", 'start = "2999-01-01"', "start: 2999-01-01 00:00:00+00:00 is in the future; give"),
+    ("source", 'password_file = "x"', "password_file: no such key; did you mean 'password'?"),
+    ("source", 'password = "file:nosuch"', "nosuch"),
+    ("source", 'tls = "yes"', "tls: 'yes': give \"disabled\""),
+    ("source", "server_id = 0", "server_id: 0: give a number"),
+    ("source", "heartbeat = -1", "heartbeat: -1: give seconds, more than 0"),
+    ("source", 'record_losses = ["nosuch"]', "record_losses: "),
+    ("source", 'transform = [{tables = ["a.b"], nosuch = 1}]', "transform 1: nosuch: not known; there are"),
+    ("source", 'tables = ["^shop.t"]', "tables: '^shop.t' is a regular expression; write a pattern"),
+    ("source", "tables = []", "tables: the list is empty: it selects no table; leave it out"),
+    ("sink", 'type = "nosuch"', "no sink is of the type 'nosuch'; there are clickhouse"),
+    ("sink", 'type = "file"', "path: this key is missing; give it"),
+    ("sink", 'type = "file"\npath = "daemon.toml/x"', "path: "),
+    ("sink", 'type = "file"\npath = "o"\nformat = "nosuch"', "format: 'nosuch' is not native"),
+    ("sink", 'type = "kafka"\nbootstrap_servers = 5', "bootstrap_servers: expected text, got a whole number"),
+    ("sink", 'type = "kafka"\nbootstrap_servers = "b"\nacks = 3', "acks: no such key; there are"),
+    ("sink", 'type = "postgres"\nurl = "mysql://x/"', "url must be postgresql://user@host/database"),
+    ("sink", 'type = "redis"\nurl = "x"', "url must be redis://"),
+    ("sink", "batch_rows = 0", "batch_rows: expected"),
+    ("sink", 'batch_bytes = "2x"', "batch_bytes: '2x' is not a size"),
+    ("sink", 'on_poison = "skip"', "on_poison: invalid enum value 'skip'; there are dead-letter, stop"),
+    ("sink", 'dead_letters = "daemon.toml/x/y"', "dead_letters: "),
+    ("sink", 'tables = ["shop"]', "tables: 'shop' names no table; write DATABASE.TABLE"),
+    ("sink", 'exclude = ["shop..*"]', "exclude: 'shop..*' is a regular expression; write a pattern"),
+]  # fmt: skip
+
+
+def _composed(*mistakes: tuple[str, str, str]) -> tuple[str, list[tuple[set[int], str]]]:
+    """The text of a file, and of each mistake the lines where it may be named."""
+    lines: list[str] = []
+    found = []
+    for table, head in _HEADS.items():
+        own = [one for one in mistakes if one[0] == table]
+        given = [line for _, keys, _ in own for line in keys.splitlines()]
+        needed = _NEEDED.get(table, "")
+        if needed and not any(line.startswith(needed.split(" ")[0]) for line in given):
+            given.insert(0, needed)
+        begin = len(lines) + 1
+        lines += [*head.splitlines(), *given]
+        for _, keys, text in own:
+            at = lines.index(keys.splitlines()[-1], begin) + 1
+            found.append(({at, begin}, text))
+    return "\n".join(lines) + "\n", found
+
+
+def _told(path: Path) -> list[str]:
+    try:
+        return [f"{one.where}: {one.what}" for one in check(read_config(path, {}))]
+    except ConfigError as error:
+        return [str(error)]
+
+
+def _is_told(line: str, lines: set[int], text: str) -> bool:
+    found = re.search(r"daemon\.toml, line (\d+): ", line)
+    return found is not None and int(found[1]) in lines and text in line
+
+
+@pytest.mark.parametrize("mistake", COMPOSED)
+def test_each_mistake_is_one_line_with_key_line_and_remedy(write, mistake) -> None:
+    pytest.importorskip("confluent_kafka" if "kafka" in mistake[1] else "msgspec")
+    text, [(lines, wanted)] = _composed(mistake)
+    [line] = _told(write(text))
+    assert "\n" not in line
+    assert _is_told(line, lines, wanted), (line, lines)
+
+
+def test_pairs_of_mistakes_are_told_as_each_is(write) -> None:
+    """One of them, or each in a line of its own; never another one."""
+    pytest.importorskip("confluent_kafka")
+    pairs = 0
+    for one, two in itertools.combinations(COMPOSED, 2):
+        keys = [{line.split(" ")[0] for line in keys.splitlines()} for _, keys, _ in (one, two)]
+        if one[0] == two[0] and keys[0] & keys[1]:
+            continue
+        if (one[1], two[1]) == ('type = "mysql"', 'url = "mysql://h/x"'):
+            continue  # together they are right
+        pairs += 1
+        text, wanted = _composed(one, two)
+        told = _told(write(text))
+        assert 1 <= len(told) <= 2, (text, told)
+        for line in told:
+            assert any(_is_told(line, *each) for each in wanted), (text, told)
+    assert pairs > 500
