@@ -61,7 +61,7 @@ def _fault(config: DaemonConfig, about: str | SourceTable | RouteConfig, what: s
         path, name = ("source", config.sources.index(about)), f"source {about.name}"
     else:
         path, name = (about,), about
-    return Fault(f"{config.place(path, what)}: {name}", what)
+    return Fault(f"{config.located(path, what)}: {name}", what)
 
 
 def check(config: DaemonConfig) -> list[Fault]:

@@ -235,7 +235,7 @@ class DaemonConfig:
     routes: tuple[RouteConfig, ...]
     where: Callable[[KeyPath], str]
 
-    def place(self, path: KeyPath, text: str) -> str:
+    def located(self, path: KeyPath, text: str) -> str:
         """Return file and line of the key of a table that a message names, else those of the table."""
         words = re.findall(r"\w+", text.lower())
         keys = (key for key in words if self.where((*path, key)) != self.where(path))
