@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 COMMAND_SECONDS: Final = 50e-6
-"""Processor time charged for each command in addition to its own: packets, wake-ups."""
+"""Processor time charged for each command and compressed packet in addition to its own."""
+
+BYTE_SECONDS: Final = 2e-9
+"""Processor time charged for each byte of a command: it was read in pieces."""
 
 LOGIN_SECONDS: Final = 2e-3
 """Processor time charged for each login."""
@@ -134,13 +137,30 @@ class SessionBudget:
         """Give back all bytes of the session, at its end."""
         self.release(self.memory)
 
-    @asynccontextmanager
-    async def working(self) -> AsyncIterator[None]:
-        """Hold the account's turn for a piece of work, once the account may work."""
+    async def admit(self, size: int) -> None:
+        """Charge a command of so many bytes to the account, and wait until the account may work."""
+        self.account.charge(COMMAND_SECONDS + size * BYTE_SECONDS)
         await self.account.ready()
-        async with self.account.turn:
-            self._slice = time.perf_counter()
-            yield
+
+    @asynccontextmanager
+    async def working(self, seconds: float | None = None) -> AsyncIterator[None]:
+        """Hold the account's turn for a piece of work, once the account may work.
+
+        Args:
+            seconds: how long the wait and the work may take; None: for ever.
+
+        Raises:
+            ServerError: they took longer.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self.account.ready()
+                async with self.account.turn:
+                    self._slice = time.perf_counter()
+                    yield
+        except TimeoutError:
+            text = "Query execution was interrupted: it took too long"
+            raise ServerError(3024, "HY000", text) from None
 
     async def pace(self) -> None:
         """Yield to other tasks if this slice has used up its time."""

@@ -25,6 +25,13 @@ KEPT_SIZE: Final = 8 << 20
 """Bytes of chunks that are kept for the next client."""
 
 
+COMPRESSED_SIZE: Final = 64 << 10
+"""Bytes of a chunk that are compressed at once: what one connection holds, and its account's turn."""
+
+_SMALL: Final = 16 << 10
+"""Bytes up to which packets are compressed on the event loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Whole events of a file, as packets.
@@ -157,7 +164,7 @@ class Output:
     Attributes:
         sequence: number of the next packet.
         dumping: the dump has begun.
-        compression: of the connection, once it is logged in.
+        compression: of the connection; :meth:`compress` sets it.
         frame_number: of the next compressed frame.
         chunk_size: bytes to collect before :meth:`flush`.
     """
@@ -170,9 +177,19 @@ class Output:
         self.frame_number = 0
         self.chunk_size = CHUNK_SIZE
         self._write_timeout = write_timeout
+        self._turn = asyncio.Lock()
         self._pending = bytearray()
         self._direct: DirectSocket | None = None
         self._rest = WHOLE
+
+    def compress(self, algorithm: Compression, turn: asyncio.Lock) -> None:
+        """Send compressed packets from now on.
+
+        Args:
+            algorithm: of the connection.
+            turn: of the account: one piece is compressed at a time, whatever its connections are.
+        """
+        self.compression, self._turn = algorithm, turn
 
     @property
     def pending_size(self) -> int:
@@ -242,11 +259,14 @@ class Output:
         """
         if self.pending_size:
             await self.flush()
-        if self._direct is None:
-            self._pending += packets
-        elif self.send_now(packets):
+        if self._direct is not None:
+            if not self.send_now(packets):
+                await self.flush()
             return
-        await self.flush()
+        step = len(packets) if self.compression is None else COMPRESSED_SIZE
+        for at in range(0, len(packets), step):
+            self._pending += packets[at : at + step]
+            await self.flush()
 
     async def flush(self) -> None:
         """Send all pending packets.
@@ -257,7 +277,12 @@ class Output:
         if self._direct is not None:
             await self._flush_direct(self._direct)
             return
-        self.writer.write(self._take())
+        if self.compression is None or len(self._pending) <= _SMALL:
+            self.writer.write(self._take())
+        else:
+            async with self._turn:
+                data, self._pending = self._pending, bytearray()
+                self.writer.write(await asyncio.to_thread(self._compressed, bytes(data)))
         try:
             async with asyncio.timeout(self._write_timeout):
                 await self.writer.drain()
@@ -275,7 +300,9 @@ class Output:
     def _take(self) -> bytearray | bytes:
         """Return and clear the pending packets, compressed if the connection is."""
         data, self._pending = self._pending, bytearray()
-        if self.compression is None or not data:
-            return data
-        frames, self.frame_number = encode_frames(bytes(data), self.compression, self.frame_number)
+        return self._compressed(bytes(data)) if self.compression is not None and data else data
+
+    def _compressed(self, data: bytes) -> bytes:
+        assert self.compression is not None
+        frames, self.frame_number = encode_frames(data, self.compression, self.frame_number)
         return frames

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -21,16 +21,12 @@ from replica_client.protocol.wire.connection_phase import (
     HandshakeV10,
     SslRequest,
 )
-from replica_client.protocol.wire.dump_commands import (
-    ComQuery,
-    ComRegisterSlave,
-    SemiSyncAck,
-)
+from replica_client.protocol.wire.dump_commands import ComQuery, ComRegisterSlave, SemiSyncAck
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
 from replica_client.protocol.wire.packets import AuthSwitchRequest, EofPacket, ErrPacket, OkPacket
 from replica_client.protocol.wire.resultset import encode_result, encode_row
 from replica_client.server.accounts import peer_of
-from replica_client.server.budget import COMMAND_SECONDS, LOGIN_SECONDS, SessionBudget
+from replica_client.server.budget import LOGIN_SECONDS, SessionBudget
 from replica_client.server.dump_start import DumpOrder, read_request
 from replica_client.server.packet_output import CHUNK_SIZE, Output
 from replica_client.server.sender import DumpSender
@@ -45,7 +41,6 @@ _LOG = logging.getLogger("replica_client.server")
 
 MAX_LOGIN_SIZE: Final = 64 << 10
 """Bytes of a packet before the client is known; connection attributes are the largest part."""
-
 _LONGEST_USER: Final = 128
 _READ_SIZE: Final = 64 << 10
 _GTID_FACTOR: Final = 8
@@ -177,36 +172,47 @@ class ServerSession:
             if len(out) + size > most:
                 raise ProtocolError("command too large")
             async with asyncio.timeout(limits.command_timeout):
-                end = len(out) + size
-                while len(out) < end:
-                    piece = await self._exactly(min(_READ_SIZE, end - len(out)))
-                    if self._budget is not None:
-                        self._budget.hold(len(piece))
-                    out += piece
+                await self._fill(out, size, self._exactly)
             self._output.sequence = (header[3] + 1) & 0xFF
             if size < MAX_PIECE_SIZE:
                 return bytes(out)
 
-    async def _exactly(self, size: int) -> bytes:
-        if self._frames is None:
-            return await self._reader.readexactly(size)
-        most = self._source.limits.command_size + FRAME_HEADER_SIZE
-        while len(self._plain) < size:
-            head = await self._reader.readexactly(FRAME_HEADER_SIZE)
-            packed, plain = int.from_bytes(head[:3], "little"), int.from_bytes(head[4:7], "little")
-            if max(packed, plain) > most:
-                raise ProtocolError("compressed packet too large")
-            async with asyncio.timeout(self._source.limits.command_timeout):
-                rest = await self._reader.readexactly(packed)
+    async def _fill(
+        self, out: bytearray, size: int, read: Callable[[int], Awaitable[bytes]]
+    ) -> None:
+        """Read bytes in pieces; take each out of the budget when it came."""
+        end = len(out) + size
+        while len(out) < end:
+            piece = await read(min(_READ_SIZE, end - len(out)))
             if self._budget is not None:
-                self._budget.hold(plain or packed)
-            self._plain += self._frames.feed(head + rest)
-            self._output.frame_number = (head[3] + 1) & 0xFF
+                self._budget.hold(len(piece))
+            out += piece
+
+    async def _exactly(self, size: int) -> bytes:
+        budget = self._budget
+        if self._frames is None or budget is None:
+            return await self._reader.readexactly(size)
+        while len(self._plain) < size:
+            await self._read_frame(self._frames, budget)
         out = bytes(self._plain[:size])
         del self._plain[:size]
-        if self._budget is not None:
-            self._budget.release(size)
+        budget.release(size)
         return out
+
+    async def _read_frame(self, frames: FrameDecoder, budget: SessionBudget) -> None:
+        """Read one compressed packet; the account pays for each."""
+        limits = self._source.limits
+        frame = bytearray(await self._reader.readexactly(FRAME_HEADER_SIZE))
+        packed, plain = int.from_bytes(frame[:3], "little"), int.from_bytes(frame[4:7], "little")
+        if not 0 < max(packed, plain) <= limits.command_size + FRAME_HEADER_SIZE:
+            raise ProtocolError("compressed packet empty or too large")
+        async with asyncio.timeout(limits.command_timeout):
+            await self._fill(frame, packed, self._reader.readexactly)
+        budget.hold(plain or packed)
+        self._plain += budget.timed(frames.feed, frame)
+        budget.release(packed)
+        self._output.frame_number = (frame[3] + 1) & 0xFF
+        await budget.admit(0)
 
     async def _send(self, *payloads: bytes) -> None:
         for payload in payloads:
@@ -274,7 +280,7 @@ class ServerSession:
         await self._send(OkPacket().encode())
         for algorithm in Compression:
             if response.capabilities & algorithm.capability:
-                self._output.compression = algorithm
+                self._output.compress(algorithm, self._budget.account.turn)
                 self._frames = FrameDecoder(algorithm)
                 break
         return True
@@ -360,8 +366,7 @@ class ServerSession:
                 ) as error:  # over the memory limit: the rest of the stream cannot be read
                     await self._fail(error)
                     return
-            budget.account.charge(COMMAND_SECONDS)
-            await budget.account.ready()
+            await budget.admit(len(payload))
             if self._dump is not None:
                 self._while_dumping(payload)
             elif not await self._command(payload):
@@ -396,7 +401,8 @@ class ServerSession:
         assert self._budget is not None
         try:
             # A piece of a file that the client has not taken, and its GTIDs.
-            self._budget.hold(CHUNK_SIZE + _GTID_FACTOR * len(payload))
+            chunks = 2 if self._frames else 1  # with what is being compressed
+            self._budget.hold(chunks * CHUNK_SIZE + _GTID_FACTOR * len(payload))
         except ServerError as error:
             await self._fail(error)
             return
@@ -421,7 +427,7 @@ class ServerSession:
             return
         self.doing = "Query"
         try:
-            async with budget.working():
+            async with budget.working(self._source.limits.statement_timeout):
                 result = await budget.metered(sql_session.execute(sql))
             if result is None:
                 await self._send(OkPacket().encode())

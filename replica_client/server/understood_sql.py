@@ -5,7 +5,6 @@ An unknown query is an error, never an empty answer that could be taken for the 
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,7 +16,6 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.wire.resultset import Value
-from replica_client.server.accounts import Limits
 from replica_client.server.budget import SessionBudget, Worker
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.show_events import COLUMNS, show_binlog_events
@@ -96,7 +94,6 @@ class SqlServer(Protocol):
 
     library: BinlogLibrary
     answers: Mapping[str, Rows]
-    limits: Limits
     worker: Worker
 
     def variables(self) -> Mapping[str, Value]:
@@ -147,22 +144,12 @@ class SqlSession:
         """Run a statement; return its rows, or None for an OK.
 
         Raises:
-            ServerError: the statement is not understood, takes too long, or its answer is too
-                large.
+            ServerError: the statement is not understood, or its answer is too large.
         """
         if len(sql) > MAX_STATEMENT_SIZE:
             raise ServerError(
                 1153, "08S01", f"the statement has more than {MAX_STATEMENT_SIZE} characters"
             )
-        try:
-            async with asyncio.timeout(self.server.limits.statement_timeout):
-                return await self._execute(sql)
-        except TimeoutError:
-            raise ServerError(
-                3024, "HY000", "Query execution was interrupted: it took too long"
-            ) from None
-
-    async def _execute(self, sql: str) -> Rows | RowStream | None:
         found: Statement | Rows
         if len(sql) >= _LONG_STATEMENT:
             found = await self.server.worker.run(self.budget, self._read, sql)

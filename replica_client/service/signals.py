@@ -48,6 +48,8 @@ MAX_NAMES: Final = 1000
 """Names and patterns of a signal."""
 MAX_WILD: Final = 20
 """Patterns among these; each is compared with every table."""
+MAX_ALTERNATIVES: Final = 100
+"""Alternatives of all patterns, such as two in ``shop.(orders|items)``."""
 _SELECT: Final = re.compile(r"SELECT\s+\*\s+FROM\s+\S+\s+WHERE\s+", re.I)
 _ANY_SELECT: Final = re.compile(r"SELECT\s", re.I)
 _OF_EXPRESSIONS: Final = frozenset("\\^()[]{}|+")
@@ -95,6 +97,7 @@ class Signal:
             )
         try:
             document = json.loads(data or "{}")
+            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate is no text
         except (ValueError, RecursionError):
             raise ValueError("data is not JSON") from None
         if not isinstance(document, dict):
@@ -243,12 +246,15 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:
 
 def _check_names(texts: list[str]) -> None:
     """Refuse names and patterns that are too many, or that no pattern can express."""
-    if len(texts) > MAX_NAMES or sum(map(is_wild, texts)) > MAX_WILD:
+    wild = [text for text in texts if is_wild(text)]
+    if len(texts) > MAX_NAMES or len(wild) > MAX_WILD:
         raise ValueError(
             f"a signal names at most {MAX_NAMES} tables, and has at most {MAX_WILD} patterns"
         )
     for text in texts:
         _patterns(text)
+    if sum(len(_patterns(text)) for text in wild) > MAX_ALTERNATIVES:
+        raise ValueError(f"the patterns of a signal have at most {MAX_ALTERNATIVES} alternatives")
 
 
 def is_wild(text: str) -> bool:

@@ -262,6 +262,7 @@ def prove_hostile_names(
     seed: int,
     lake_tables: int = 0,
     others: Mapping[str, Mapping[str, Any]] | None = None,
+    patience: float = 1200,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Run the proof; see the module.
@@ -274,6 +275,7 @@ def prove_hostile_names(
         seed: of the generator.
         lake_tables: tables that the lake has, too.
         others: more sinks, by name: their options with their type.
+        patience: seconds that the sinks may need, twice.
         say: is told how far it is.
 
     Raises:
@@ -293,14 +295,14 @@ def prove_hostile_names(
     sinks = sinks_of(work, target, others or {})
     settings = {"url": source.url(), "start": "earliest"}
     with DaemonProcess(work, settings, list(sinks.values())) as daemon:
-        daemon.until_level(1200)
+        daemon.until_level(patience)
         say(f"{half} tables are copied")
         for table in tables[half:]:
             _make(source, table, maker)
         for table in tables:
             for statement in table.changes(maker):
                 source.execute(statement)
-        daemon.until_level(1200)
+        daemon.until_level(patience)
         say("all changes have arrived")
         assert not [route for route in daemon.status()["routes"] if route["errors"]], daemon.tail()
         daemon.get("/metrics")

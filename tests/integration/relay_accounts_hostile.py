@@ -8,12 +8,13 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from replica_client.protocol.constants.client_server import Command
+from replica_client.protocol.constants.client_server import Capability, Command
 from replica_client.protocol.gtid import GtidSet
 from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.compressed_packets import Compression, encode_frames
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComBinlogDumpGtid, ComQuery
 from replica_client.protocol.wire.framing import encode_packets
@@ -43,9 +44,16 @@ class Session:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
+        self.compression: Compression | None = None
 
     @classmethod
-    async def open(cls, port: int, user: str, password: str = PASSWORD) -> Session:
+    async def open(
+        cls,
+        port: int,
+        user: str,
+        password: str = PASSWORD,
+        compression: Compression | None = None,
+    ) -> Session:
         """Log in.
 
         Raises:
@@ -60,7 +68,7 @@ class Session:
                 raise PermissionError(first[3:].decode("utf-8", "replace"))
             greeting = HandshakeV10.decode(first)
             response = HandshakeResponse(
-                CAPABILITIES,
+                CAPABILITIES | (compression.capability if compression else Capability(0)),
                 user,
                 scramble_native(password.encode(), greeting.scramble),
                 "",
@@ -71,6 +79,7 @@ class Session:
             answer = (await self.packet())[1]
             if answer[:1] != b"\0":
                 raise PermissionError(answer[3:].decode("utf-8", "replace"))
+            self.compression = compression
         except BaseException:
             self.end()
             raise
@@ -86,7 +95,34 @@ class Session:
 
     def send(self, payload: bytes) -> None:
         """Write a command."""
-        self.writer.write(encode_packets(payload, 0))
+        packets = encode_packets(payload, 0)
+        if self.compression is not None:
+            packets = encode_frames(packets, self.compression)[0]
+        self.writer.write(packets)
+
+    async def flood(self, data: bytes, seconds: float, size: int = 0) -> None:
+        """Write bytes, and read whatever comes, for some seconds or until so many bytes came."""
+
+        async def read() -> None:
+            came = 0
+            while piece := await self.reader.read(1 << 20):
+                came += len(piece)
+                if size and came >= size:
+                    break
+
+        async def write() -> None:
+            while data:
+                self.writer.write(data)
+                await self.writer.drain()
+
+        writing = asyncio.create_task(write())
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await read()
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
 
     async def query(self, sql: str) -> bytes:
         """Run a statement; returns the first packet of the answer, and reads all of it."""
@@ -123,10 +159,10 @@ class HostileAccount:
         """Log in; see :meth:`Session.open`."""
         return await Session.open(self.port, self.user)
 
-    async def run(self, seconds: float, seed: int, at_once: int) -> None:
-        """Attack until the time is over, with so many connections at once."""
+    async def run(self, seconds: float, seed: int, at_once: int, only: Sequence[str] = ()) -> None:
+        """Attack until the time is over, with so many connections at once; ``only`` some attacks."""
         end = time.monotonic() + seconds
-        kinds = list(ATTACKS.items())
+        kinds = [(name, attack) for name, attack in ATTACKS.items() if not only or name in only]
 
         async def work(number: int) -> None:
             rng = random.Random(f"{seed} {self.user} {number}")
@@ -280,6 +316,62 @@ async def _dumps(account: HostileAccount, rng: random.Random) -> None:
         session.end()
 
 
+async def _large_commands(account: HostileAccount, rng: random.Random) -> None:
+    """Commands of a megabyte that the relay does not have, without end: prepared statements, COM_CHANGE_USER."""
+    session = await account.session()
+    try:
+        command = rng.choice((0x0E, 0x11, 0x16, 0x17, 0x18, 0x1C))
+        await session.flood(encode_packets(bytes((command,)) + bytes((1 << 20) - 9), 0), 5)
+    finally:
+        session.end()
+
+
+async def _frames(account: HostileAccount, rng: random.Random) -> None:
+    """Compressed packets: frames of one byte, frames that become a megabyte, frames that lack their end."""
+    algorithm = rng.choice(list(Compression))
+    session = await Session.open(account.port, account.user, compression=algorithm)
+    try:
+        kind = rng.randrange(3)
+        if kind == 0:
+            await session.flood(b"\1\0\0\0\0\0\0\0" * 20_000, 5)
+        elif kind == 1:
+            ping = encode_packets(b"\x0e" + bytes((1 << 20) - 9), 0)
+            await session.flood(encode_frames(ping, algorithm)[0] * 20, 5)
+        else:
+            size = (1 << 20) - 1
+            session.writer.write(size.to_bytes(3, "little") + bytes(4) + bytes(size - 100))
+            await asyncio.wait_for(session.writer.drain(), 5)
+            await asyncio.sleep(rng.random() * 10)
+    finally:
+        session.end()
+
+
+async def _compressed_dumps(account: HostileAccount, rng: random.Random) -> None:
+    """A compressed dump of all files, read as fast as it comes."""
+    algorithm = rng.choice(list(Compression))
+    session = await Session.open(account.port, account.user, compression=algorithm)
+    try:
+        sql = "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'"
+        session.send(ComQuery(sql.encode()).encode())
+        await session.reader.read(1 << 10)
+        session.send(ComBinlogDump("", 4, rng.randrange(1 << 30), 0).encode())
+        await session.flood(b"", 5)
+    finally:
+        session.end()
+
+
+async def _positions(account: HostileAccount, rng: random.Random) -> None:
+    """Functions that look for positions, and for GTIDs in them."""
+    session = await account.session()
+    try:
+        call = f"BINLOG_GTID_POS('binlog.000001', {rng.randrange(1 << 20)})"
+        await session.query("SELECT " + ", ".join([call] * 4000))
+        await session.query(f"SHOW BINLOG EVENTS FROM {rng.randrange(1 << 30)}")
+        await session.query("SHOW BINLOG EVENTS LIMIT 99999999999, 1")
+    finally:
+        session.end()
+
+
 async def _logins(account: HostileAccount, rng: random.Random) -> None:
     """Wrong passwords and unknown names."""
     user = rng.choice((account.user, "nobody", "x" * 60_000, "root\n\x1b[31m"))
@@ -297,6 +389,10 @@ ATTACKS: dict[str, Attack] = {
     "pings": _pings,
     "theft": _theft,
     "dumps": _dumps,
+    "large commands": _large_commands,
+    "frames": _frames,
+    "compressed dumps": _compressed_dumps,
+    "positions": _positions,
     "logins": _logins,
 }
 

@@ -82,6 +82,13 @@ def test_conditions_are_of_their_table(where, taken) -> None:
         ({"data-collections": ["a.b", "a." + "b" * 300]}, "at most 300 characters"),
         ({"data-collections": [f"a.t{n}" for n in range(1001)]}, "at most 1000 tables"),
         ({"data-collections": [f"a.t{n}*" for n in range(21)]}, "at most 20 patterns"),
+        ({"data-collections": ["a.(" + "|".join("bcdefg") + ")"] * 17}, "at most 100 alternatives"),
+        ('{"data-collections": ["a.b", "\\ud800.c"]}', "not JSON"),
+        (
+            '{"data-collections": ["a.b"], "additional-conditions": [{"data-collection": "a.b", '
+            '"filter": "c = \'\\udfff\'"}]}',
+            "not JSON",
+        ),
         ({"data-collections": ["a.b"], "x": "y" * (1 << 16)}, "data at most"),
         ({"data-collections": ["a.b"], "type": "initial"}, "neither incremental nor blocking"),
         ({"data-collections": ["a.b"], "additional-conditions": {}}, "not a list"),
