@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import zlib
 from enum import StrEnum
-
-import zstandard
+from typing import TYPE_CHECKING
 
 from replica_client.errors import MalformedPacketError, PacketSequenceError
 from replica_client.protocol.constants.client_server import Capability
+
+if TYPE_CHECKING:
+    import zstandard
 
 HEADER_SIZE = 7
 MIN_COMPRESSED_SIZE = 50
@@ -55,7 +57,7 @@ class FrameDecoder:
         self.sequence = sequence
         self._algorithm = algorithm
         self._pending = bytearray()
-        self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        self._zstd = _zstd_decompressor() if algorithm is Compression.ZSTD else None
 
     @property
     def mid_frame(self) -> bool:
@@ -92,13 +94,17 @@ class FrameDecoder:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def _decompress(self, payload: bytes, size: int) -> bytes:
+        invalid: type[Exception] = zlib.error
         try:
-            if self._algorithm is Compression.ZLIB:
+            if self._zstd is None:
                 plain = zlib.decompressobj().decompress(payload, size + 1)
             else:
+                from zstandard import ZstdError
+
+                invalid = ZstdError
                 with self._zstd.stream_reader(payload) as reader:
                     plain = reader.read(size + 1)
-        except (zlib.error, zstandard.ZstdError):
+        except invalid:
             raise MalformedPacketError(
                 f"a compressed packet is no {self._algorithm} data"
             ) from None
@@ -119,7 +125,7 @@ def encode_frames(data: bytes, algorithm: Compression, sequence: int = 0) -> tup
             packed = (
                 zlib.compress(plain)
                 if algorithm is Compression.ZLIB
-                else zstandard.ZstdCompressor(level=3).compress(plain)
+                else _zstd_compressed(plain)
             )
             if len(packed) < len(plain):
                 payload, plain_size = packed, len(plain)
@@ -127,3 +133,16 @@ def encode_frames(data: bytes, algorithm: Compression, sequence: int = 0) -> tup
         out += plain_size.to_bytes(3, "little") + payload
         sequence += 1
     return bytes(out), sequence & 0xFF
+
+
+# Few connections use zstd: the others do not wait for its import.
+def _zstd_decompressor() -> zstandard.ZstdDecompressor:
+    import zstandard
+
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27)
+
+
+def _zstd_compressed(plain: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=3).compress(plain)

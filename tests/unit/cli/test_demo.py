@@ -182,7 +182,7 @@ def test_uv_is_given_the_configuration_of_pip_which_does_what_uv_could_not(
         "UV_INDEX_STRATEGY=unsafe-best-match",
         "UV_NATIVE_TLS=true",
         "UV_SYSTEM_CERTS=true",
-        f"pip install --python {python} -r packages",
+        f"pip install --python {python} {install_packages._STORED} -r packages",
     ]
     assert (directory / "bin" / "uv.log").read_text().splitlines() == given
     by_pip = directory / "bin" / "python.log"
