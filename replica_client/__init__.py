@@ -49,7 +49,13 @@ if TYPE_CHECKING:
     from replica_client.protocol.position import Position
     from replica_client.rows.change import RowsOfEvent
     from replica_client.rows.row import Row
-    from replica_client.rows.row_change import Change
+    from replica_client.rows.row_change import (
+        AnyChange,
+        Change,
+        DeleteChange,
+        InsertChange,
+        UpdateChange,
+    )
     from replica_client.rows.selection import Selection
     from replica_client.rows.special_values import ABSENT
     from replica_client.schema.history import SchemaHistory
@@ -68,6 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "AnyChange",
     "Archive",
     "AssemblyOptions",
     "BinlogDecodeError",
@@ -83,6 +90,7 @@ __all__ = [
     "Date",
     "DateTime",
     "DecodeOptions",
+    "DeleteChange",
     "EnumValue",
     "FilePositionStore",
     "FollowedSource",
@@ -91,6 +99,7 @@ __all__ = [
     "Geometry",
     "Gtid",
     "GtidSet",
+    "InsertChange",
     "JsonDocument",
     "Loss",
     "LossCount",
@@ -121,6 +130,7 @@ __all__ = [
     "Timestamp",
     "Transaction",
     "TransportError",
+    "UpdateChange",
     "__version__",
     "compiled",
     "connect",
@@ -181,7 +191,7 @@ _MODULES = {
     "rows.special_values": ("ABSENT",),
     "rows.change": ("RowsOfEvent",),
     "rows.row": ("Row",),
-    "rows.row_change": ("Change",),
+    "rows.row_change": ("AnyChange", "Change", "DeleteChange", "InsertChange", "UpdateChange"),
     "rows.selection": ("Selection",),
     "schema.history": ("SchemaHistory",),
     "schema.history_records": ("SchemaChange",),

@@ -71,7 +71,8 @@ class Position:
     Positions of one source are ordered by file (``binlog.999999`` comes before ``binlog.1000000``),
     offset, event and row; the GTID set takes no part in the order, but in equality. The order of
     files of different base names is that of the names; a relay's files of later sources
-    (``binlog-2.000001``) come after those of its first.
+    (``binlog-2.000001``) come after those of its first. A position does not name its source: the
+    order of positions of two sources, or of one without a file, means nothing.
 
     Attributes:
         file: binlog file name; ``""`` when only the GTID set is known.

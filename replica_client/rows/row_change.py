@@ -7,7 +7,7 @@ This module is compiled where that is possible and runs as it stands everywhere 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from replica_client.errors import PositionError
 from replica_client.protocol.position import Position
@@ -360,3 +360,81 @@ def _change_of(
     change._origin._before = before
     change._origin._transaction = transaction
     return change
+
+
+class _KindType(type):
+    """The type of the three kinds: ``isinstance`` asks a change for its kind."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Change) and instance.kind == cls.__dict__["_kind"]
+
+
+if TYPE_CHECKING:  # their docstrings are those of the classes that run
+
+    class InsertChange(Change):  # noqa: D101
+        @property
+        def kind(self) -> Literal["insert"]: ...
+        @property
+        def before(self) -> None: ...
+        @property
+        def after(self) -> Row: ...
+
+    class UpdateChange(Change):  # noqa: D101
+        @property
+        def kind(self) -> Literal["update"]: ...
+        @property
+        def before(self) -> Row: ...
+        @property
+        def after(self) -> Row: ...
+
+    class DeleteChange(Change):  # noqa: D101
+        @property
+        def kind(self) -> Literal["delete"]: ...
+        @property
+        def before(self) -> Row: ...
+        @property
+        def after(self) -> None: ...
+
+else:
+
+    class InsertChange(metaclass=_KindType):
+        """A change of an inserted row: its ``before`` is None.
+
+        It is for ``isinstance``, ``match`` and annotations; the objects are of :class:`Change`.
+
+        Examples:
+            >>> changes = rc.open_binlog(["shop-bin.000001", "shop-bin.000002"]).changes()
+            >>> change = next(one for one in changes if isinstance(one, rc.InsertChange))
+            >>> change.kind, change.before is None, change.after["id"]
+            ('insert', True, 1)
+        """
+
+        _kind = "insert"
+
+    class UpdateChange(metaclass=_KindType):
+        """A change of an updated row: its ``before`` and ``after`` are rows.
+
+        Examples:
+            >>> changes = rc.open_binlog(["shop-bin.000001", "shop-bin.000002"]).changes()
+            >>> change = next(one for one in changes if isinstance(one, rc.UpdateChange))
+            >>> change.before["id"] == change.after["id"]
+            True
+        """
+
+        _kind = "update"
+
+    class DeleteChange(metaclass=_KindType):
+        """A change of a deleted row: its ``after`` is None.
+
+        Examples:
+            >>> changes = rc.open_binlog(["shop-bin.000001", "shop-bin.000002"]).changes()
+            >>> change = next(one for one in changes if isinstance(one, rc.DeleteChange))
+            >>> change.after is None, "id" in change.before
+            (True, True)
+        """
+
+        _kind = "delete"
+
+
+AnyChange: TypeAlias = InsertChange | UpdateChange | DeleteChange
+"""A change of one of the three kinds. Where ``kind`` is compared, type checkers know ``before`` and ``after``."""

@@ -48,6 +48,17 @@ def seven(when: rc.DateTime, document: rc.JsonDocument) -> None:
     document["a"]
     document.values_of  # wrong
 
+def nine(change: rc.AnyChange) -> None:
+    change.after["id"]  # wrong
+    if change.kind == "insert":
+        change.after["id"]
+        change.before["id"]  # wrong
+    elif change.kind == "update":
+        change.before["id"] == change.after["id"]
+    else:
+        change.before["id"]
+        change.after["id"]  # wrong
+
 async def eight() -> None:
     async with rc.follow(URL) as stream: pass  # wrong
 """

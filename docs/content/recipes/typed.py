@@ -17,10 +17,18 @@ import replica_client as rc
 
 def rows_of(source: str) -> Iterator[dict[str, Any]]:
     for change in rc.open_binlog(source).changes():
-        assert_type(change, rc.Change)
-        if change.kind != "delete" and change.after is not None:
+        assert_type(change, rc.AnyChange)
+        if change.kind != "delete":
             assert_type(change.after, rc.Row)
             yield dict(change.after)
+
+
+def moved(change: rc.AnyChange) -> tuple[rc.Row, rc.Row] | None:
+    match change:
+        case rc.UpdateChange(before=before, after=after):
+            return before, after
+        case rc.InsertChange() | rc.DeleteChange():
+            return None
 
 
 def tables_of(source: str) -> dict[tuple[str, str], int]:
@@ -28,8 +36,8 @@ def tables_of(source: str) -> dict[tuple[str, str], int]:
     for transaction in rc.open_binlog(source).transactions():
         assert_type(transaction.changes, rc.Changes)
         if transaction.changes:
-            assert_type(transaction.changes[0], rc.Change)
-            assert_type(transaction.changes[:2], list[rc.Change])
+            assert_type(transaction.changes[0], rc.AnyChange)
+            assert_type(transaction.changes[:2], list[rc.AnyChange])
         for rows in transaction.rows:
             assert_type(rows, rc.RowsOfEvent)
             table = (rows.shape.database, rows.shape.table)
@@ -62,7 +70,7 @@ async def connect(url: str) -> int:
                 continue
             if isinstance(item, rc.Loss):
                 raise SystemExit(f"lost: {item}")
-            assert_type(item, rc.Change)
+            assert_type(item, rc.AnyChange)
             rows += 1
             await stream.acknowledge(stream.position)
     return rows

@@ -123,9 +123,7 @@ def encode_frames(data: bytes, algorithm: Compression, sequence: int = 0) -> tup
         payload, plain_size = plain, 0
         if len(plain) >= MIN_COMPRESSED_SIZE:
             packed = (
-                zlib.compress(plain)
-                if algorithm is Compression.ZLIB
-                else _zstd_compressed(plain)
+                zlib.compress(plain) if algorithm is Compression.ZLIB else _zstd_compressed(plain)
             )
             if len(packed) < len(plain):
                 payload, plain_size = packed, len(plain)

@@ -19,7 +19,7 @@ from replica_client.options import checked_arguments, remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
 from replica_client.protocol.position import Position
-from replica_client.rows.row_change import Change
+from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.stream.fast.event_fast_path import EventFastPath
 from replica_client.stream.fast.row_fast_path import RowFastPath
@@ -277,12 +277,12 @@ class BinlogFileReader:
         return TransactionAssembler(self._assembly, self._decode, None, history, rows)
 
     @overload
-    def changes(self, *, notices: Literal[False] = False) -> Iterator[Change]: ...
+    def changes(self, *, notices: Literal[False] = False) -> Iterator[AnyChange]: ...
 
     @overload
-    def changes(self, *, notices: bool) -> Iterator[Change | Notice]: ...
+    def changes(self, *, notices: bool) -> Iterator[AnyChange | Notice]: ...
 
-    def changes(self, *, notices: bool = False) -> Iterator[Change | Notice]:
+    def changes(self, *, notices: bool = False) -> Iterator[AnyChange | Notice]:
         """Yield row changes of committed transactions, in order.
 
         :attr:`position` lies before the transaction of the last yielded change until the next

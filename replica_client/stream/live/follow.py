@@ -25,7 +25,7 @@ from replica_client.errors import (
 from replica_client.options import check_names
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.position import Position
-from replica_client.rows.row_change import Change
+from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import SchemaHistory
 from replica_client.stream.live.connect import connect
 from replica_client.stream.live.grouped import check_timeout
@@ -305,7 +305,7 @@ class FollowedSource(SynchronousOnly):
 
     # Iterators.
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[AnyChange]:
         """Yield :meth:`changes`; outside of a ``with`` block also open and close the stream."""
         if self._thread is not None:
             yield from self.changes()
@@ -352,22 +352,22 @@ class FollowedSource(SynchronousOnly):
     @overload
     def changes(
         self, *, notices: Literal[False] = False, timeout: None = None
-    ) -> Iterator[Change]: ...
+    ) -> Iterator[AnyChange]: ...
 
     @overload
     def changes(
         self, *, notices: Literal[False] = False, timeout: float
-    ) -> Iterator[Change | None]: ...
+    ) -> Iterator[AnyChange | None]: ...
 
     @overload
     def changes(
         self, *, notices: Literal[True], timeout: None = None
-    ) -> Iterator[Change | Notice]: ...
+    ) -> Iterator[AnyChange | Notice]: ...
 
     @overload
     def changes(
         self, *, notices: bool, timeout: float | None = None
-    ) -> Iterator[Change | Notice | None]: ...
+    ) -> Iterator[AnyChange | Notice | None]: ...
 
     def changes(self, *, notices: bool = False, timeout: float | None = None) -> Iterator[Any]:
         """Return an iterator over row changes of committed transactions, in order.
@@ -394,7 +394,7 @@ class FollowedSource(SynchronousOnly):
         self._timeout = timeout
         return self._one(f"changes(notices={notices})", lambda: self._changes(notices))
 
-    def get(self, timeout: float | None = None) -> Change | None:
+    def get(self, timeout: float | None = None) -> AnyChange | None:
         """Return the next change; None after ``timeout`` seconds, or at the end of the stream.
 
         Raises:
@@ -404,7 +404,7 @@ class FollowedSource(SynchronousOnly):
             return next(self.changes(), None)
         return next(self.changes(timeout=timeout), None)
 
-    def _changes(self, notices: bool) -> Iterator[Change | Notice | None]:
+    def _changes(self, notices: bool) -> Iterator[AnyChange | Notice | None]:
         before, given = self._given, self._changes_given
         for transaction in self._items(
             self._stream.transaction_groups, None, lambda: self._timeout

@@ -20,7 +20,7 @@ from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
-from replica_client.rows.row_change import Change
+from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import SchemaHistory
 from replica_client.stream.fast.column_fast_path import ColumnFastPath
 from replica_client.stream.fast.row_fast_path import RowFastPath, inside_path
@@ -92,7 +92,7 @@ class SourceStream(AsynchronousOnly):
         )
         self._options = options
         self._iterators: list[GroupedItems[Any, Any]] = []
-        self._getting: AsyncGenerator[Change, None] | None = None
+        self._getting: AsyncGenerator[AnyChange, None] | None = None
         self._checks_tables = False
         self._link = SourceLink(hosts, options)
         tell_plain()
@@ -505,22 +505,22 @@ class SourceStream(AsynchronousOnly):
     @overload
     def changes(
         self, *, notices: Literal[False] = False, timeout: None = None
-    ) -> AsyncGenerator[Change, None]: ...
+    ) -> AsyncGenerator[AnyChange, None]: ...
 
     @overload
     def changes(
         self, *, notices: Literal[False] = False, timeout: float
-    ) -> AsyncGenerator[Change | None, None]: ...
+    ) -> AsyncGenerator[AnyChange | None, None]: ...
 
     @overload
     def changes(
         self, *, notices: Literal[True], timeout: None = None
-    ) -> AsyncGenerator[Change | Notice, None]: ...
+    ) -> AsyncGenerator[AnyChange | Notice, None]: ...
 
     @overload
     def changes(
         self, *, notices: bool, timeout: float | None = None
-    ) -> AsyncGenerator[Change | Notice | None, None]: ...
+    ) -> AsyncGenerator[AnyChange | Notice | None, None]: ...
 
     @USER_BOUNDARY
     def changes(
@@ -551,7 +551,7 @@ class SourceStream(AsynchronousOnly):
         check_timeout(timeout)
         self._progress.pending, self._progress.given = self.position, None
 
-        def changes_of_group(group: list[Transaction]) -> Iterator[Change | Notice | None]:
+        def changes_of_group(group: list[Transaction]) -> Iterator[AnyChange | Notice | None]:
             for transaction in self._transactions_of(group):
                 yield from self._changes_of(transaction, notices)
 
@@ -559,7 +559,7 @@ class SourceStream(AsynchronousOnly):
         groups = self.transaction_groups()
         return self._given(GroupedItems(groups, changes_of_group, timeout, idle))
 
-    def _changes_of(self, transaction: Transaction, notices: bool) -> Iterator[Change | Notice]:
+    def _changes_of(self, transaction: Transaction, notices: bool) -> Iterator[AnyChange | Notice]:
         progress, given = self._progress, self._progress.changes
         before, light = progress.pending, transaction.with_rows(())
         changes = changes_of(transaction, notices=notices, before=before, without_rows=light)
@@ -575,7 +575,7 @@ class SourceStream(AsynchronousOnly):
         if given.last is not None:
             progress.end_changes()
 
-    async def get(self, timeout: float | None = None) -> Change | None:  # noqa: ASYNC109  # a promise of the API
+    async def get(self, timeout: float | None = None) -> AnyChange | None:  # noqa: ASYNC109  # a promise of the API
         """Return the next change; None after ``timeout`` seconds, or at the end of the stream.
 
         Raises:

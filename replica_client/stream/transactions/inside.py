@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.protocol.position import Position
-from replica_client.rows.row_change import Change
+from replica_client.rows.row_change import AnyChange, Change
 from replica_client.stream.transactions.loss_watch import Notice
 from replica_client.stream.transactions.transaction import Transaction
 
@@ -17,7 +17,7 @@ POSITIONED_AFTER: Final = 1024
 A smaller transaction is read again from its start, which works on another server, too.
 """
 
-GivenChange: TypeAlias = tuple[Transaction, Change | Notice]
+GivenChange: TypeAlias = tuple[Transaction, AnyChange | Notice]
 """The change that was delivered last, with its transaction."""
 
 Acknowledged: TypeAlias = Position | Transaction | Change | None
@@ -49,14 +49,14 @@ class GivenChanges:
     def __init__(self) -> None:
         self._before: Position | Transaction | None = None
         self._transaction: Transaction | None = None
-        self._rest: Iterator[Change | Notice] | None = None
-        self.last: Change | Notice | None = None
+        self._rest: Iterator[AnyChange | Notice] | None = None
+        self.last: AnyChange | Notice | None = None
 
     def begin(
         self,
         before: Position | Transaction | None,
         transaction: Transaction,
-        rest: Iterator[Change | Notice],
+        rest: Iterator[AnyChange | Notice],
     ) -> None:
         """Begin to deliver the changes of another transaction.
 

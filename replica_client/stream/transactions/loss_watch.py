@@ -14,7 +14,7 @@ from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.row_change import Change
+from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 from replica_client.stream.position.losses import Loss, LossKind
@@ -257,7 +257,7 @@ def changes_of(
     notices: bool,
     before: Position | Transaction | None = None,
     without_rows: Transaction | None = None,
-) -> Iterator[Change | Notice]:
+) -> Iterator[AnyChange | Notice]:
     """Return an iterator over a transaction's row changes, with its notices if requested.
 
     Args:
@@ -275,7 +275,7 @@ def changes_of(
 
 def _with_notices(
     transaction: Transaction, before: Position | Transaction | None, without_rows: Transaction
-) -> Iterator[Change | Notice]:
+) -> Iterator[AnyChange | Notice]:
     for item in transaction.items:
         if isinstance(item, RowsOfEvent):
             yield from located_changes((item,), before, without_rows)

@@ -16,7 +16,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
@@ -29,6 +29,7 @@ from replica_client.stream.position.losses import Loss
 
 if TYPE_CHECKING:  # the same types whether or not the user's environment has Cython
     from replica_client import _cython as cython
+    from replica_client.rows.row_change import AnyChange
 else:
     import cython
 
@@ -398,19 +399,19 @@ class Changes:
         self._decoded: Any = None
 
     @overload
-    def __getitem__(self, index: int) -> Change: ...
+    def __getitem__(self, index: int) -> AnyChange: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Change]: ...
+    def __getitem__(self, index: slice) -> list[AnyChange]: ...
 
-    def __getitem__(self, index: int | slice) -> Change | list[Change]:
+    def __getitem__(self, index: int | slice) -> AnyChange | list[AnyChange]:
         return self._all()[index]
 
     def __len__(self) -> int:
         return len(self._all())
 
-    def __iter__(self) -> Iterator[Change]:
-        decoded: list[Change] | None = self._decoded
+    def __iter__(self) -> Iterator[AnyChange]:
+        decoded: list[AnyChange] | None = self._decoded
         if decoded is not None:
             return iter(decoded)
         transaction: Transaction | None = self._transaction
@@ -419,7 +420,7 @@ class Changes:
         rows = self._rows if self._one is None else (self._one,)
         return located_changes(rows, None, transaction.with_rows(()))
 
-    def __reversed__(self) -> Iterator[Change]:
+    def __reversed__(self) -> Iterator[AnyChange]:
         return reversed(self._all())
 
     def __contains__(self, change: object) -> bool:
@@ -432,14 +433,14 @@ class Changes:
 
     def index(self, change: Change, *limits: int) -> int:
         """Return the index of a change; arguments and errors are those of :meth:`list.index`."""
-        return self._all().index(change, *limits)
+        return self._all().index(cast("AnyChange", change), *limits)
 
     def count(self, change: Change) -> int:
         """Return how often a change occurs."""
-        return self._all().count(change)
+        return self._all().count(cast("AnyChange", change))
 
-    def _all(self) -> list[Change]:
-        found: list[Change] | None = self._decoded
+    def _all(self) -> list[AnyChange]:
+        found: list[AnyChange] | None = self._decoded
         if found is None:
             found = self._decoded = list(iter(self))  # list(self) asks for its length
         return found
@@ -472,7 +473,7 @@ Sequence.register(Changes)
 
 def located_changes(
     rows: Iterable[RowsOfEvent], before: Position | Transaction | None, transaction: Transaction
-) -> Iterator[Change]:
+) -> Iterator[AnyChange]:
     """Return an iterator over the changes of rows events, which know their transaction.
 
     Args:
@@ -481,7 +482,8 @@ def located_changes(
         transaction: the transaction without its rows: so a change that is kept keeps no event in
             memory.
     """
-    return chain.from_iterable(changes_of_transaction(one, before, transaction) for one in rows)
+    changes = chain.from_iterable(changes_of_transaction(one, before, transaction) for one in rows)
+    return cast("Iterator[AnyChange]", changes)
 
 
 @cython.cfunc

@@ -30,7 +30,10 @@ def _defined(module: str, name: str) -> ast.stmt:
     """The statement that defines a name, in a module or in the one that it takes the name from."""
     path = _SOURCES.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    # Where a class has another form for type checkers, that one has the signatures.
+    body += [one for part in body if isinstance(part, ast.If) for one in part.body]
+    for statement in body:
         if isinstance(statement, _Named) and statement.name == name:
             return statement
         if name in _assigned(statement):

@@ -175,6 +175,8 @@ def test_no_command_forgets_a_mistyped_name() -> None:
 def test_a_mistyped_name_is_one_line_with_the_nearest(
     command: str, name: str, run: Callable[..., Any], tmp_path: Path
 ) -> None:
+    if command == "sql":
+        pytest.importorskip("duckdb")
     given, reason = RUNS[command, name]
     statement = ["SELECT count(*) FROM shop.orders"] if command == "sql" else []
     words = [tmp_path if word == "INDEXES" else word for word in given]
@@ -186,6 +188,7 @@ def test_a_mistyped_name_is_one_line_with_the_nearest(
 
 
 def test_an_unknown_table_of_a_statement(run: Callable[..., Any]) -> None:
+    pytest.importorskip("duckdb")
     for statement in (
         "SELECT * FROM shop.ordres",
         "SELECT 1 FROM shop.orders o JOIN ordres USING (id)",

@@ -190,6 +190,7 @@ def _mysql_mirror(port: int, ca: Path) -> None:
 
 def _s3(port: int, ca: Path) -> None:
     """In a process of its own, which reads the authorities of its system once."""
+    pytest.importorskip("obstore")
     program = (
         "from replica_client.storage import object_store as o; o._RETRY_SECONDS = 1; "
         f"o.ObjectStore('s3://b/x', dict(aws_endpoint='https://127.0.0.1:{port}', aws_region='r', "
