@@ -856,6 +856,26 @@ def fields_of(values: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 # Arguments of the Python API.
 
+
+def _is_whole(value: object) -> bool:
+    # numpy's integers are none of Python's.
+    return hasattr(type(value), "__index__") and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isnan(value)
+
+
+def _are_texts(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(isinstance(one, str) for one in value)
+
+
+def _class_is(name: str) -> Callable[[object], bool]:
+    """Return a check for objects of a room that this one does not know."""
+    return lambda value: any(base.__name__ == name for base in type(value).__mro__)
+
+
 Instance = tuple[type | tuple[type, ...], str]
 """The classes of an argument that is an object of ours, and the words that say how to make one."""
 
@@ -886,6 +906,55 @@ def checked_arguments(**instances: Instance) -> Callable[[Callable[_P, _T]], Cal
         return checked
 
     return decorate
+
+
+_FITS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "None": (lambda value: value is None, ""),
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bytes": (lambda value: isinstance(value, bytes), "bytes"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "int": (lambda value: _is_whole(value), "a whole number"),
+    "float": (lambda value: _is_whole(value) or _is_number(value), "a number"),
+    "Path": (lambda value: isinstance(value, os.PathLike), "a path"),
+    "Sequence[str]": (_are_texts, "a list of texts"),
+    "Values": (lambda value: isinstance(value, Mapping), "a dict of values by column"),
+    "Mapping[str, object]": (lambda value: isinstance(value, Mapping), "a dict"),
+    "Callable[[int], None]": (callable, "a function"),
+    "datetime.datetime": (lambda value: type(value).__name__ == "datetime", "a datetime"),
+    "GtidSet": (_class_is("GtidSet"), "a GtidSet"),
+    "MariadbGtidSet": (_class_is("MariadbGtidSet"), "a MariadbGtidSet"),
+    "Gtid": (_class_is("Gtid"), "a Gtid"),
+    "MariadbGtid": (_class_is("MariadbGtid"), "a MariadbGtid"),
+    "Position": (_class_is("Position"), "a Position"),
+}
+"""What a value of an annotation must be; one with a part that is not listed is not checked."""
+
+
+def checked_types(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Check the arguments of a public function or method by its annotations.
+
+    Raises:
+        ConfigError: when it is called, where an argument is of another type.
+    """
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    kinds: dict[str, list[tuple[Callable[[Any], bool], str]]] = {}
+    for name, annotation in function.__annotations__.items():
+        parts = str(annotation).split(" | ")
+        if all(part in _FITS for part in parts):
+            kinds[name] = [_FITS[part] for part in parts]
+
+    @wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            if name in kinds and not any(fits(value) for fits, _ in kinds[name]):
+                words = " or ".join(words for _, words in kinds[name] if words)
+                raise ConfigError(
+                    f"{function.__name__}(): {name} is of type {type(value).__name__}: give {words}"
+                )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def check_names(function: str, names: Collection[str], given: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from replica_client.archive.search_conditions import ColumnStep
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.archive.transaction_ranges import transactions_between
 from replica_client.errors import USER_BOUNDARY, ConfigError, GtidFormatError
-from replica_client.options import checked_arguments
+from replica_client.options import checked_arguments, checked_types
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.protocol.codec.quick_dataclass import dataclass
@@ -199,6 +199,7 @@ class Archive:
         return list(self.files)
 
     @USER_BOUNDARY
+    @checked_types
     def find(
         self,
         tables: Sequence[str] | str | None = None,
@@ -247,6 +248,7 @@ class Archive:
         return Found(self, [question], statements, allow_empty=allow_empty)
 
     @USER_BOUNDARY
+    @checked_types
     def history(self, table: str, key: Key, *, allow_empty: bool = False) -> list[FoundChange]:
         """Return all changes of one row, in the order of the binlog.
 
@@ -266,6 +268,7 @@ class Archive:
         return history_of(self, table, key, allow_empty=allow_empty)
 
     @USER_BOUNDARY
+    @checked_types
     def as_of(
         self,
         table: str,
@@ -453,6 +456,7 @@ def make_question(
     options=(DecodeOptions, "rc.DecodeOptions(…)"),
     schema=(SchemaHistory, "a rc.SchemaHistory, as stream.history is"),
 )
+@checked_types
 def open_archive(
     source: ArchiveSource,
     *,

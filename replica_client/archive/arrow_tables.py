@@ -35,6 +35,7 @@ from replica_client.errors import (
     ReplicaClientError,
     SchemaMismatchError,
 )
+from replica_client.options import checked_types
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Condition, columns_of, parse_where
 from replica_client.schema.ddl.steps import TableName
@@ -130,6 +131,8 @@ class BinlogTable:
         found = self._unified
         return pa.schema([found.field(name) for name in self._columns], found.metadata)
 
+    @USER_BOUNDARY
+    @checked_types
     def select(self, columns: Sequence[str]) -> BinlogTable:
         """Return this table with these columns only, in this order.
 
@@ -145,6 +148,8 @@ class BinlogTable:
         table = (self.database, self.name)
         return BinlogTable(self._source, table, columns, self._where, self._max_rows)
 
+    @USER_BOUNDARY
+    @checked_types
     def filter(self, where: str) -> BinlogTable:
         """Return this table with only the changes whose row before or after meets a condition.
 

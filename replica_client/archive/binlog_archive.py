@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from replica_client._compiled import tell_plain
 from replica_client.archive.file_list import check_no_gap, list_files
@@ -58,8 +60,18 @@ class IndexedFiles:
         self._arguments = (
             *(source, decode, schema, letter_case, index_directory, keeps_indexes, progress),
         )
-        one = isinstance(source, (str, Path, ObjectUrl))
-        self.listed = list_files([source] if one else list(source))  # type: ignore[list-item,arg-type]
+        one = (str, os.PathLike, ObjectUrl)
+        sources: list[Any] = []
+        if isinstance(source, one):
+            sources = [source]
+        elif isinstance(source, Iterable) and not isinstance(source, (bytes, Mapping)):
+            sources = list(source)
+        if not (sources and all(isinstance(each, one) for each in sources)):
+            raise ConfigError(
+                "an archive is a path, a URL of an object store or a list of them, not "
+                + ("an empty list" if source in ([], ()) else f"of type {type(source).__name__}")
+            )
+        self.listed = list_files(sources)
         check_no_gap(self.listed)
         tell_plain()
         self.decode = decode

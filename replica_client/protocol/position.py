@@ -102,6 +102,15 @@ class Position:
                 f"Position({self.file!r}, {self.offset!r}): give the name of a binlog file and an offset, for example"
                 ' Position("binlog.000024", 1472)'
             )
+        gtids = self.gtid_set
+        if gtids is not None and not isinstance(gtids, GtidSet | MariadbGtidSet):
+            raise PositionFormatError(
+                f"gtid_set of a position: give a GtidSet or a MariadbGtidSet, not {type(gtids).__name__}"
+            )
+        if not (isinstance(self.event_index, int) and isinstance(self.row_index, int)):
+            raise PositionFormatError(
+                f"event index {self.event_index!r} or row index {self.row_index!r} is no number"
+            )
         if not 0 <= self.offset < 1 << 64:
             raise PositionFormatError(f"offset {self.offset} is out of range")
         if not (0 <= self.event_index < _INDEX_LIMIT and 0 <= self.row_index < _INDEX_LIMIT):

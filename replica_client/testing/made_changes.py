@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from replica_client.errors import ConfigError
+from replica_client.options import checked_types
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
@@ -33,6 +34,7 @@ def _read(binlog: MadeBinlog) -> Iterator[Transaction]:
     return open_binlog(stream).transactions()
 
 
+@checked_types
 def make_change(
     table: str,
     *,
@@ -63,6 +65,7 @@ def make_change(
     return next(iter(_made([row], commit_time).changes))
 
 
+@checked_types
 def make_transaction(
     *changes: Change, commit_time: datetime.datetime = _DAY_1, gtid: str | None = None
 ) -> Transaction:
@@ -127,6 +130,7 @@ Item = str | Change | Transaction | Sequence[Change]
 """A statement, a change, or several changes of one transaction."""
 
 
+@checked_types
 def write_binlog(
     path: str | Path,
     items: Iterable[Item],
@@ -154,6 +158,8 @@ def write_binlog(
         >>> next(rc.open_binlog(file).changes()).after["id"]
         7
     """
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+        raise ConfigError("write_binlog(): give a list of statements and changes")
     path = Path(path)
     if path.is_dir():
         path /= _FILE

@@ -2,16 +2,20 @@
 
 import asyncio
 import gzip
+import inspect
 import io
 import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import replica_client as rc
+from replica_client import testing
 from replica_client.errors import TRACEBACKS_VARIABLE
 from replica_client.options import OPTIONS, check_argument
 from tests.recipes.served import served
@@ -88,7 +92,7 @@ CONFIGURATION = {
     "rc.connect(U, transform=[{'nosuch': 1}])": "there are tables, keep, drop",
     "rc.follow(U, heartbeat_period=0)": "give seconds, more than 0",
     "rc.follow(U).acknowledge(5)": "takes a position, a transaction, a change or nothing",
-    "rc.follow(U).changes(timeout='x')": "give seconds, 0 or more",
+    "rc.follow(U).changes(timeout='x')": "timeout is of type str: give a number",
     "rc.open_binlog(U)": "follow it with rc.follow(url)",
     "rc.open_binlog('nosuch')": "no such file; give the path of a binlog",
     "rc.open_binlog(5)": "a binlog is a path, a list of paths",
@@ -146,6 +150,111 @@ MISUSE = {
     "next(rc.open_binlog(F).changes()).after['nosuch']": (KeyError, "there are id, name, email"),
     "rc.scan_binlog(F)['nosuch.t']": (KeyError, "there is shop.customers"),
 }  # fmt: skip
+
+
+def _members(directory: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Public functions and methods by name, with the arguments that each call needs."""
+    archive = rc.open_archive(F, write_indexes=False)
+    reader, stream, position = rc.open_binlog(F), rc.follow(U), rc.Position("f", 4)
+    table = rc.scan_binlog(F)["shop.customers"]
+    gtids, domains, orders = rc.GtidSet(), rc.MariadbGtidSet(), {"table": "shop.orders"}
+    given: dict[Callable[..., Any], dict[str, Any]] = {
+        rc.connect: {"url": U},
+        rc.open_binlog: {"source": F},
+        rc.scan_binlog: {"source": F},
+        rc.open_archive: {"source": F},
+        archive.find: {},
+        archive.history: {**orders, "key": 1},
+        archive.as_of: {**orders, "at": "2026-01-01"},
+        reader.changes: {},
+        reader.batches: {},
+        stream.changes: {},
+        stream.batches: {},
+        table.select: {},
+        table.filter: {},
+        gtids.add: {},
+        gtids.contains: {},
+        gtids.union: {},
+        gtids.intersection: {},
+        gtids.difference: {},
+        gtids.issubset: {},
+        gtids.isdisjoint: {},
+        domains.add: {},
+        domains.union: {},
+        rc.Gtid.parse: {},
+        rc.GtidSet.parse: {},
+        rc.GtidSet.from_json: {},
+        rc.MariadbGtid.parse: {},
+        rc.MariadbGtidSet.parse: {},
+        rc.Position.parse: {},
+        rc.Position.from_json: {},
+        rc.MemoryPositionStore().save: {"position": position},
+        testing.make_change: {**orders, "after": {"id": 1}},
+        testing.make_transaction: {},
+        testing.write_binlog: {"path": directory, "items": ["BEGIN"]},
+    }
+    members = {function.__qualname__: (function, needed) for function, needed in given.items()}
+    classes: dict[type, dict[str, Any]] = {
+        rc.Position: {"file": "f", "offset": 4},
+        rc.Selection: {},
+        rc.ReconnectPolicy: {},
+        rc.DecodeOptions: {},
+        rc.AssemblyOptions: {"selection": rc.Selection()},
+        rc.FilePositionStore: {},
+        rc.MemoryPositionStore: {},
+        rc.GtidSet: {},
+    }
+    return members | {one.__name__: (one, needed) for one, needed in classes.items()}
+
+
+WRONG = (
+    5,
+    -1,
+    1.5,
+    float("nan"),
+    b"x",
+    "nosuch",
+    "",
+    object(),
+    [],
+    [5],
+    {},
+    {"a": 5},
+    True,
+    (),
+    ("f", 4),
+)
+# What a key is compared with may have any type; the last one is ours alone.
+ANY = {("Archive.find", "key"), ("Archive.history", "key"), ("AssemblyOptions", "withholds_texts")}
+ANY |= {("Archive.find", "before"), ("Archive.find", "after"), ("Archive.as_of", "copy")}
+
+
+@pytest.mark.slow
+def test_each_argument_of_each_function_refuses_what_it_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong values of many types: our error in one line, or what the argument takes."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)  # a value that is taken as a path is one of this directory
+    wrong, refused = [], 0
+    for name, (function, needed) in _members(tmp_path).items():
+        parameters = inspect.signature(function).parameters.values()
+        for argument in [one.name for one in parameters if one.kind is not one.VAR_POSITIONAL]:
+            for value in WRONG:
+                case = f"{name}({argument}={value!r})"
+                try:
+                    given = function(**{**needed, argument: value})
+                except rc.ReplicaClientError as error:
+                    refused += 1
+                    if "\n" in str(error) or SECRET in str(error):
+                        wrong.append(f"{case}: {error}")
+                except Exception as error:
+                    wrong.append(f"{case}: {error!r}")
+                else:
+                    if type(value) is object and (name, argument) not in ANY:
+                        wrong.append(f"{case}: {type(given).__name__}, silently")
+    assert not wrong, "\n".join(wrong)
+    assert refused > 1500
 
 
 def frames_of_ours(error: BaseException) -> int:

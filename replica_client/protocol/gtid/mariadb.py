@@ -70,6 +70,8 @@ class MariadbGtid:
         Raises:
             GtidFormatError: the text is something else.
         """
+        if not isinstance(text, str):
+            raise GtidFormatError(f"a GTID is parsed from text, not {type(text).__name__}")
         match = _GTID.fullmatch(text.strip())
         if match is None:
             raise GtidFormatError(f"not a MariaDB GTID: {text[:80]!r}")
@@ -174,6 +176,10 @@ class MariadbGtidSet:
 
     def add(self, gtid: MariadbGtid) -> Self:
         """Return this position with ``gtid`` as the new position of its domain."""
+        if not isinstance(gtid, MariadbGtid):
+            raise GtidFormatError(
+                f"give a MariadbGtid, not {type(gtid).__name__}; MariadbGtid.parse(text) returns one"
+            )
         servers = dict(self._domains.get(gtid.domain_id, {}))
         servers.pop(gtid.server_id, None)
         servers[gtid.server_id] = gtid.sequence
@@ -209,6 +215,10 @@ class MariadbGtidSet:
 
     def union(self, other: MariadbGtidSet) -> Self:
         """Return the later GTID of both in each domain and server; in each domain the further one is the position."""
+        if not isinstance(other, MariadbGtidSet):
+            raise GtidFormatError(
+                f"give a MariadbGtidSet, not {type(other).__name__}; MariadbGtidSet.parse(text) returns one"
+            )
         gtids: dict[tuple[int, int], MariadbGtid] = {}
         for gtid in (*other, *self):
             key = (gtid.domain_id, gtid.server_id)

@@ -133,6 +133,8 @@ class Gtid:
         Raises:
             GtidFormatError: the text is neither.
         """
+        if not isinstance(text, str):
+            raise GtidFormatError(f"a GTID is parsed from text, not {type(text).__name__}")
         parts = [part.strip(_SPACE) for part in text.split(":")]
         number = parts[-1].lstrip("0")
         if len(parts) not in (2, 3) or not re.fullmatch(r"[0-9]{1,19}", number):
@@ -144,6 +146,18 @@ class Gtid:
     def __str__(self) -> str:
         tag = f"{self.tag}:" if self.tag else ""
         return f"{format_uuid(self.sid)}:{tag}{self.gno}"
+
+
+def _tsid_of(gtid: Gtid) -> Tsid:
+    if not isinstance(gtid, Gtid):
+        raise GtidFormatError(f"give a Gtid, not {type(gtid).__name__}: Gtid.parse(text)")
+    return gtid.sid, gtid.tag
+
+
+def _sets_of(gtids: GtidSet) -> dict[Tsid, Intervals]:
+    if not isinstance(gtids, GtidSet):
+        raise GtidFormatError(f"give a GtidSet, not {type(gtids).__name__}: GtidSet.parse(text)")
+    return gtids._sets
 
 
 class GtidSet:
@@ -162,8 +176,11 @@ class GtidSet:
     __slots__ = ("_hash", "_sets")
 
     def __init__(self, gtids: Iterable[Gtid] = ()) -> None:
+        if isinstance(gtids, str) or not isinstance(gtids, Iterable):
+            raise GtidFormatError("give several Gtid; GtidSet.parse(text) reads a text")
         builder = GtidSetBuilder()
         for gtid in gtids:
+            _tsid_of(gtid)
             builder.add(gtid)
         self._sets: dict[Tsid, Intervals] = builder.snapshot()._sets
         self._hash: int | None = None
@@ -321,45 +338,48 @@ class GtidSet:
 
     def add(self, gtid: Gtid) -> Self:
         """Return this set with one more GTID; for many, use :class:`GtidSetBuilder`."""
-        key = (gtid.sid, gtid.tag)
+        key = _tsid_of(gtid)
         numbers = self._sets.get(key, Intervals()).add_interval(gtid.gno, gtid.gno)
         return type(self).of_intervals({**self._sets, key: numbers})
 
     def contains(self, gtid: Gtid) -> bool:
         """Return whether a GTID is in the set."""
-        numbers = self._sets.get((gtid.sid, gtid.tag))
+        numbers = self._sets.get(_tsid_of(gtid))
         return numbers is not None and gtid.gno in numbers
 
     def union(self, other: GtidSet) -> Self:
         """GTIDs of either set."""
         sets = dict(self._sets)
-        for tsid, numbers in other._sets.items():
+        for tsid, numbers in _sets_of(other).items():
             sets[tsid] = sets[tsid] | numbers if tsid in sets else numbers
         return type(self).of_intervals(sets)
 
     def intersection(self, other: GtidSet) -> Self:
         """GTIDs of both sets."""
-        shared = self._sets.keys() & other._sets.keys()
-        return type(self).of_intervals({t: self._sets[t] & other._sets[t] for t in shared})
+        theirs = _sets_of(other)
+        shared = self._sets.keys() & theirs.keys()
+        return type(self).of_intervals({t: self._sets[t] & theirs[t] for t in shared})
 
     def difference(self, other: GtidSet) -> Self:
         """GTIDs of this set that are not in the other (the server's ``GTID_SUBTRACT``)."""
-        empty = Intervals()
+        empty, theirs = Intervals(), _sets_of(other)
         return type(self).of_intervals(
-            {tsid: numbers - other._sets.get(tsid, empty) for tsid, numbers in self._sets.items()}
+            {tsid: numbers - theirs.get(tsid, empty) for tsid, numbers in self._sets.items()}
         )
 
     def issubset(self, other: GtidSet) -> bool:
         """Return whether all GTIDs are in the other set (the server's ``GTID_SUBSET``)."""
+        theirs = _sets_of(other)
         return all(
-            tsid in other._sets and numbers.issubset(other._sets[tsid])
+            tsid in theirs and numbers.issubset(theirs[tsid])
             for tsid, numbers in self._sets.items()
         )
 
     def isdisjoint(self, other: GtidSet) -> bool:
         """Return whether the sets have no GTID in common."""
+        theirs = _sets_of(other)
         return all(
-            tsid not in other._sets or numbers.isdisjoint(other._sets[tsid])
+            tsid not in theirs or numbers.isdisjoint(theirs[tsid])
             for tsid, numbers in self._sets.items()
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.errors import USER_BOUNDARY, ConfigError
-from replica_client.options import checked_arguments, remedies
+from replica_client.options import checked_arguments, checked_types, remedies
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
 from replica_client.protocol.position import Position
@@ -282,6 +282,7 @@ class BinlogFileReader:
     @overload
     def changes(self, *, notices: bool) -> Iterator[AnyChange | Notice]: ...
 
+    @checked_types
     def changes(self, *, notices: bool = False) -> Iterator[AnyChange | Notice]:
         """Yield row changes of committed transactions, in order.
 
@@ -329,6 +330,7 @@ class BinlogFileReader:
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
     ) -> Iterator[RecordBatch | Notice]: ...
 
+    @checked_types
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> Iterator[RecordBatch | Notice]:

@@ -22,7 +22,7 @@ from replica_client.errors import (
     PositionStoreError,
     StreamStateError,
 )
-from replica_client.options import check_names
+from replica_client.options import check_names, checked_types
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.position import Position
 from replica_client.rows.row_change import AnyChange
@@ -369,6 +369,7 @@ class FollowedSource(SynchronousOnly):
         self, *, notices: bool, timeout: float | None = None
     ) -> Iterator[AnyChange | Notice | None]: ...
 
+    @checked_types
     def changes(self, *, notices: bool = False, timeout: float | None = None) -> Iterator[Any]:
         """Return an iterator over row changes of committed transactions, in order.
 
@@ -445,6 +446,7 @@ class FollowedSource(SynchronousOnly):
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
     ) -> Iterator[RecordBatch | Notice]: ...
 
+    @checked_types
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> Iterator[RecordBatch | Notice]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from replica_client._compiled import tell_plain
 from replica_client.errors import USER_BOUNDARY, ConfigError, ReplicaClientError
-from replica_client.options import remedies
+from replica_client.options import checked_types, remedies
 from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
@@ -523,6 +523,7 @@ class SourceStream(AsynchronousOnly):
     ) -> AsyncGenerator[AnyChange | Notice | None, None]: ...
 
     @USER_BOUNDARY
+    @checked_types
     def changes(
         self, *, notices: bool = False, timeout: float | None = None
     ) -> AsyncGenerator[Any, None]:
@@ -604,6 +605,8 @@ class SourceStream(AsynchronousOnly):
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool
     ) -> AsyncGenerator[RecordBatch | Notice, None]: ...
 
+    @USER_BOUNDARY
+    @checked_types
     def batches(
         self, max_rows: int = 16384, max_seconds: float = 1.0, *, notices: bool = False
     ) -> AsyncGenerator[RecordBatch | Notice, None]:

@@ -18,6 +18,7 @@ from dataclasses import field
 from typing import Final, Protocol, runtime_checkable
 
 from replica_client.errors import PositionFormatError, PositionStoreError
+from replica_client.options import checked_types
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 
@@ -205,6 +206,7 @@ class MemoryPositionStore:
         'binlog.000024:1472'
     """
 
+    @checked_types
     def __init__(self, position: Position | None = None) -> None:
         self._checkpoint = None if position is None else Checkpoint(position)
 
@@ -216,6 +218,7 @@ class MemoryPositionStore:
         """Return the saved position with its state, or None when there is none yet."""
         return self._checkpoint
 
+    @checked_types
     def save(self, position: Position, state: Mapping[str, object] | None = None) -> None:
         """Save a position and its state."""
         self._checkpoint = Checkpoint(position, dict(state or {}))
