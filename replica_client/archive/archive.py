@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replica_client.archive.binlog_archive import (
-    ArchiveSource,
-    IndexedFile,
-    IndexedFiles,
-    keyed,
-)
+from replica_client.archive.binlog_archive import ArchiveSource, IndexedFile, IndexedFiles, keyed
 from replica_client.archive.index_format import IndexedBlock
 from replica_client.archive.question import BlockChoice, ChangeTest, Key, Question
 from replica_client.archive.search_conditions import ColumnStep

@@ -15,6 +15,8 @@ from typing import Any
 
 import cython
 
+from replica_client.protocol.binlog.values.json_diff import JsonDiffs
+
 if not cython.compiled:
     from replica_client.protocol.binlog.values.decimal import decimal_words
     from replica_client.protocol.binlog.values.json_writer import JsonTextWriter
@@ -71,7 +73,7 @@ _SPACE = cython.declare(cython.int, 0x20)
 
 def lossless_text(value: Any) -> str:
     """Return the text of a value that its column cannot hold; of differences to a document, their JSON."""
-    return str(value.text) if isinstance(value, tuple) else str(value)
+    return value.text if isinstance(value, JsonDiffs) else str(value)
 
 
 @cython.cclass

@@ -36,7 +36,7 @@ def run(*words: object) -> bytes:
 
 def rows_of(source: Path, table: str) -> list[tuple[str, rc.Change, rc.Row]]:
     """Change type, change and row of each row that the outputs have."""
-    found = []
+    found: list[tuple[str, rc.Change, rc.Row]] = []
     for change in rc.open_binlog(source, tables=table).changes():
         if change.before is not None and change.after is not None:
             found.append(("update_preimage", change, change.before))

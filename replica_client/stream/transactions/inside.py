@@ -17,7 +17,7 @@ POSITIONED_AFTER: Final = 1024
 A smaller transaction is read again from its start, which works on another server, too.
 """
 
-GivenChange: TypeAlias = tuple[Transaction, AnyChange | Notice]
+GivenChange: TypeAlias = tuple[Transaction, Change | Notice]
 """The change that was delivered last, with its transaction."""
 
 Acknowledged: TypeAlias = Position | Transaction | Change | None
