@@ -75,6 +75,7 @@ async def _ask(config: Any) -> None:
 
 
 def _run(config: Any, made: Any) -> None:
+    from replica_client.server.budget import return_large_blocks
     from replica_client.service import process as logs
     from replica_client.service.pages import relay_pages
     from replica_client.service.relay_config_file import reload
@@ -82,6 +83,7 @@ def _run(config: Any, made: Any) -> None:
 
     # Statements of clients are worked on in a thread: the event loop is to have its turn soon.
     sys.setswitchinterval(_SWITCH_SECONDS)
+    return_large_blocks()
     path = config.file.absolute()
     os.chdir(config.directory)
     logs.set_up(config.relay.log_level, config.relay.log_format)

@@ -137,6 +137,9 @@ class BinlogServer:
                 self._accept, self.host, self.port, limit=_READ_LIMIT
             )
             self._servers.append(server)
+            for listener in server.sockets:
+                # Connections inherit it. The event loop takes up to 256 KiB at once from a larger one.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _READ_LIMIT)
             self.port = server.sockets[0].getsockname()[1]
             if self._unix_socket is not None:
                 unix = await asyncio.start_unix_server(

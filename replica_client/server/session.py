@@ -163,7 +163,7 @@ class ServerSession:
     # Packets.
 
     async def _read(self) -> bytes:
-        """Return the next packet; take its bytes out of the session's budget."""
+        """Return the next packet; take its bytes out of the session's budget, twice."""
         limits, out = self._source.limits, bytearray()
         most = limits.command_size if self.user else MAX_LOGIN_SIZE
         while True:
@@ -173,6 +173,8 @@ class ServerSession:
                 raise ProtocolError("command too large")
             async with asyncio.timeout(limits.command_timeout):
                 await self._fill(out, size, self._exactly)
+            if self._budget is not None:
+                self._budget.hold(size)  # for the copy that is decoded
             self._output.sequence = (header[3] + 1) & 0xFF
             if size < MAX_PIECE_SIZE:
                 return bytes(out)
@@ -361,9 +363,7 @@ class ServerSession:
             async with asyncio.timeout(None if self._dump else self._source.limits.idle_timeout):
                 try:
                     payload = await self._read()
-                except (
-                    ServerError
-                ) as error:  # over the memory limit: the rest of the stream cannot be read
+                except ServerError as error:  # too much memory: the rest cannot be read
                     await self._fail(error)
                     return
             await budget.admit(len(payload))
@@ -371,7 +371,7 @@ class ServerSession:
                 self._while_dumping(payload)
             elif not await self._command(payload):
                 return
-            budget.release(len(payload))
+            budget.release(2 * len(payload))
 
     async def _command(self, payload: bytes) -> bool:
         """Execute a client's command; return False when the client leaves."""
@@ -419,15 +419,15 @@ class ServerSession:
         """Handle an acknowledgement of a semi-synchronous client; does nothing here."""
 
     async def _query(self, query: ComQuery) -> None:
-        sql = query.sql.decode("utf-8", "replace")
         self._source.questions += 1
-        self._source.statement_came(self, sql)
         sql_session, budget = self._sql, self._budget
         if sql_session is None or budget is None:
             return
         self.doing = "Query"
         try:
             async with budget.working(self._source.limits.statement_timeout):
+                sql = query.sql.decode("utf-8", "replace")
+                self._source.statement_came(self, sql)
                 result = await budget.metered(sql_session.execute(sql))
             if result is None:
                 await self._send(OkPacket().encode())

@@ -135,7 +135,7 @@ DEFAULT_LIMITS: Final = Limits(
     command_timeout=30.0,
     statement_timeout=10.0,
     session_memory=8 << 20,
-    account_memory=32 << 20,
+    account_memory=24 << 20,
     account_share=0.05,
     replicas=100,
 )
