@@ -158,8 +158,11 @@ def copy_progress(
         ConfigError: the file is wrong, or there is no lake.
         PositionStoreError: the catalogue cannot be read.
     """
+    # A request is removed after the catalogue with its tables is saved: read in the other order,
+    # a table of a request just taken would look as it did before.
+    requests = CopyRequests(load_config(config).output).found()
     read, catalog = _lake(config)
-    asked = {one for request in CopyRequests(read.output).found().values() for one in request}
+    asked = {one for request in requests.values() for one in request}
     waiting = {".".join(one.table) for pattern in asked for one in tables_of(catalog, pattern)}
     left, failed = [], {}
     for entry in catalog.tables.values():

@@ -80,6 +80,30 @@ def test_a_running_pipeline_takes_a_request(config, tmp_path):
     assert requests.found() == {}
 
 
+def test_a_request_that_is_taken_between_two_reads_is_no_failure(config, tmp_path, monkeypatch):
+    """The pipeline saves the catalogue, then removes the request; the progress is read meanwhile."""
+    output = tmp_path / "lake"
+    with locked(output):
+        copy_tables(config, ["d.left"])
+    load = LakeCatalog.load
+
+    def taken_after(where):
+        catalog = load(where)
+        requests = CopyRequests(output)
+        if found := requests.found():
+            taking = load(where)
+            for entry in taking.tables.values():
+                if entry.name == "left":
+                    entry.needs_copy("asked for")
+            taking.save()
+            requests.remove(list(found))
+        return catalog
+
+    monkeypatch.setattr(LakeCatalog, "load", taken_after)
+    assert copy_progress(config, ["d.left"])[1] == {}
+    assert copy_progress(config, ["d.left"]) == (["d.left: 0 of ? chunks"], {})
+
+
 def test_tables_leave_the_selection_and_come_back(tmp_path):
     log = HandLog(tmp_path / "lake" / "change_log")
     for name in ("orders", "lines"):
