@@ -2,7 +2,8 @@
 
 A changed file may be read, or refused with :class:`BinlogDecodeError`, or its changes refused with
 :class:`DataLossError`, or with :class:`SchemaMismatchError` where its statements and its table maps
-contradict each other. Anything else is a finding: another exception, more memory than a fixed
+contradict each other, or with :class:`UnknownTableError` where a type
+of MariaDB is not certain. Anything else is a finding: another exception, more memory than a fixed
 multiple of the input, more time than a fixed one.
 """
 
@@ -18,7 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from replica_client.errors import BinlogDecodeError, DataLossError, SchemaMismatchError
+from replica_client.errors import (
+    BinlogDecodeError,
+    DataLossError,
+    SchemaMismatchError,
+    UnknownTableError,
+)
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
@@ -176,6 +182,7 @@ def read_file(case: FileCase, tally: FileTally) -> None:
         BinlogDecodeError: refused.
         DataLossError: a change cannot be delivered.
         SchemaMismatchError: a table map is not of the table that a statement made.
+        UnknownTableError: the type of a column is not certain.
     """
     selection = Selection(columns=list(case.columns) if case.columns else None)
     reader = open_binlog(
@@ -207,7 +214,7 @@ def examine_file(case: FileCase, tally: FileTally, traced: bool = False) -> str 
         with deadline(SECONDS):
             read_file(case, tally)
         tally.whole += 1
-    except (BinlogDecodeError, DataLossError, SchemaMismatchError) as error:
+    except (BinlogDecodeError, DataLossError, SchemaMismatchError, UnknownTableError) as error:
         tally.refused[type(error).__name__] += 1
     except TookTooLongError as error:
         return f"hang: {error}"
