@@ -927,7 +927,7 @@ _FITS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "MariadbGtid": (_class_is("MariadbGtid"), "a MariadbGtid"),
     "Position": (_class_is("Position"), "a Position"),
 }
-"""What a value of an annotation must be; one with a part that is not listed is not checked."""
+"""Requirement for a value, by its annotation. An annotation with a part that is not listed is not checked."""
 
 
 def checked_types(function: Callable[_P, _T]) -> Callable[_P, _T]:
