@@ -39,7 +39,7 @@ from replica_client.options import checked_types
 from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Condition, columns_of, parse_where
 from replica_client.schema.ddl.steps import TableName
-from replica_client.storage.file_names import joined_name
+from replica_client.storage.durable import joined_name
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import RecordBatch

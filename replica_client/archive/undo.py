@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from replica_client.archive.archive import Archive, FoundChange
 from replica_client.archive.logged_statements import StatementSpool, logged_definitions
 from replica_client.archive.question import ChangeTest, Question
-from replica_client.archive.row_writes import MOST_ROWS, RowWrite, grouped, statement
+from replica_client.archive.row_checks import MOST_ROWS, RowWrite, grouped, statement
 from replica_client.archive.sql_values import condition_sql, value_sql, with_bytes
 from replica_client.archive.statement_texts import StatementTexts
 from replica_client.errors import DataLossError

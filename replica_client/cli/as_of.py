@@ -217,7 +217,7 @@ def _prove_values(
     """
     from replica_client.archive.as_of.reconstruction import is_untouched, reaching
     from replica_client.archive.as_of.table_state import write_state
-    from replica_client.lake.verify.rows_file import (
+    from replica_client.lake.verify.sides import (
         differing_groups,
         differing_rows,
         read_checksums,

@@ -19,7 +19,7 @@ from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.position import Position
-from replica_client.service.doctor.finding import Finding, Severity, to_copy
+from replica_client.service.doctor.source_facts import Finding, Severity, to_copy
 from replica_client.service.doctor.standing import can_be_followed, diagnose
 from replica_client.stream.position.stores.object import position_file as open_position_file
 

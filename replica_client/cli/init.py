@@ -21,7 +21,7 @@ from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.service.doctor.finding import Finding, Severity, to_copy, visible_databases
+from replica_client.service.doctor.source_facts import Finding, Severity, to_copy, visible_databases
 from replica_client.service.doctor.standing import can_be_followed, diagnose
 from replica_client.stream.transport.url import split_hosts
 

@@ -106,7 +106,7 @@ def read(
     """
     lines = Lines()
     config.open("rb").close()
-    module = extra_module("replica_client.lake.past_files", "spark")
+    module = extra_module("replica_client.lake.lake_past", "spark")
     written = []
     try:
         with _telling(f"reading tables as they were at {at}"):

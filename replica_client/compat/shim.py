@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,11 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from replica_client.errors import ReplicaClientError
+from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.schema import information_schema
+from replica_client.schema.model import TableModel
 
 REPLACED = {
     "pymysqlreplication": "replica_client.compat.pymysqlreplication",
@@ -136,3 +142,38 @@ def install_as_child() -> None:
     options = os.environ.get(_OPTIONS)
     if options:
         install(**json.loads(options))
+
+
+_LOG = logging.getLogger("replica_client.compat")
+
+
+def flavor_of(dbms: str | None) -> ServerFlavor:
+    """Return the flavor of a server that is ``mysql`` or ``mariadb``."""
+    return ServerFlavor.MARIADB if dbms == "mariadb" else ServerFlavor.MYSQL
+
+
+def questions(name: tuple[str, str], dbms: str | None) -> tuple[tuple[str, Sequence[Any]], ...]:
+    """Return the queries about a table for the source, as statements with arguments."""
+    where = information_schema.where_table(name)
+    return (
+        information_schema.tables_query(where),
+        information_schema.columns_query(flavor_of(dbms), where),
+        information_schema.keys_query(where),
+    )
+
+
+def definition(
+    name: tuple[str, str],
+    answers: Sequence[list[tuple[Any, ...]]],
+    dbms: str | None,
+    version: tuple[int, int, int],
+) -> TableModel | None:
+    """Return the table's definition by the answers, or None where there is no such table."""
+    try:
+        found = information_schema.read_tables(
+            answers[0], answers[1], answers[2], flavor_of(dbms), version
+        )
+    except ReplicaClientError as error:
+        _LOG.warning("%s.%s: %s", *name, error)
+        return None
+    return found[0] if found else None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
-from replica_client.lake.histories import Histories
+from replica_client.lake.histories import Histories, Part, TableChanges, WaitingChanges
 from replica_client.lake.history_rows import moment_of
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_statements import CurrentTables, Statements
@@ -29,12 +29,10 @@ from replica_client.lake.log_versions import (
     is_inside,
 )
 from replica_client.lake.merge import Merge
-from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.rewrite import net_rows
 from replica_client.lake.state_table import Runner, StateTable
 from replica_client.lake.taken_copies import ROUND_ROWS, FilesOfTable, is_copy, take_copies
-from replica_client.lake.unmerged import from_json, to_json
-from replica_client.lake.waiting_changes import Part, TableChanges, WaitingChanges
+from replica_client.lake.unmerged import ALWAYS, MergePolicy, from_json, to_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.steps import TableName
 

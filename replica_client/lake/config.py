@@ -58,8 +58,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from replica_client.errors import ConfigError
-from replica_client.lake.merge_policy import ALWAYS, MergePolicy
 from replica_client.lake.source_options import SourceOptions, nearest
+from replica_client.lake.unmerged import ALWAYS, MergePolicy
 from replica_client.options import (
     COUNT,
     FILE,
@@ -79,7 +79,7 @@ from replica_client.options import (
 from replica_client.rows.selection import Selection
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.toml_file import TomlFile
-from replica_client.stream.pages.page import listen_address
+from replica_client.stream.pages.http_server import listen_address
 from replica_client.stream.snapshot import Locking
 
 CHANGE_LOG = "change_log"

@@ -29,17 +29,16 @@ import pyarrow.parquet as pq
 from replica_client.errors import ReplicaClientError, ServerError, SinkError
 from replica_client.lake import rewrite
 from replica_client.lake.change_log_files import COMPRESSION, SNAPSHOT, SNAPSHOT_CHUNK, Statistics
-from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry, new_id
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.parquet_files import make_directory, new_file
 from replica_client.lake.rewrite import NewFile, Rewrite
+from replica_client.lake.typed_columns import copied_rows
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.protocol.wire.server_errors import CHANGED_ERRORS
 from replica_client.rows.arrow_types import allocate
-from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import json_null_columns, value_to_json, with_json_nulls
 from replica_client.rows.row import Row
 from replica_client.rows.selection import Selection
 from replica_client.schema.model import TableModel

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from replica_client.errors import SinkError
 from replica_client.lake.change_files import ChangeFile, one_array
 from replica_client.lake.data_files import FULL_DATA_FILE_SIZE, DataFile, data_files_of
-from replica_client.lake.key_identity import comparable, unheld
+from replica_client.lake.key_order import comparable, unheld
 from replica_client.lake.lake_table import LakeTable, live_rows
 from replica_client.lake.merge import Merge, Merged, Net, plan_merges, rewritten
 from replica_client.lake.merge_changes import keys_of_changes, read_changes, rows_there

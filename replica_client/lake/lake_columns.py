@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.errors import SinkError
-from replica_client.lake.partial_documents import PARTIAL_DOCUMENTS
+from replica_client.lake.partial_images import PARTIAL_DOCUMENTS
 from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.arrow_types import arrow_type

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from replica_client.errors import ConfigError, SinkError, StorageError
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.change_log_files import LOSS
+from replica_client.lake.config import load_config
 from replica_client.lake.data_files import data_files_of, delta_rows, open_delta
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import COPY_KEY, LakeTable, live_rows
@@ -37,6 +41,7 @@ from replica_client.lake.parquet_files import in_schema, read_parquet
 from replica_client.lake.rewrite import net_rows, without_keys
 from replica_client.lake.taken_copies import is_copy
 from replica_client.lake.unmerged import Unmerged, from_json, parts_of, rows_of
+from replica_client.rows.selection import Selection
 from replica_client.storage.location import Location, reason_of
 from replica_client.stream.transactions.arguments import micros_of, parse_start
 
@@ -305,3 +310,34 @@ def _without_rows(shape: LakeTable, rows: pa.Table, part: pa.Table) -> pa.Table:
     net = net_rows(shape, kinds, after, before, copies)
     kept = without_keys(rows, shape.key_table(net.keys), shape.key)
     return pa.concat_tables([kept, net.rows.cast(shape.schema)])
+
+
+def write_past(
+    config: str | os.PathLike[str], tables: Sequence[str], at: str, directory: Path
+) -> Iterator[tuple[str, int]]:
+    """Write tables of a lake as they were at a moment; yield the name and number of rows of each.
+
+    Args:
+        config: the pipeline's configuration file.
+        tables: names; ``*`` and ``?`` stand for parts.
+        at: the moment, see :meth:`~replica_client.lake.lake_past.LakePast.moment`.
+        directory: directory for the files ``database.name.parquet``.
+
+    Raises:
+        ConfigError: no such table, or the lake does not have it as it was then.
+        SinkError: a file cannot be read or written.
+    """
+    found = load_config(Path(config))
+    past = LakePast(found.output, found.change_log)
+    selection = Selection(tables=tables)
+    names = sorted(name for name in past.tables() if selection.wants(*name))
+    if not names:
+        raise ConfigError(f"{', '.join(tables)}: no current table of this lake has such a name")
+    moment = past.moment(at)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        rows = past.read(name, moment)
+        if COPY_KEY in rows.column_names:
+            rows = rows.drop_columns([COPY_KEY])
+        pq.write_table(rows, directory / f"{'.'.join(name).replace('/', '%2F')}.parquet")
+        yield ".".join(name), rows.num_rows

@@ -24,8 +24,7 @@ from replica_client.lake.change_files import (
     one_array,
 )
 from replica_client.lake.data_files import DataFile, plan_data_files
-from replica_client.lake.key_identity import comparable, unheld
-from replica_client.lake.key_order import order_of
+from replica_client.lake.key_order import comparable, order_of, unheld
 from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
 from replica_client.lake.merge_changes import (
     inside,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from replica_client.errors import DataLossError, SchemaMismatchError
 from replica_client.lake.change_files import one_array
-from replica_client.lake.key_identity import comparable, unheld
+from replica_client.lake.key_order import comparable, unheld
 from replica_client.lake.lake_columns import LOSSLESS, LOSSLESS_TYPE
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.partial_images import POSTIMAGE, PREIMAGE

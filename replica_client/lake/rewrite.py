@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replica_client.errors import DataLossError, SinkError, StorageError
-from replica_client.lake.key_identity import comparable, unheld
+from replica_client.lake.key_order import comparable, unheld
 from replica_client.lake.lake_table import DELETED, LakeTable, keys_of, row_digest
 from replica_client.lake.parquet_files import in_schema, new_file, read_parquet, repeating_columns
 from replica_client.protocol.codec.quick_dataclass import dataclass

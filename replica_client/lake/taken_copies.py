@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from replica_client.lake.change_files import ChangeFile
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.log_versions import ROWS, ChangeLogVersions, LoggedVersion, by_table
-from replica_client.lake.partial_documents import lacks_documents
+from replica_client.lake.partial_images import lacks_documents
 from replica_client.lake.rewrite import NewFile
 from replica_client.lake.state_table import StateTable
 from replica_client.schema.ddl.steps import TableName

@@ -21,7 +21,7 @@ import cython
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import BinlogEvent
-from replica_client.protocol.binlog.events.pre_ga_rows import modern_images
+from replica_client.protocol.binlog.events.rows import modern_images
 from replica_client.protocol.binlog.values.enum_set import SetValue, enum_value, set_value
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs

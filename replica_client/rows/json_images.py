@@ -14,7 +14,6 @@ from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.arrow_types import allocate
-from replica_client.rows.by_decoder import with_json_nulls
 from replica_client.rows.json_rows import (
     BINARY,
     DATE,
@@ -32,7 +31,7 @@ from replica_client.rows.json_rows import (
     JsonRows,
     change_rows,
 )
-from replica_client.rows.json_values import value_to_json
+from replica_client.rows.json_values import value_to_json, with_json_nulls
 from replica_client.schema.shape import ColumnShape, TableShape
 
 _FIRST_COLUMN = 10
@@ -58,7 +57,7 @@ def json_images(batch: pa.RecordBatch, shape: TableShape) -> JsonImages:
     """Return the changes of a batch of :class:`~replica_client.rows.batches.BatchBuilder` as JSON.
 
     The texts are those of :func:`~replica_client.rows.json_values.row_to_json`. A row that holds the JSON document
-    ``null`` names it in a member without a name (:func:`~replica_client.rows.by_decoder.with_json_nulls`).
+    ``null`` names it in a member without a name (:func:`~replica_client.rows.json_values.with_json_nulls`).
 
     Raises:
         OverflowError: more than 2 GiB of text.

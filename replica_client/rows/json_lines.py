@@ -11,8 +11,7 @@ from typing import Any
 
 import cython
 
-from replica_client.rows.by_decoder import json_null_member
-from replica_client.rows.json_values import change_to_json
+from replica_client.rows.json_values import change_to_json, json_null_member
 from replica_client.rows.row_change import Change
 from replica_client.rows.value_text import quoted
 

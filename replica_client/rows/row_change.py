@@ -338,7 +338,7 @@ class Change:
 
         :mod:`replica_client.rows.json_values` describes the values. Columns that an image left out
         are left out; ``json_null`` names the columns that hold the JSON document ``null``
-        (:mod:`replica_client.rows.by_decoder`).
+        (:mod:`replica_client.rows.json_values`).
 
         Raises:
             ColumnDecodeError: the bytes of a JSON document are malformed.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 
 from replica_client.errors import EncodeError
 from replica_client.protocol.codec.charsets import UndecodableTextError, decode_text, encode_text
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID
 
 BINARY: Final = "binary"
 UTF8MB3: Final = "utf8mb3"

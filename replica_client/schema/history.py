@@ -50,16 +50,18 @@ from replica_client.schema.history_records import (
     SchemaChange,
     schema_change,
 )
-from replica_client.schema.known_tables import CaseDoubts, KnownTables, Spellings
-from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.names import casefold_meaning, casefold_name, casefold_table
-from replica_client.schema.versions import (
+from replica_client.schema.known_tables import (
+    CaseDoubts,
+    KnownTables,
     LogPosition,
     Origin,
+    Spellings,
     Version,
     databases_json,
     databases_of_json,
 )
+from replica_client.schema.model import DatabaseModel, TableModel
+from replica_client.schema.names import casefold_meaning, casefold_name, casefold_table
 
 STATE_KEY: Final = "schema_history"
 """Name of a checkpoint's state that holds a history."""

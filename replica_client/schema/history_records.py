@@ -38,9 +38,15 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.catalog import Absent, TableChange, Unverified
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.known_tables import KnownTables, Unread
+from replica_client.schema.known_tables import (
+    KnownTables,
+    LogPosition,
+    Unread,
+    Version,
+    databases_json,
+    databases_of_json,
+)
 from replica_client.schema.model import DatabaseModel, TableModel
-from replica_client.schema.versions import LogPosition, Version, databases_json, databases_of_json
 
 Databases = list[tuple[LogPosition, DatabaseModel]]
 Key = TableName | tuple[str]

@@ -16,7 +16,7 @@ from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.wire.packets import ErrPacket
 from replica_client.protocol.wire.resultset import Value
-from replica_client.server import certificates
+from replica_client.server import accounts
 from replica_client.server.accounts import Account, Accounts, Limits
 from replica_client.server.budget import AccountBudget, Worker
 from replica_client.server.packet_output import Output
@@ -192,7 +192,7 @@ class BinlogServer:
 
     def rsa_key(self) -> RSAPrivateKey:
         """Return the key for passwords that come without TLS."""
-        return certificates.rsa_key()
+        return accounts.rsa_key()
 
     def refusal(self, connection_id: int, user: str, *, secure: bool) -> ServerError | None:
         """Return the reason to refuse a login before its password is checked, or None."""

@@ -9,13 +9,13 @@ from collections import OrderedDict
 from typing import Final
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.wire.compressed_packets import Compression, encode_frames
 from replica_client.protocol.wire.framing import (
     MAX_PIECE_SIZE,
     encode_packets,
     event_packets,
     packet_count,
 )
+from replica_client.protocol.wire.packets import Compression, encode_frames
 from replica_client.server.served_files import ServedFile
 
 CHUNK_SIZE: Final = 256 * 1024

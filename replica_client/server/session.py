@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.protocol.constants.client_server import Capability, Command, ServerFlavor
 from replica_client.protocol.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
-from replica_client.protocol.wire.compressed_packets import HEADER_SIZE as FRAME_HEADER_SIZE
-from replica_client.protocol.wire.compressed_packets import Compression, FrameDecoder
 from replica_client.protocol.wire.connection_phase import (
     HandshakeResponse,
     HandshakeV10,
@@ -23,7 +21,15 @@ from replica_client.protocol.wire.connection_phase import (
 )
 from replica_client.protocol.wire.dump_commands import ComQuery, ComRegisterSlave, SemiSyncAck
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
-from replica_client.protocol.wire.packets import AuthSwitchRequest, EofPacket, ErrPacket, OkPacket
+from replica_client.protocol.wire.packets import HEADER_SIZE as FRAME_HEADER_SIZE
+from replica_client.protocol.wire.packets import (
+    AuthSwitchRequest,
+    Compression,
+    EofPacket,
+    ErrPacket,
+    FrameDecoder,
+    OkPacket,
+)
 from replica_client.protocol.wire.resultset import encode_result, encode_row
 from replica_client.server.accounts import peer_of
 from replica_client.server.budget import LOGIN_SECONDS, SessionBudget

@@ -13,9 +13,8 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
-from replica_client.service.external_values import resolved
+from replica_client.service.external_values import otlp_endpoint, resolved
 from replica_client.service.mirrors import check_mirror, check_target, is_mirror
-from replica_client.service.otlp_endpoint import otlp_endpoint
 from replica_client.service.route_memory import RouteMemory
 from replica_client.service.source_access import (
     hosts_of,
@@ -30,7 +29,7 @@ from replica_client.sinks.registry import make_sink
 from replica_client.storage.location import location
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.live.live_schema import list_columns, list_tables
-from replica_client.stream.pages.page import listen_address
+from replica_client.stream.pages.http_server import listen_address
 from replica_client.stream.position.stores.ownership import OwnedSink
 from replica_client.stream.transport.connection import SourceConnection
 
@@ -249,7 +248,7 @@ async def _check_conditions(config: DaemonConfig, source: SourceTable) -> list[F
 async def check_connected(config: DaemonConfig) -> list[Fault]:
     """Return the faults found by connecting to sources, sinks and the store."""
     # Imported only for the check, to keep the start of the service quick.
-    from replica_client.service.doctor.finding import Severity
+    from replica_client.service.doctor.source_facts import Severity
     from replica_client.service.doctor.standing import diagnose
 
     faults = []

@@ -18,11 +18,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
+from replica_client.service.configuration import DaemonConfig
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MAX_FILE_SIZE = 1 << 20
@@ -126,3 +128,18 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def otlp_endpoint(config: DaemonConfig) -> str:
+    """Return the URL of the collector.
+
+    Raises:
+        ConfigError: the URL is malformed, or the extra is not installed.
+    """
+    text = resolve("otlp", config.daemon.otlp, config.directory, os.environ)
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError("otlp must be a URL, such as http://collector:4318")
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
+        raise ConfigError(f"otlp: OpenTelemetry is not installed: {install_command('otlp')}")
+    return text

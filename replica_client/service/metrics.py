@@ -16,7 +16,7 @@ from prometheus_client.core import (
 
 from replica_client._version import __version__
 from replica_client.service.observation import SECONDS, Histogram, RouteState
-from replica_client.storage.file_names import joined_name
+from replica_client.storage.durable import joined_name
 from replica_client.stream.position.losses import loss_kinds
 
 if TYPE_CHECKING:

@@ -9,8 +9,13 @@ from typing import Any, Final
 
 from replica_client.errors import ConfigError, TransportError
 from replica_client.service.configuration import Names, RouteConfig
-from replica_client.sinks.protocol import SERVER_IDENTITY, CopyingSink, ServerSink, Sink
-from replica_client.sinks.snapshot_sink import SnapshotSink
+from replica_client.sinks.protocol import (
+    SERVER_IDENTITY,
+    CopyingSink,
+    ServerSink,
+    Sink,
+    SnapshotSink,
+)
 from replica_client.stream.position.losses import LossKind, loss_kinds
 from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transforms.transformer import Transformer

@@ -24,17 +24,17 @@ from replica_client.server.relay.retention import Retention
 from replica_client.server.relay.upstream import UpstreamOptions
 from replica_client.service.configuration import bytes_of
 from replica_client.service.external_values import resolve
-from replica_client.service.relay_configuration import (
+from replica_client.service.source_access import (
     AccountTable,
     RelayConfig,
     RelaySourceTable,
     RelayTable,
     TlsTable,
+    hosts_of,
 )
-from replica_client.service.source_access import hosts_of
 from replica_client.service.table_checker import TableChecker
 from replica_client.storage.location import ObjectUrl, local_path
-from replica_client.stream.pages.page import listen_address
+from replica_client.stream.pages.http_server import listen_address
 
 _LOG = logging.getLogger("replica_client.service")
 

@@ -58,9 +58,14 @@ from replica_client.service.tables_set_aside import (
     failed_tables,
     read_state,
 )
-from replica_client.sinks.protocol import CopyingSink, ForgettingSink, ReplacingSink, Sink
+from replica_client.sinks.protocol import (
+    CopyingSink,
+    ForgettingSink,
+    ReplacingSink,
+    Sink,
+    SnapshotSink,
+)
 from replica_client.sinks.registry import make_sink
-from replica_client.sinks.snapshot_sink import SnapshotSink
 from replica_client.storage.durable import replace_file
 from replica_client.storage.location import local_path
 from replica_client.stream.live.source_stream import SourceStream

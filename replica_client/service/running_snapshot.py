@@ -49,7 +49,7 @@ from replica_client.service.snapshot_progress import (
 )
 from replica_client.service.table_checker import ChangedKeys
 from replica_client.service.tables_set_aside import TablesSetAside, failed_tables
-from replica_client.sinks.snapshot_sink import SnapshotSink
+from replica_client.sinks.protocol import SnapshotSink
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.tables.table_copy import TableName, TableRefusedError

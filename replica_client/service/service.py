@@ -17,9 +17,9 @@ from replica_client.errors import ConfigError, ReplicaClientError
 from replica_client.service import process as logs
 from replica_client.service.config_file import read_config
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
+from replica_client.service.external_values import otlp_endpoint
 from replica_client.service.observation import Observation, RouteState
 from replica_client.service.order_socket import Control
-from replica_client.service.otlp_endpoint import otlp_endpoint
 from replica_client.service.pages import pages_of, status
 from replica_client.service.process import Notifier, StateLock
 from replica_client.service.route import Route

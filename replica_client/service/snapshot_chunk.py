@@ -28,7 +28,7 @@ from replica_client.service.mirrors import TransformDigests, digest_of
 from replica_client.service.snapshot_progress import SnapshotView, TableProgress
 from replica_client.service.source_access import patterns_of
 from replica_client.service.table_checker import Key
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.snapshot import (
     KeyRange,
     Locking,

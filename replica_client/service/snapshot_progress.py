@@ -21,8 +21,8 @@ from replica_client.rows.selection import Selection
 from replica_client.rows.where import Condition
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import EXACT_NUMBERS
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.service.signals import EXECUTE, Signal
 from replica_client.service.table_checker import Key

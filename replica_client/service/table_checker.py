@@ -15,9 +15,9 @@ from replica_client.errors import BinlogDecodeError, ConfigError
 from replica_client.options import Option, Surface, options_on
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder, is_partial
+from replica_client.rows.json_values import ByDecoder
 from replica_client.rows.special_values import ABSENT
 from replica_client.schema.history import LogPosition, SchemaChange
 from replica_client.service.configuration import bytes_of

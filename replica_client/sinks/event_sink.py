@@ -32,8 +32,7 @@ from replica_client.sinks.formats.line_format import MessageFormat, make_format
 from replica_client.sinks.formats.message import Message, MessageSpool
 from replica_client.sinks.formats.outbox import OutboxMessages
 from replica_client.sinks.output_directory import os_errors
-from replica_client.sinks.protocol import Guarantee
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.worker import Batches, Worker
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.transactions.transaction import Transaction

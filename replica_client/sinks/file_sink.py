@@ -28,9 +28,8 @@ from replica_client.sinks.output_directory import (
     os_errors,
     owners_of_file,
 )
-from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.registry import Count, PathText, Seconds, read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.stdout_sink import encode_lines, encode_messages
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import DATA_MODE, sync_directory, write_all

@@ -36,11 +36,11 @@ from replica_client.sinks.event_sink import SCHEMA_CHANGES
 from replica_client.storage.durable import (
     DATA_MODE,
     create_temporary,
+    file_name,
     replace_file,
     sync_directory,
     write_all,
 )
-from replica_client.storage.file_names import file_name
 
 _PLAIN: Final = " ,;=+@()[]{}!$&'^~"
 _OWN: Final = frozenset(("_open", "_segments", SCHEMA_CHANGES))

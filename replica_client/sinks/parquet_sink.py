@@ -33,11 +33,10 @@ from replica_client.sinks.output_directory import (
     owners_of_file,
 )
 from replica_client.sinks.parquet_segments import Journal, SegmentWriter, read_journal
-from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.registry import Count, PathText, Period, read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
-from replica_client.storage.file_names import ignores_case
+from replica_client.storage.durable import ignores_case
 from replica_client.storage.location import local_path
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.ownership import Claim, Owner

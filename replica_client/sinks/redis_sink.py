@@ -38,10 +38,9 @@ from replica_client.errors import ConfigError, PositionFormatError, SinkError
 from replica_client.protocol.position import Position
 from replica_client.sinks.formats.line_format import LineFormat, chosen_format
 from replica_client.sinks.output_directory import os_errors
-from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.redis_spool import LineSpool
 from replica_client.sinks.registry import Count, Period, Whole, read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys

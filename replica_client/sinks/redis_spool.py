@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from replica_client.sinks.formats.line_format import LineFormat
 from replica_client.sinks.formats.outbox import OutboxFormat
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.stdout_sink import encode_lines, encode_messages
 from replica_client.stream.transactions.transaction import Transaction
 

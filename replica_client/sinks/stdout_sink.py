@@ -17,9 +17,8 @@ from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.native import NativeFormat
 from replica_client.sinks.formats.outbox import OutboxFormat
 from replica_client.sinks.output_directory import os_errors
-from replica_client.sinks.protocol import Guarantee
+from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.registry import Count, read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.storage.durable import write_all
 from replica_client.stream.position.stores.base import Checkpoint

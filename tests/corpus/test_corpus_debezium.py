@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replica_client.schema.versions import LogPosition
+from replica_client.schema.known_tables import LogPosition
 from tests.corpus.binlogs import CORPUS, require_corpus
 from tests.integration.debezium_comparison import Comparison, Record, our_records
 

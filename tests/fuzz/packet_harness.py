@@ -32,10 +32,10 @@ from replica_client.errors import (
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.constants.client_server import Capability
 from replica_client.protocol.wire.auth.plugin import Credentials
-from replica_client.protocol.wire.compressed_packets import Compression
 from replica_client.protocol.wire.connection_phase import HandshakeV10, LoginSession
 from replica_client.protocol.wire.dump_commands import DumpSession
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
+from replica_client.protocol.wire.packets import Compression
 from replica_client.rows.json_values import change_to_json
 from replica_client.stream.transport.connect_options import MIB, ConnectOptions, TlsMode, TlsOptions
 from replica_client.stream.transport.connection import SourceConnection

@@ -20,7 +20,7 @@ from typing import Any
 from replica_client import open_binlog
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import START, SchemaHistory
-from replica_client.schema.versions import LogPosition
+from replica_client.schema.known_tables import LogPosition
 from replica_client.sinks.formats.debezium import DebeziumFormat
 from replica_client.sinks.formats.message import KeyChoice, Message
 from replica_client.stream.transactions.assembler import AssemblyOptions

@@ -14,10 +14,10 @@ from contextlib import suppress
 from replica_client.protocol.constants.client_server import Capability, Command
 from replica_client.protocol.gtid import GtidSet
 from replica_client.protocol.wire.auth.native_password import scramble_native
-from replica_client.protocol.wire.compressed_packets import Compression, encode_frames
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComBinlogDumpGtid, ComQuery
 from replica_client.protocol.wire.framing import encode_packets
+from replica_client.protocol.wire.packets import Compression, encode_frames
 from tests.integration.relay_hostile import CAPABILITIES, resident
 from tests.source.binlogs import SOURCE_UUID
 

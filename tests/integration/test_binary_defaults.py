@@ -7,8 +7,8 @@ import pytest
 from replica_client import Position, open_binlog
 from replica_client.cli.schema import load
 from replica_client.protocol.constants.client_server import ServerFlavor
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.sinks.formats.debezium_values import default_value
 from tests.servers.local import LocalServer
 

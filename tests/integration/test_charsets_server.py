@@ -7,7 +7,7 @@ import pytest
 
 from replica_client.errors import EncodeError
 from replica_client.protocol.codec.charsets import UndecodableTextError, decode_text, encode_text
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID, CHARSETS
 
 pytestmark = pytest.mark.integration
 

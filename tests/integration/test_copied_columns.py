@@ -6,12 +6,11 @@ import pytest
 
 pytest.importorskip("deltalake")
 
-from replica_client.lake import copied_columns
-from replica_client.lake.copied_columns import copied_rows
+from replica_client.lake import typed_columns
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.typed_columns import copied_rows
 from replica_client.rows.arrow_types import allocate
-from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
-from replica_client.rows.json_values import row_to_json
+from replica_client.rows.json_values import json_null_columns, row_to_json, with_json_nulls
 from replica_client.stream.snapshot import reading
 from replica_client.stream.snapshot.watermarks import read_definitions
 from replica_client.stream.transport.connection import SourceConnection
@@ -95,9 +94,9 @@ def test_as_made_one_by_one(server, new_database, monkeypatch, name):
     database = new_database(source)
     make(source, database, name)
     made = []
-    real = copied_columns._made
+    real = typed_columns._made
     monkeypatch.setattr(
-        copied_columns,
+        typed_columns,
         "_made",
         lambda column, *rest: made.append(column.name) or real(column, *rest),
     )

@@ -12,8 +12,8 @@ import pytest
 import replica_client as rc
 from replica_client import DecodeOptions
 from replica_client.errors import ColumnDecodeError
-from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.typed_columns import copied_rows
 from replica_client.rows.arrow_types import allocate
 from replica_client.stream.snapshot import KeyRange, reading
 from replica_client.stream.snapshot.watermarks import read_definitions

@@ -16,9 +16,14 @@ import pytest
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
-from replica_client.service.doctor.finding import Finding, Severity, to_copy
 from replica_client.service.doctor.settings import settings
-from replica_client.service.doctor.source_facts import Answer, SourceFacts
+from replica_client.service.doctor.source_facts import (
+    Answer,
+    Finding,
+    Severity,
+    SourceFacts,
+    to_copy,
+)
 from replica_client.service.doctor.standing import diagnose
 from replica_client.stream.transport.server_statements import ServerInfo
 from replica_client.testing import BinlogSource

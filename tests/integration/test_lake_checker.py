@@ -19,8 +19,8 @@ import pytest
 
 pytest.importorskip("deltalake")
 
-from replica_client.lake.copied_columns import copied_rows
 from replica_client.lake.lake_table import LakeTable
+from replica_client.lake.typed_columns import copied_rows
 from replica_client.lake.verify.row_groups import differing
 from replica_client.lake.verify.sides import (
     FileTask,

@@ -15,7 +15,7 @@ pytest.importorskip("deltalake")
 from deltalake.transaction import AddAction
 
 from replica_client.lake.change_log_files import CHANGE_LOG_SCHEMA, commit_files, open_change_log
-from replica_client.lake.source.change_ranges import write_range
+from replica_client.lake.pipeline.change_stream import write_range
 from tests.spark.change_logs import lake_of, ranges_of
 
 TABLES = {

@@ -24,9 +24,9 @@ from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_past import LakePast
 from replica_client.lake.log_versions import STEPS, ChangeLogVersions, forget_changes
 from replica_client.lake.maintenance import local_runner
-from replica_client.lake.merge_policy import MergePolicy
 from replica_client.lake.pipeline_state import Checkpoint
 from replica_client.lake.state_table import StateTable
+from replica_client.lake.unmerged import MergePolicy
 from replica_client.lake.verify.verification import TableReport, Verification
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection

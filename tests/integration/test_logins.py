@@ -21,7 +21,7 @@ from replica_client.errors import (
     TlsError,
     UnexpectedPacketError,
 )
-from replica_client.server.certificates import rsa_key
+from replica_client.server.accounts import rsa_key
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource

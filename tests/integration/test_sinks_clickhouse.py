@@ -16,7 +16,7 @@ pytest.importorskip("chdb", reason="the package chdb is not installed")
 from replica_client import open_binlog
 from replica_client.errors import SinkError
 from replica_client.protocol.position import Position
-from replica_client.sinks.mirror.clickhouse_types import quoted
+from replica_client.sinks.mirror.clickhouse_client import quoted
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.position.stores.base import Checkpoint

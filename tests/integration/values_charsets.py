@@ -7,7 +7,7 @@ from functools import cache
 
 from replica_client.errors import EncodeError, ReplicaClientError
 from replica_client.protocol.codec.charsets import charset_named, decode_text, encode_text
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID, CHARSETS
 
 UNICODE = {"utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"}
 _BMP_ONLY = {"utf8mb3", "ucs2"}

@@ -109,7 +109,7 @@ def test_ibis() -> None:
 
 def test_polars_reads_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars", reason="pip install '.[recipes]'")
-    from replica_client.archive.contents import FileTables
+    from replica_client.archive.scan import FileTables
     from replica_client.compat.polars_frames import scan
 
     asked: list[tuple[str, ...]] = []

@@ -26,7 +26,7 @@ from replica_client.protocol.wire.auth.sha256 import decrypt_password
 from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
 from replica_client.protocol.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
-from replica_client.server.certificates import rsa_key
+from replica_client.server.accounts import rsa_key
 
 TIMEOUT = 30.0
 _SSL_REQUEST_SIZE = 32

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from replica_client.protocol.wire.auth.plugin import fingerprint_of
-from replica_client.server.certificates import rsa_key
+from replica_client.server.accounts import rsa_key
 
 CERTIFICATES = ("self-signed", "expired", "wrong name")
 """Of a rogue: ``expired`` and ``wrong name`` are signed by the authority that the client trusts."""

@@ -23,13 +23,12 @@ from replica_client.errors import (
 from replica_client.protocol.constants.client_server import Capability
 from replica_client.protocol.wire.auth.native_password import scramble_native
 from replica_client.protocol.wire.auth.server import Sha2Verifier, sha256_crypt, stored_password
-from replica_client.protocol.wire.compressed_packets import Compression, encode_frames
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
+from replica_client.protocol.wire.packets import Compression, encode_frames
 from replica_client.server import packet_output
-from replica_client.server.accounts import Account, Accounts, Limits
+from replica_client.server.accounts import Account, Accounts, Limits, server_context
 from replica_client.server.binlog_server import BinlogServer
-from replica_client.server.certificates import server_context
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection

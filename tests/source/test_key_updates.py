@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from replica_client.server.certificates import server_context
+from replica_client.server.accounts import server_context
 from replica_client.stream.transport.dump import DumpRequest
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import Drip

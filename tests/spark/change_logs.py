@@ -17,7 +17,7 @@ from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.maintenance import local_runner
 from replica_client.lake.parquet_files import new_file
-from replica_client.lake.source.change_ranges import write_range
+from replica_client.lake.pipeline.change_stream import write_range
 from replica_client.lake.source.live_plan import make_planner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.spark.source.shape_batches import batches

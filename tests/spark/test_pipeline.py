@@ -15,8 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from replica_client.cli.demonstration.proof import prove
-from replica_client.cli.demonstration.served import ServedBinlog
+from replica_client.cli.demonstration.proof import ServedBinlog, prove
 from replica_client.lake.change_log_files import (
     change_log_row_count,
     change_log_rows,

@@ -19,8 +19,8 @@ from rich.console import Console
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
 from replica_client.lake.lake_catalog import LakeCatalog
+from replica_client.lake.pipeline.report import RunState, pages_of
 from replica_client.lake.pipeline.run_history import Progress, RunHistory
-from replica_client.lake.pipeline.run_pages import RunState, pages_of
 from tests.spark.binlogs import FILES, served
 from tests.spark.test_pipeline import PROGRESS, running, wait, write_config
 

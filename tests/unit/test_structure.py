@@ -100,11 +100,11 @@ def test_few_modules_have_the_same_file_name() -> None:
                 "cli/as_of.py",
                 "cli/migrate.py",
                 "compat/duckdb_views.py",
-                "server/certificates.py",
-                "storage/file_names.py",
+                "server/accounts.py",
+                "storage/durable.py",
             },
         ),
-        (r"[\"'}]\.(tmp|part|temp|new)\b", {"storage/durable.py", "storage/file_names.py"}),
+        (r"[\"'}]\.(tmp|part|temp|new)\b", {"storage/durable.py"}),
     ],
 )
 def test_what_stands_in_one_place(pattern: str, modules: set[str]) -> None:

@@ -88,8 +88,7 @@ def test_every_threat_has_its_tests(threat: str) -> None:
 # mkstemp, mktemp and files named .tmp stand in one module; a probe of the file system has a random name of its own.
 _MAKERS = frozenset(("mkstemp", "mktemp", "NamedTemporaryFile"))
 _ALLOWED = {
-    "storage/durable.py": "the one place: random names, O_EXCL and O_NOFOLLOW",
-    "storage/file_names.py": "a probe of the file system: mkstemp",
+    "storage/durable.py": "the one place: random names, O_EXCL and O_NOFOLLOW; a probe of the file system: mkstemp",
     "compat/duckdb_views.py": "a directory of its own, with a random name, from storage/durable.py",
 }
 

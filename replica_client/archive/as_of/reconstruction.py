@@ -11,7 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from replica_client.archive.archive import Archive, When
-from replica_client.archive.as_of.logged_shape import shape_at
 from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
 from replica_client.archive.as_of.segment_images import (
@@ -21,7 +20,13 @@ from replica_client.archive.as_of.segment_images import (
     row_schema,
 )
 from replica_client.archive.as_of.starting_rows import CopiedRows, LiveRows, open_copy
-from replica_client.archive.as_of.table_course import Course, Segment, course_after, course_before
+from replica_client.archive.as_of.table_course import (
+    Course,
+    Segment,
+    course_after,
+    course_before,
+    shape_at,
+)
 from replica_client.archive.as_of.table_state import TableState
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.logged_statements import logged_definitions

@@ -20,8 +20,8 @@ from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.batches import BatchBuilder
 from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import TableShape
 from replica_client.stream.snapshot.chunks import reading
 from replica_client.stream.snapshot.watermarks import (

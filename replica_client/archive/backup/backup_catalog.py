@@ -27,8 +27,8 @@ from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from replica_client.archive.binlog_archive import SidecarFiles
 from replica_client.archive.file_list import list_files
-from replica_client.archive.sidecar_files import SidecarFiles
 from replica_client.errors import BackupError, BackupMismatchError, ReplicaClientError
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass

@@ -6,8 +6,15 @@ import json
 from pathlib import Path
 
 from replica_client._compiled import compiled
-from replica_client.cli.demonstration.proof import Proof, Rows, Screen, prove, reached
-from replica_client.cli.demonstration.served import ServedBinlog, client_process
+from replica_client.cli.demonstration.proof import (
+    Proof,
+    Rows,
+    Screen,
+    ServedBinlog,
+    client_process,
+    prove,
+    reached,
+)
 
 _CHANGES_BEFORE_KILL = 20
 _TIMEOUT = 60.0

@@ -7,8 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replica_client.cli.demonstration.proof import Proof, Rows, Screen, prove, reached
-from replica_client.cli.demonstration.served import ClientProcess, ServedBinlog, client_process
+from replica_client.cli.demonstration.proof import (
+    ClientProcess,
+    Proof,
+    Rows,
+    Screen,
+    ServedBinlog,
+    client_process,
+    prove,
+    reached,
+)
 from replica_client.errors import ReplicaClientError
 
 _ROWS_BEFORE_KILL = 20

@@ -22,8 +22,8 @@ from replica_client.compat.pymysqlreplication import row_event
 from replica_client.compat.pymysqlreplication.binlogstream import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.gtid import Gtid, GtidSet
-from replica_client.compat.pymysqlreplication.report_slave import ReportSlave as ReportSlave
-from replica_client.compat.source_tables import definition, questions
+from replica_client.compat.pymysqlreplication.reading import ReportSlave as ReportSlave
+from replica_client.compat.shim import definition, questions
 from replica_client.protocol.constants.client_server import Command, ServerFlavor
 from replica_client.schema.model import TableModel
 from replica_client.stream.transport import server_statements

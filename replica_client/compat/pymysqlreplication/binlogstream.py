@@ -56,7 +56,7 @@ from replica_client.compat.pymysqlreplication.packet import (
     BinLogPacketWrapper,
     Context,
 )
-from replica_client.compat.pymysqlreplication.report_slave import ReportSlave
+from replica_client.compat.pymysqlreplication.reading import ReportSlave
 from replica_client.compat.pymysqlreplication.row_event import (
     DeleteRowsEvent,
     PartialUpdateRowsEvent,
@@ -351,7 +351,7 @@ class BinLogStreamReader:
 
     def _model_of(self, schema: str, table: str) -> TableModel | None:
         # Only here: most programs do without, and start sooner.
-        from replica_client.compat.source_tables import definition, questions
+        from replica_client.compat.shim import definition, questions
 
         if not self.__connected_ctl:
             self.__connect_to_ctl()

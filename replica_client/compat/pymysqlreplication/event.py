@@ -17,7 +17,7 @@ from replica_client.compat.pymysqlreplication.exceptions import (
     StatusVariableMismatch as StatusVariableMismatch,
 )
 from replica_client.compat.pymysqlreplication.logger import logger as logger
-from replica_client.compat.pymysqlreplication.status_attributes import (
+from replica_client.compat.pymysqlreplication.optional_metadata import (
     STATUS_NAMES,
     status_attributes,
 )

@@ -10,8 +10,11 @@ from typing import Any
 from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.column import Column
 from replica_client.compat.pymysqlreplication.constants import CHARSET, NONE_SOURCE
-from replica_client.compat.pymysqlreplication.json_binary import JsonDiff, JsonDiffOperation
-from replica_client.compat.pymysqlreplication.json_objects import legacy_document_value
+from replica_client.compat.pymysqlreplication.json_binary import (
+    JsonDiff,
+    JsonDiffOperation,
+    legacy_document_value,
+)
 from replica_client.compat.pymysqlreplication.optional_metadata import OptionalMetaData
 from replica_client.compat.pymysqlreplication.table import Table
 from replica_client.compat.row_dicts import document_value

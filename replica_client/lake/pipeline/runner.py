@@ -20,11 +20,10 @@ from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.log_versions import Retention
 from replica_client.lake.maintenance import table_sizes
-from replica_client.lake.pipeline.change_stream import ChangeStream, options_of
+from replica_client.lake.pipeline.change_stream import ChangeStream, source_options_of
 from replica_client.lake.pipeline.lake_run import LakeRun, check_image, prepare_lake
-from replica_client.lake.pipeline.report import PipelineResult, write_report
+from replica_client.lake.pipeline.report import PipelineResult, RunState, pages_of, write_report
 from replica_client.lake.pipeline.run_history import Progress, RunHistory
-from replica_client.lake.pipeline.run_pages import RunState, pages_of
 from replica_client.lake.pipeline.workers import (
     PurgedRangeError,
     Workers,
@@ -306,7 +305,7 @@ def _nothing_new(config: PipelineConfig, checkpoint: Checkpoint) -> bool:
     if config.trigger != "available-now" or not checkpoint.committed:
         return False
     try:
-        planner = make_planner(options_of(config, checkpoint), stream=True)
+        planner = make_planner(source_options_of(config, checkpoint), stream=True)
         try:
             planner.freeze()
             start = planner.resume(checkpoint.reached)

@@ -14,11 +14,10 @@ from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
-from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import is_partial
 from replica_client.rows.json_images import json_images
-from replica_client.rows.json_values import row_to_json
+from replica_client.rows.json_values import json_null_columns, row_to_json, with_json_nulls
 from replica_client.rows.row import Row
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape

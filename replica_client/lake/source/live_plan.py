@@ -28,7 +28,7 @@ from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS
 from replica_client.schema import information_schema as queries
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
-from replica_client.schema.model_shape import shape_of
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.shape import TableShape
 from replica_client.stream.transactions.arguments import micros_of, stop_of
 

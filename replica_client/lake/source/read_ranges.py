@@ -13,12 +13,12 @@ from replica_client.archive.file_list import ListedFile
 from replica_client.archive.transaction_ranges import TransactionRange, TransactionRangeTracker
 from replica_client.errors import ReplicaClientError
 from replica_client.lake.source.envelope import EnvelopeChanges, lost_batch
-from replica_client.lake.source.file_partition import (
+from replica_client.lake.source.live_partition import (
     Changes,
     TransformedChanges,
     file_batches,
+    live_batches,
 )
-from replica_client.lake.source.live_partition import live_batches
 from replica_client.lake.source_options import SourceOptions
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions

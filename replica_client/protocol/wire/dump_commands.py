@@ -19,14 +19,22 @@ from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
 from replica_client.protocol.codec.event_queue import EventQueue
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import Command
-from replica_client.protocol.wire.compressed_packets import Compression, FrameDecoder, encode_frames
 from replica_client.protocol.wire.framing import (
     DEFAULT_MAX_PACKET_SIZE,
     SEMI_SYNC_MAGIC,
     PacketFramer,
     encode_packets,
 )
-from replica_client.protocol.wire.packets import EOF_HEADER, ERR_HEADER, EofPacket, decoding, text
+from replica_client.protocol.wire.packets import (
+    EOF_HEADER,
+    ERR_HEADER,
+    Compression,
+    EofPacket,
+    FrameDecoder,
+    decoding,
+    encode_frames,
+    text,
+)
 from replica_client.protocol.wire.server_errors import server_error_of
 
 MAX_POSITION = 0xFFFFFFFF

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_client.protocol.codec.charsets import UnknownCollationError, charset_named
-from replica_client.service.doctor.finding import Finding, grants, note, ok, problem, warning
-from replica_client.service.doctor.source_facts import SourceFacts
+from replica_client.service.doctor.source_facts import (
+    Finding,
+    SourceFacts,
+    grants,
+    note,
+    ok,
+    problem,
+    warning,
+)
 
 _OLDEST_MYSQL = (5, 5, 0)
 _OLDEST_MARIADB = (5, 5, 0)

@@ -20,17 +20,18 @@ from replica_client.protocol.constants.event_types import EventType, event_type_
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
-from replica_client.service.doctor.finding import (
+from replica_client.service.doctor.settings import settings
+from replica_client.service.doctor.source_facts import (
     Finding,
     Severity,
+    SourceFacts,
+    gather_facts,
     grants,
     note,
     ok,
     problem,
     warning,
 )
-from replica_client.service.doctor.settings import settings
-from replica_client.service.doctor.source_facts import SourceFacts, gather_facts
 from replica_client.stream.live.live_schema import list_tables
 from replica_client.stream.transactions.query_text import changes_rows
 from replica_client.stream.transport.connect_options import ConnectOptions

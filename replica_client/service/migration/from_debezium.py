@@ -9,12 +9,12 @@ from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from replica_client.errors import ConfigError
-from replica_client.service.migration.debezium_columns import (
+from replica_client.service.migration.debezium_offsets import (
     TRANSFORMS,
+    read_offset,
     take_columns,
     take_transform,
 )
-from replica_client.service.migration.debezium_offsets import read_offset
 from replica_client.service.migration.migrated import (
     Keys,
     Migrated,

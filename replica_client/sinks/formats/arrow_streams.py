@@ -24,8 +24,8 @@ from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.sinks.event_sink import schema_changes_batch, snapshot_batches
 from replica_client.sinks.formats.message import Message, MessageKind
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 

@@ -43,9 +43,8 @@ from typing import Any
 import msgspec
 
 from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
-from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import quote
+from replica_client.rows.json_values import ByDecoder, quote
 from replica_client.rows.special_values import ABSENT
 from replica_client.schema.ddl.lexer import Cursor, LexerError, NotUnderstoodError, tokenize
 from replica_client.schema.ddl.statement_context import StatementContext
@@ -60,7 +59,7 @@ from replica_client.sinks.formats.row_text import (
     delivered_columns,
     numbered_rows,
 )
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.transactions.transaction import Statement, Transaction
 
 

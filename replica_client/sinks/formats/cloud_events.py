@@ -31,8 +31,8 @@ from replica_client.errors import ConfigError
 from replica_client.rows.json_values import quote
 from replica_client.sinks.formats.line_format import LineFormat, make_format
 from replica_client.sinks.formats.message import KeyChoice, Message
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 STRUCTURED: Final = "application/cloudevents+json; charset=UTF-8"

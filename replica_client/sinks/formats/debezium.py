@@ -19,24 +19,21 @@ import msgspec
 from replica_client._version import __version__
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.gtid import MariadbGtidSet
-from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import quote
+from replica_client.rows.json_values import ByDecoder, quote
 from replica_client.schema.history import SchemaChange
-from replica_client.schema.model_shape import shape_of
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.debezium_connect import (
     envelope_schema,
-    key_schema,
-    schema_change_schemas,
-    transaction_schemas,
-    with_schema,
-)
-from replica_client.sinks.formats.debezium_schema import (
     is_published,
+    key_schema,
     name_after,
     schema_change_members,
+    schema_change_schemas,
     statement_members,
+    transaction_schemas,
+    with_schema,
 )
 from replica_client.sinks.formats.debezium_values import (
     STRING_WRITERS,
@@ -52,8 +49,8 @@ from replica_client.sinks.formats.message import (
     row_message,
 )
 from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d"}

@@ -17,8 +17,8 @@ from replica_client.errors import ConfigError
 from replica_client.sinks.formats.debezium import DebeziumFormat, with_schemas
 from replica_client.sinks.formats.debezium_values import DebeziumOptions
 from replica_client.sinks.formats.message import KeyChoice, Message, unwritable
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 _ROOT: Final = frozenset(("op", "ts_ms", "ts_us", "ts_ns"))

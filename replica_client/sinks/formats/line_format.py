@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from replica_client.errors import ConfigError, install_command
 from replica_client.sinks.formats.message import KeyChoice, Message
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 

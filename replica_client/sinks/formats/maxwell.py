@@ -39,9 +39,8 @@ import msgspec
 
 from replica_client.protocol.binlog.values.binary_types import Geometry
 from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
-from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.json_values import quote, value_to_json
+from replica_client.rows.json_values import ByDecoder, quote, value_to_json
 from replica_client.rows.special_values import ABSENT
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import BYTES, CLOCKS, INTEGERS, STRINGS, rules
@@ -57,8 +56,8 @@ from replica_client.sinks.formats.row_text import (
     numbered_rows,
     well_known_text,
 )
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
-from replica_client.sinks.snapshot_sink import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 

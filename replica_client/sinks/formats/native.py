@@ -6,7 +6,7 @@ A row change::
      "kind": "insert" | "update" | "delete", "database": …, "table": …, "before": …, "after": …}
 
 ``json_null`` follows where a JSON column holds the document ``null``: which columns of which image
-(:mod:`replica_client.rows.by_decoder`).
+(:mod:`replica_client.rows.json_values`).
 
 A row of a snapshot has the kind ``snapshot`` and no ``before``. The row contains every change
 before its position, and replaces any row with its key. ``row_index`` is its number in the table's
@@ -22,15 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replica_client.rows.by_decoder import ByDecoder, json_null_columns, json_null_member
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_lines import JsonLines
-from replica_client.rows.json_values import quote, value_to_json
+from replica_client.rows.json_values import (
+    ByDecoder,
+    json_null_columns,
+    json_null_member,
+    quote,
+    value_to_json,
+)
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
 from replica_client.sinks.formats.row_text import RowWriter, delivered_columns, numbered_rows
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.position.losses import Loss
 from replica_client.stream.transactions.transaction import Transaction
 

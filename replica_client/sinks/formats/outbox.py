@@ -24,7 +24,7 @@ from replica_client.schema.shape import OutboxColumns
 from replica_client.sinks.formats.line_format import LineFormat, MessageFormat
 from replica_client.sinks.formats.message import Message
 from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 
 _ID: Final = "id"

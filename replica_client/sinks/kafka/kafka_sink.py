@@ -49,7 +49,7 @@ from replica_client.sinks.kafka.position_topic import (
 )
 from replica_client.sinks.kafka.topic_writer import TopicWriter
 from replica_client.sinks.output_directory import os_errors
-from replica_client.sinks.snapshot_sink import SnapshotRows
+from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.worker import Batches, Worker, in_thread
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys

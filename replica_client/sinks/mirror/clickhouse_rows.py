@@ -21,16 +21,14 @@ from typing import Any, Final
 
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.clickhouse_client import (
-    INSERTING,
-    UNKNOWN_TABLE,
-    ClickhouseClient,
-    ClickhouseError,
-)
-from replica_client.sinks.mirror.clickhouse_types import (
     DELETED,
+    INSERTING,
     NUMBER,
     ROW,
+    UNKNOWN_TABLE,
     VERSION,
+    ClickhouseClient,
+    ClickhouseError,
     column_list,
     key_columns,
     key_types,

@@ -1,9 +1,8 @@
 """A mirror in ClickHouse, and the sink that writes it.
 
-The mirror's state is one table of documents. A commit is one INSERT of documents, in one block,
-with the next version, and therefore atomic. The documents are carried out afterwards, after a crash
-again if needed: tables are dropped and renamed (by UUID, so that repeating it changes nothing), and
-staged rows are moved.
+The mirror's state is one table of documents. A commit is one INSERT of documents, in one block, with the
+next version, and therefore atomic. The documents are carried out afterwards, after a crash again if needed:
+tables are dropped and renamed (by UUID, so that repeating it changes nothing), and staged rows are moved.
 """
 
 from __future__ import annotations
@@ -18,26 +17,27 @@ from typing import Any, Final
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.clickhouse_client import (
-    UNKNOWN_TABLE,
-    ClickhouseClient,
-    ClickhouseError,
-    where_of,
-)
-from replica_client.sinks.mirror.clickhouse_rows import DURABLE, ClickhouseRows, qualified
-from replica_client.sinks.mirror.clickhouse_types import (
     DELETED,
     NUMBER,
     ROW,
+    UNKNOWN_TABLE,
     VERSION,
+    ClickhouseClient,
+    ClickhouseError,
     literal,
     quoted,
     shown,
+    where_of,
 )
+from replica_client.sinks.mirror.clickhouse_rows import DURABLE, ClickhouseRows, qualified
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, read_clickhouse_options
 from replica_client.sinks.mirror.stored_names import clickhouse_name, clickhouse_names
-from replica_client.sinks.mirror.stored_values import storable_encoder
+from replica_client.sinks.mirror.stored_values import (
+    ClickhouseOptions,
+    read_clickhouse_options,
+    storable_encoder,
+)
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.stream.tables.table_copy import TableName
 

@@ -16,12 +16,21 @@ import duckdb
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.collector import ValueEncoder
-from replica_client.sinks.mirror.duckdb_rows import DuckdbFile, DuckdbRows, quoted
-from replica_client.sinks.mirror.duckdb_types import duckdb_type, shown
+from replica_client.sinks.mirror.duckdb_rows import (
+    DuckdbFile,
+    DuckdbRows,
+    duckdb_type,
+    quoted,
+    shown,
+)
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.mirror_options import DuckdbOptions, read_duckdb_options, settings
 from replica_client.sinks.mirror.stored_names import duckdb_names
-from replica_client.sinks.mirror.stored_values import storable_encoder
+from replica_client.sinks.mirror.stored_values import (
+    DuckdbOptions,
+    read_duckdb_options,
+    settings,
+    storable_encoder,
+)
 from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
 from replica_client.storage.durable import DATA_MODE, open_locked
 from replica_client.stream.position.stores.base import Checkpoint

@@ -28,8 +28,7 @@ from replica_client.schema.names import (
     mysql_value,
 )
 from replica_client.sinks.mirror.mirror_database import Alteration
-from replica_client.sinks.mirror.mysql_rows import MysqlRows
-from replica_client.sinks.mirror.mysql_values import TargetServer
+from replica_client.sinks.mirror.mysql_rows import MysqlRows, TargetServer
 from replica_client.sinks.mirror.stored_names import StoredNames, mysql_database, mysql_names
 from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
 from replica_client.stream.tables.conversions import StoredValue

@@ -15,7 +15,7 @@ from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mysql_database import MysqlDatabase
-from replica_client.sinks.mirror.mysql_values import mysql_encoder
+from replica_client.sinks.mirror.mysql_rows import mysql_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.protocol import SERVER_IDENTITY
 from replica_client.sinks.registry import Period, read_options

@@ -23,15 +23,16 @@ from replica_client.errors import SinkError
 from replica_client.schema.kinds import REALS
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.mirror_database import Alteration
-from replica_client.sinks.mirror.postgres_objects import PostgresObjects, SavedView
-from replica_client.sinks.mirror.postgres_types import (
+from replica_client.sinks.mirror.postgres_objects import (
+    PostgresObjects,
+    SavedView,
     cast_type,
     postgres_type,
     shown,
 )
 from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import StoredNames
-from replica_client.storage.file_names import file_name, shortened
+from replica_client.storage.durable import file_name, shortened
 from replica_client.stream.tables.net_changes import Values
 from replica_client.stream.tables.table_copy import TableName
 

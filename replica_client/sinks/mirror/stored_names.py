@@ -16,7 +16,7 @@ from replica_client.schema.history_records import SchemaChange
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.column_models import column_model
-from replica_client.storage.file_names import joined_name, shortened, with_digest
+from replica_client.storage.durable import joined_name, shortened, with_digest
 from replica_client.stream.tables.table_copy import CopyNeededError, TableName
 
 STORED_AS: Final = "stored_as"

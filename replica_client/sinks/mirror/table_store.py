@@ -23,7 +23,7 @@ from replica_client.protocol.position import Position
 from replica_client.schema.model import TableModel
 from replica_client.sinks.mirror.mirror_database import Alteration, MirrorDatabase
 from replica_client.sinks.mirror.stored_names import STORED_AS
-from replica_client.storage.file_names import joined_name
+from replica_client.storage.durable import joined_name
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys
 from replica_client.stream.position.stores.ownership import (

@@ -16,9 +16,8 @@ from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import ReconnectPolicy, StreamOptions
-from replica_client.stream.position.stores.base import PositionStore
+from replica_client.stream.position.stores.base import SAVE_INTERVAL, PositionStore
 from replica_client.stream.position.stores.object import position_file
-from replica_client.stream.position.stores.saving import SAVE_INTERVAL
 from replica_client.stream.transactions.arguments import assembly_of, decode_of, parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer

@@ -37,8 +37,7 @@ from replica_client.stream.live.stream_knowledge import StreamKnowledge
 from replica_client.stream.live.stream_options import StreamOptions
 from replica_client.stream.live.stream_progress import StreamProgress
 from replica_client.stream.position.losses import LossLedger
-from replica_client.stream.position.stores.base import PositionStore
-from replica_client.stream.position.stores.saving import SAVE_INTERVAL
+from replica_client.stream.position.stores.base import SAVE_INTERVAL, PositionStore
 from replica_client.stream.transactions import inside
 from replica_client.stream.transactions.arguments import micros_of
 from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler

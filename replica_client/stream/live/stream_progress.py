@@ -12,8 +12,7 @@ from replica_client.protocol.position import Position
 from replica_client.stream.live.source_identity import IDENTITY_KEY, SourceIdentity
 from replica_client.stream.live.source_start import PastSource
 from replica_client.stream.live.stream_knowledge import StreamKnowledge
-from replica_client.stream.position.stores.base import HeldStore, PositionStore
-from replica_client.stream.position.stores.saving import PositionSaver
+from replica_client.stream.position.stores.base import HeldStore, PositionSaver, PositionStore
 from replica_client.stream.transactions.inside import (
     Acknowledged,
     GivenChange,

@@ -9,22 +9,22 @@ from typing import Any, Final
 
 from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.codec.printable import did_you_mean
-from replica_client.rows.by_decoder import ByDecoder
 from replica_client.rows.change import RowsOfEvent
+from replica_client.rows.json_values import ByDecoder
 from replica_client.rows.where import columns_of
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TableModel
 from replica_client.stream.position.losses import Loss
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transforms.declaration import TableTransform, read_transforms
-from replica_client.stream.transforms.merged_tables import (
+from replica_client.stream.transforms.row_images import TransformedImages
+from replica_client.stream.transforms.table_plan import (
     OF_ALL_SHARDS,
     ShardStatement,
+    TablePlan,
     TargetNames,
     shard_statements,
 )
-from replica_client.stream.transforms.row_images import TransformedImages
-from replica_client.stream.transforms.table_plan import TablePlan
 
 _LOG = logging.getLogger("replica_client.stream")
 WITHHELD: Final = "/* the statement is withheld: a transform hides columns */"

@@ -47,8 +47,7 @@ from replica_client.stream.transport.dump import (
     DumpStream,
     random_server_id,
 )
-from replica_client.stream.transport.login import LoginConnection
-from replica_client.stream.transport.row_stream import RowStream
+from replica_client.stream.transport.login import LoginConnection, RowStream
 from replica_client.stream.transport.server_statements import (
     RELAY_COMMENT,
     BinlogStatus,

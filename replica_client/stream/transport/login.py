@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,11 +28,18 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.protocol.constants.client_server import Capability
+from replica_client.protocol.constants.column_types import RAW_RESULTS
 from replica_client.protocol.wire.auth.plugin import Credentials, fingerprint_of
-from replica_client.protocol.wire.compressed_packets import Compression, FrameDecoder, encode_frames
 from replica_client.protocol.wire.connection_phase import NO_CAPABILITY, HandshakeV10, LoginSession
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE, PacketFramer
-from replica_client.protocol.wire.packets import EOF_HEADER, ERR_HEADER, MAX_EOF_SIZE
+from replica_client.protocol.wire.packets import (
+    EOF_HEADER,
+    ERR_HEADER,
+    MAX_EOF_SIZE,
+    Compression,
+    FrameDecoder,
+    encode_frames,
+)
 from replica_client.protocol.wire.server_errors import server_error_of
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.tls import (
@@ -415,3 +422,64 @@ class LoginConnection(aiomysql.connection.Connection):  # type: ignore[misc]
         """The driver's result whose rows are not read yet; None when there is none."""
         result = self._result
         return result if result is not None and result.unbuffered_active else None
+
+
+InTime = Callable[[Awaitable[Any]], Awaitable[Any]]
+"""Waits for something at most as long as the connection may be silent."""
+
+
+class RowStream:
+    """An answer whose columns are read and whose rows are not.
+
+    Args:
+        connection: the connection that answers.
+        in_time: waits within the connection's ``read_timeout``.
+
+    Attributes:
+        ended: whether the last row was taken.
+    """
+
+    def __init__(self, connection: LoginConnection, in_time: InTime) -> None:
+        self._connection = connection
+        self._in_time = in_time
+        self._result = connection.open_result
+        self.ended = self._result is None
+        if self._result is not None:
+            for at, field in enumerate(self._result.fields):
+                if field.type_code in RAW_RESULTS:
+                    # The driver does not know the type and takes its values for text.
+                    self._result.converters[at] = (None, None)
+
+    async def payloads(self) -> AsyncIterator[list[bytes]]:
+        """Yield the payloads of the packets with rows, as they come.
+
+        Raises:
+            ServerError: the server ended the rows with an error.
+            TransportError: the connection failed, or ``read_timeout`` passed without rows.
+            ProtocolError: a packet is not one.
+        """
+        if self._result is None:
+            return
+        found = self._connection.row_payloads()
+        while (payloads := await self._in_time(anext(found, None))) is not None:
+            yield payloads
+        self.ended = True
+
+    def decoded(self, payloads: list[bytes]) -> list[tuple[Any, ...]]:
+        """Decode rows to the values that the driver returns.
+
+        Raises:
+            ValueError: a text is not of its character set.
+        """
+        read = self._result._read_row_from_packet
+        return [read(MysqlPacket(payload, "utf-8")) for payload in payloads]
+
+    def value(self, column: int, data: bytes) -> Any:
+        """Decode a value that is not NULL as the driver does.
+
+        Raises:
+            ValueError: a text is not of its character set.
+        """
+        encoding, convert = self._result.converters[column]
+        value = data if encoding is None else data.decode(encoding)
+        return value if convert is None else convert(value)

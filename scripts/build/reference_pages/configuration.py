@@ -12,20 +12,20 @@ import msgspec
 from reference_pages.markdown import attributes, table
 from replica_client.lake import config
 from replica_client.options import OPTIONS, SURFACES, Surface, options_on
-from replica_client.service import configuration, relay_configuration
+from replica_client.service import configuration, source_access
 from replica_client.service.examples import EXAMPLE
 from replica_client.sinks.file_sink import FileOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
-from replica_client.sinks.mirror.mirror_options import ClickhouseOptions, DuckdbOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_store import SqliteOptions
-from replica_client.sinks.nats_options import NatsOptions
+from replica_client.sinks.mirror.stored_values import ClickhouseOptions, DuckdbOptions
+from replica_client.sinks.nats_sink import NatsOptions
 from replica_client.sinks.parquet_sink import ParquetOptions
 from replica_client.sinks.redis_sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
 from replica_client.sinks.stdout_sink import StdoutOptions
-from replica_client.sinks.webhook_options import WebhookOptions
+from replica_client.sinks.webhook_sink import WebhookOptions
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {
     "file": FileOptions,
@@ -60,10 +60,10 @@ def service() -> str:
 def relay() -> str:
     """The keys of the relay's configuration, table by table."""
     tables: Mapping[str, type[msgspec.Struct]] = {
-        "[relay]": relay_configuration.RelayTable,
-        "[source]": relay_configuration.RelaySourceTable,
-        "[[account]]": relay_configuration.AccountTable,
-        "[tls]": relay_configuration.TlsTable,
+        "[relay]": source_access.RelayTable,
+        "[source]": source_access.RelaySourceTable,
+        "[[account]]": source_access.AccountTable,
+        "[tls]": source_access.TlsTable,
     }
     return "\n".join(
         f"### `{name}`\n\n{_keys(kind, 'relay' if name == '[source]' else None)}"

@@ -29,11 +29,11 @@ def metrics() -> str:
 
 def pipeline_metrics() -> str:
     """Those of the pipeline."""
-    from replica_client.lake.pipeline import run_pages
+    from replica_client.lake.pipeline import report
     from replica_client.lake.pipeline.run_history import Progress, RunHistory
 
     progress = Progress(Console(file=io.StringIO()))
-    return _table(run_pages.pipeline_metrics(run_pages.RunState("", progress, RunHistory())))
+    return _table(report.pipeline_metrics(report.RunState("", progress, RunHistory())))
 
 
 def _table(families: Iterable[Metric]) -> str:

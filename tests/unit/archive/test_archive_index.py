@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import replica_client as rc
-from replica_client.archive import file_index, key_scan, sidecar_files
+from replica_client.archive import binlog_archive, file_index, key_scan
 from replica_client.archive.archive import Archive, open_archive
 from replica_client.archive.index_format import (
     SUFFIX,
@@ -252,7 +252,7 @@ def test_a_key_outside_the_zone_opens_no_section(
     def refuse(*_: object) -> None:
         raise AssertionError("a section was read")
 
-    monkeypatch.setattr(sidecar_files, "read_section", refuse)
+    monkeypatch.setattr(binlog_archive, "read_section", refuse)
     assert not archive.find("shop.orders", key=1_000_000).count()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica_client.archive.row_writes import RowWrite, grouped, statement
+from replica_client.archive.row_checks import RowWrite, grouped, statement
 
 
 def _write(key: int, value: str) -> RowWrite:

@@ -7,8 +7,7 @@ import sys
 import install_packages
 import pytest
 
-from replica_client.cli.demonstration.proof import prove
-from replica_client.cli.demonstration.served import ServedBinlog
+from replica_client.cli.demonstration.proof import ServedBinlog, prove
 
 
 def demo(directory, *arguments, **environment):

@@ -33,7 +33,7 @@ from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory, schema_change
-from replica_client.schema.model_shape import shape_of
+from replica_client.schema.left_out import shape_of
 from replica_client.storage.location import Location
 
 CONTEXT = StatementContext("d", ServerFlavor.MYSQL, (9, 7, 0), server_charset="utf8mb4")

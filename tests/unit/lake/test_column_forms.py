@@ -7,15 +7,14 @@ import pyarrow as pa
 import pytest
 
 from replica_client.lake.change_files import ChangeFileBuilder, _digests
-from replica_client.lake.copied_columns import _cast, _decoded
 from replica_client.lake.lake_columns import lake_column
 from replica_client.lake.lake_table import LakeTable, row_digest
-from replica_client.lake.typed_columns import lake_array
+from replica_client.lake.typed_columns import _cast, _decoded, lake_array
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.batches import CHANGE_FIELDS
-from replica_client.rows.by_decoder import with_json_nulls
+from replica_client.rows.json_values import with_json_nulls
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.model_shape import shape_of
 
 BIG = pa.decimal128(20, 0)
 

@@ -5,7 +5,7 @@ import pytest
 
 from replica_client.errors import ConfigError
 from replica_client.lake.config import load_config
-from replica_client.lake.merge_policy import ALWAYS, MergePolicy
+from replica_client.lake.unmerged import ALWAYS, MergePolicy
 from replica_client.storage.location import ObjectUrl
 
 GOOD = '[source]\nurl = "mysql://repl:hunter2@db1/"\n[pipeline]\noutput = "lake"\n'

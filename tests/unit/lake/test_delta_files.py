@@ -10,7 +10,7 @@ from pyarrow import fs
 
 import replica_client
 from replica_client.lake.data_files import dataset_of
-from replica_client.storage.file_names import file_name
+from replica_client.storage.durable import file_name
 
 
 @pytest.mark.parametrize(

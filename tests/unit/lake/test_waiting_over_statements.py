@@ -11,9 +11,8 @@ from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_tables import CurrentTable
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.lake.maintenance import local_runner
-from replica_client.lake.merge_policy import MergePolicy
 from replica_client.lake.state_table import StateTable
-from replica_client.lake.unmerged import Unmerged, from_json
+from replica_client.lake.unmerged import MergePolicy, Unmerged, from_json
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
 from replica_client.schema.ddl.statement_context import StatementContext

@@ -9,11 +9,10 @@ import pytest
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.batching import BatchAssembler
-from replica_client.rows.by_decoder import json_null_columns, with_json_nulls
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.json_images import json_images
-from replica_client.rows.json_values import row_to_json
+from replica_client.rows.json_values import json_null_columns, row_to_json, with_json_nulls
 from replica_client.rows.row import Row
 from tests.unit.rows.images import BINARY, SAMPLES, UTF8MB4, _string, shape_of
 from tests.unit.rows.test_columnar import KINDS, random_event, rows_of_event

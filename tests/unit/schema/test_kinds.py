@@ -28,18 +28,17 @@ from replica_client.schema.kinds import (
     rules,
     target_type,
 )
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel, column_type
-from replica_client.schema.model_shape import shape_of
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 from replica_client.sinks.column_models import column_model, sql_type
 from replica_client.sinks.formats.avro import avro_reader, avro_schema
 from replica_client.sinks.formats.canal import canal_column
-from replica_client.sinks.formats.debezium_connect import column_schema
-from replica_client.sinks.formats.debezium_schema import _jdbc_type
+from replica_client.sinks.formats.debezium_connect import _jdbc_type, column_schema
 from replica_client.sinks.formats.debezium_values import ValueModes, debezium_writer
 from replica_client.sinks.formats.maxwell import maxwell_writer
-from replica_client.sinks.mirror import clickhouse_types, duckdb_types, postgres_types
-from replica_client.sinks.mirror.mysql_values import mysql_encoder
+from replica_client.sinks.mirror import clickhouse_client, duckdb_rows, postgres_objects
+from replica_client.sinks.mirror.mysql_rows import mysql_encoder
 from replica_client.sinks.mirror.stored_values import stored_encoder
 from replica_client.stream.snapshot.column_selects import selected
 
@@ -76,13 +75,13 @@ def test_no_target_forgets_a_kind(kind: str) -> None:
     assert sql_type(model).startswith(kind)
     assert _jdbc_type(model)
     assert selected(model).expression
-    assert postgres_types.shown(model, "c")
-    assert postgres_types.cast_type(model)
-    assert duckdb_types.shown(model, "c")
-    assert duckdb_types.arrow_rows([model], [[None]]).num_rows == 1
-    assert clickhouse_types.shown(model, "c")
-    assert clickhouse_types.texts(model, [None]) == ["\\N"]
-    assert clickhouse_types.column_list(TableModel("d", "t", (model,)))
+    assert postgres_objects.shown(model, "c")
+    assert postgres_objects.cast_type(model)
+    assert duckdb_rows.shown(model, "c")
+    assert duckdb_rows.arrow_rows([model], [[None]]).num_rows == 1
+    assert clickhouse_client.shown(model, "c")
+    assert clickhouse_client.texts(model, [None]) == ["\\N"]
+    assert clickhouse_client.column_list(TableModel("d", "t", (model,)))
     stored_encoder(model)
     mysql_encoder(model)
     for target in TARGETS:

@@ -14,8 +14,8 @@ from replica_client.errors import SchemaError
 from replica_client.schema import known_tables
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.history import SchemaHistory
+from replica_client.schema.known_tables import LogPosition, Version
 from replica_client.schema.model import DatabaseModel
-from replica_client.schema.versions import LogPosition, Version
 
 
 def _history(tables: int) -> SchemaHistory:

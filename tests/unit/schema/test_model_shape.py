@@ -8,8 +8,8 @@ import replica_client as rc
 from replica_client.errors import SchemaError
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.arrow_types import arrow_column
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.model_shape import shape_of
 from tests.unit.schema.tables import history_of
 
 DATA = Path(rc.__file__).parent / "testing" / "data"

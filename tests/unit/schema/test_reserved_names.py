@@ -15,8 +15,8 @@ from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable, cannot_
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.batches import CHANGE_FIELDS, BatchBuilder
 from replica_client.rows.table_files import CHANGE_COLUMNS
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.schema.names import RESERVED, check_names, taken_names
 
 

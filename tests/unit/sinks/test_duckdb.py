@@ -16,7 +16,7 @@ import duckdb
 from replica_client.errors import SinkError
 from replica_client.protocol.position import Position
 from replica_client.schema.model import ColumnModel
-from replica_client.sinks.mirror.mirror_options import DuckdbOptions, settings
+from replica_client.sinks.mirror.stored_values import DuckdbOptions, settings
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.storage.durable import DATA_MODE

@@ -20,7 +20,7 @@ from replica_client.errors import SinkError
 from replica_client.sinks.bounded_http import BoundedTransport, exchange
 from replica_client.sinks.event_sink import Event
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient, ClickhouseError
-from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
+from replica_client.sinks.mirror.stored_values import ClickhouseOptions
 from replica_client.sinks.webhook_sink import make
 
 SECONDS = 1.0

@@ -22,7 +22,7 @@ from replica_client.protocol.constants.client_server import Capability
 from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient
-from replica_client.sinks.mirror.mirror_options import ClickhouseOptions
+from replica_client.sinks.mirror.stored_values import ClickhouseOptions
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
 from tests.source.rogue_certificates import RogueCertificates, rogue_certificates

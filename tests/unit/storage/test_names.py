@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replica_client.errors import SchemaError
 from replica_client.sinks.parquet_segments import table_directory
-from replica_client.storage.file_names import NAME_MAX, file_name, ignores_case, joined_name
+from replica_client.storage.durable import NAME_MAX, file_name, ignores_case, joined_name
 
 HOSTILE = (
     *("..", ".", "...", ".hidden", "/", "//", "/etc/passwd", "../../x", "a/b", "a\\b", "\\..\\x"),

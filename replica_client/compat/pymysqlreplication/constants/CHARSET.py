@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica_client.compat.pymysqlreplication.constants import collation_names
 from replica_client.protocol.codec.charsets import charset_of
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID
 
 _ENCODINGS = {"utf8mb4": "utf8", "utf8mb3": "utf8", "latin1": "cp1252"}
 

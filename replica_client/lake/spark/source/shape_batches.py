@@ -18,9 +18,9 @@ from replica_client.lake.spark.source.shapes import (
     arrow_schema_of,
     fields_of,
     fields_text,
+    variant_array,
     with_variants,
 )
-from replica_client.lake.spark.source.variant import variant_array
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position

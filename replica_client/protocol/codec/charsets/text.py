@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from replica_client.errors import EncodeError, ReplicaClientError
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID, CHARSETS
 
 if TYPE_CHECKING:
     from replica_client.protocol.codec.charsets.tables.differences import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replica_client import open_binlog
-from replica_client.archive.backup.gtid_positions import GtidPositions
+from replica_client.archive.backup.local_copy import GtidPositions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.constants.event_types import EventType
 

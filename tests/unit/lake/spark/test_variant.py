@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, VariantType, VariantVal
 
 from replica_client.errors import ColumnDecodeError
-from replica_client.lake.spark.source.variant import encode_variant, variant_array
+from replica_client.lake.spark.source.shapes import encode_variant, variant_array
 
 TEXTS = (
     "{}", "[]", "null", "true", "false", "1", "-1", "127", "128", "-129", "32768", "2147483648",

@@ -23,7 +23,7 @@ from replica_client.protocol.codec.charsets import (
     text_decoder,
 )
 from replica_client.protocol.codec.charsets.tables.differences import CODECS, DECODE_RUNS
-from replica_client.protocol.constants.collations import CHARSET_BY_COLLATION_ID, CHARSETS
+from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID, CHARSETS
 
 ROOT = Path(__file__).resolve().parents[4]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "charsets.json").read_text())

@@ -48,7 +48,7 @@ from replica_client.protocol.wire.packets import (
     ErrPacket,
     OkPacket,
 )
-from replica_client.server.certificates import rsa_key
+from replica_client.server.accounts import rsa_key
 
 SCRAMBLE = bytes(range(1, 21))
 LONG_SCRAMBLE = bytes(range(32))

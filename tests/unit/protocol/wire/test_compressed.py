@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica_client.errors import MalformedPacketError, PacketSequenceError, ProtocolError
-from replica_client.protocol.wire.compressed_packets import (
+from replica_client.protocol.wire.dump_commands import DumpSession
+from replica_client.protocol.wire.framing import encode_packets
+from replica_client.protocol.wire.packets import (
     MAX_FRAME_SIZE,
     Compression,
     FrameDecoder,
     encode_frames,
 )
-from replica_client.protocol.wire.dump_commands import DumpSession
-from replica_client.protocol.wire.framing import encode_packets
 
 BOTH = pytest.mark.parametrize("algorithm", list(Compression))
 

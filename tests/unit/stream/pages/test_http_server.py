@@ -9,8 +9,7 @@ import socket
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.stream.pages.http_server import HttpServer
-from replica_client.stream.pages.page import Page, listen_address
+from replica_client.stream.pages.http_server import HttpServer, Page, listen_address
 
 
 def _broken() -> Page:

@@ -7,7 +7,7 @@ import pytest
 
 from replica_client.errors import PositionFormatError, ReplicaClientError
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
-from replica_client.schema.versions import LogPosition
+from replica_client.schema.known_tables import LogPosition
 from replica_client.stream.position import Position
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

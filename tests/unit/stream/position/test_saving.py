@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import replica_client as rc
-from replica_client.stream.position.stores.saving import PositionSaver
+from replica_client.stream.position.stores.base import PositionSaver
 
 
 class SlowStore(rc.FilePositionStore):

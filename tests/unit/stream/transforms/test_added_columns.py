@@ -13,8 +13,8 @@ from replica_client.errors import ConfigError, DataLossError
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.json_values import change_to_json
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.sinks.mirror.stored_names import check_same_columns, is_followed
 from replica_client.stream.tables.table_copy import CopyNeededError
 from replica_client.stream.transactions.transaction import Transaction

@@ -20,8 +20,8 @@ from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.json_values import change_to_json, value_to_json
 from replica_client.schema.character_sets import charset_of_id
+from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.model_shape import shape_of
 from replica_client.sinks.column_models import column_model
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transforms.column_rules import (

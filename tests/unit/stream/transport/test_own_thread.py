@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from replica_client.stream.transport.own_thread import in_own_thread
+from replica_client.stream.live.binlog_scan import in_own_thread
 
 
 def threads() -> list[str]:

@@ -171,7 +171,7 @@ from replica_client.protocol.binlog.events import WeatherEvent
 from replica_client.protocol.binlog.event import EventHeader
 from replica_client.protocol.binlog.layout import CLASSES
 from replica_client.cli.annotation.whole_event import annotate_event
-from replica_client.cli.event_fields import event_fields
+from replica_client.cli.event_lines import event_fields
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.server.show_events import event_info, event_name
 

@@ -6,7 +6,7 @@ import pytest
 
 from replica_client.errors import TruncatedEventError, UnsupportedEventError
 from replica_client.protocol.binlog.events import RowsEvent
-from replica_client.protocol.binlog.events.pre_ga_rows import modern_images
+from replica_client.protocol.binlog.events.rows import modern_images
 from replica_client.protocol.constants.column_types import ColumnType
 
 C = ColumnType
