@@ -68,7 +68,7 @@ def recover(
     end is checked, and its replication is removed.
     """
     from replica_client.server import recovery
-    from replica_client.stream.pages.http_server import listen_address
+    from replica_client.stream.transport.url import listen_address
 
     if (dump is None) == (since is None):
         raise ConfigError("give one of --dump and --since: where the data of the server ends")

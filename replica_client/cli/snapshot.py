@@ -184,7 +184,7 @@ def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
     """Return what the running service says of a sink; None if none answers."""
     if not listen:
         return None
-    from replica_client.stream.pages.http_server import listen_address
+    from replica_client.stream.transport.url import listen_address
 
     host, port = listen_address(listen)
     shown = f"[{host}]" if ":" in host else host

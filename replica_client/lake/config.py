@@ -79,8 +79,8 @@ from replica_client.options import (
 from replica_client.rows.selection import Selection
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.toml_file import TomlFile
-from replica_client.stream.pages.http_server import listen_address
 from replica_client.stream.snapshot import Locking
+from replica_client.stream.transport.url import listen_address
 
 CHANGE_LOG = "change_log"
 """Directory of the change log in the output."""

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Final
 
 from replica_client.errors import ProtocolError, ReplicaClientError, ServerError
 from replica_client.protocol.constants.client_server import Capability, Command, ServerFlavor
-from replica_client.protocol.wire.auth.server import DIALOG_QUESTION, ServerLogin, is_final
+from replica_client.protocol.wire.auth.server import (
+    DIALOG_QUESTION,
+    LONG_SCRAMBLE_PLUGINS,
+    SWITCHED_PLUGINS,
+    ServerLogin,
+    is_final,
+)
 from replica_client.protocol.wire.connection_phase import (
+    SERVER_CAPABILITIES,
     HandshakeResponse,
     HandshakeV10,
     SslRequest,
 )
 from replica_client.protocol.wire.dump_commands import ComQuery, ComRegisterSlave, SemiSyncAck
 from replica_client.protocol.wire.framing import MAX_PIECE_SIZE
-from replica_client.protocol.wire.packets import HEADER_SIZE as FRAME_HEADER_SIZE
 from replica_client.protocol.wire.packets import (
+    FRAME_HEADER_SIZE,
     AuthSwitchRequest,
     Compression,
     EofPacket,
@@ -53,30 +60,6 @@ _GTID_FACTOR: Final = 8
 """Bytes of memory for each byte of a GTID set's text."""
 
 _SSL_REQUEST_SIZE = 32
-
-LONG_SCRAMBLE_PLUGINS = ("client_ed25519", "parsec")
-"""Plugins with 32 random bytes of their own, which the greeting cannot carry."""
-
-SWITCHED_PLUGINS = (*LONG_SCRAMBLE_PLUGINS, "dialog")
-"""Plugins that a greeting does not name: the login begins with another one."""
-
-CAPABILITIES = (
-    Capability.CLIENT_LONG_PASSWORD
-    | Capability.CLIENT_FOUND_ROWS
-    | Capability.CLIENT_LONG_FLAG
-    | Capability.CLIENT_CONNECT_WITH_DB
-    | Capability.CLIENT_IGNORE_SPACE
-    | Capability.CLIENT_PROTOCOL_41
-    | Capability.CLIENT_TRANSACTIONS
-    | Capability.CLIENT_SECURE_CONNECTION
-    | Capability.CLIENT_MULTI_STATEMENTS
-    | Capability.CLIENT_MULTI_RESULTS
-    | Capability.CLIENT_PLUGIN_AUTH
-    | Capability.CLIENT_CONNECT_ATTRS
-    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capability.CLIENT_COMPRESS
-    | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
-)
 
 
 class ServerSession:
@@ -236,7 +219,7 @@ class ServerSession:
         source = self._source
         # A NUL inside would end the scramble for some clients.
         scramble = bytes(secrets.choice(range(1, 128)) for _ in range(20))
-        capabilities = CAPABILITIES
+        capabilities = SERVER_CAPABILITIES
         if source.tls_context is not None:
             capabilities |= Capability.CLIENT_SSL
         version = source.library.server_version

@@ -29,9 +29,9 @@ from replica_client.sinks.registry import make_sink
 from replica_client.storage.location import location
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.live.live_schema import list_columns, list_tables
-from replica_client.stream.pages.http_server import listen_address
 from replica_client.stream.position.stores.ownership import OwnedSink
 from replica_client.stream.transport.connection import SourceConnection
+from replica_client.stream.transport.url import listen_address
 
 _SECONDS = 30
 _DIRECTORIES: Final = ("file", "parquet")

@@ -17,7 +17,7 @@ from replica_client.server.served_files import ServedFile
 from replica_client.service.observation import Remark, RouteState
 from replica_client.service.tables_set_aside import with_reason
 from replica_client.storage.durable import joined_name
-from replica_client.stream.pages.http_server import Page, alive, json_page, metrics_page
+from replica_client.stream.pages.page import Page, alive, json_page, metrics_page
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

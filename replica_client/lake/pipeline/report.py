@@ -19,7 +19,7 @@ from replica_client.lake.pipeline.lake_run import LakeRun
 from replica_client.lake.pipeline.run_history import Progress, RunHistory
 from replica_client.storage.files import write_file
 from replica_client.storage.location import Location
-from replica_client.stream.pages.http_server import Page, alive, json_page, metrics_page
+from replica_client.stream.pages.page import Page, alive, json_page, metrics_page
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

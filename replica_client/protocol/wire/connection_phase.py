@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Final
 
 from replica_client.errors import MalformedPacketError, TlsError, UnexpectedPacketError
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
@@ -31,6 +32,25 @@ from replica_client.protocol.wire.server_errors import server_error_of
 PROTOCOL_VERSION = 10
 UTF8MB4_GENERAL_CI = 45
 SCRAMBLE_SIZE = 20
+
+SERVER_CAPABILITIES: Final = (
+    Capability.CLIENT_LONG_PASSWORD
+    | Capability.CLIENT_FOUND_ROWS
+    | Capability.CLIENT_LONG_FLAG
+    | Capability.CLIENT_CONNECT_WITH_DB
+    | Capability.CLIENT_IGNORE_SPACE
+    | Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_MULTI_STATEMENTS
+    | Capability.CLIENT_MULTI_RESULTS
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_CONNECT_ATTRS
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_COMPRESS
+    | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+)
+"""What the servers of this package offer; TLS is added where a certificate is given."""
 
 
 @dataclass(frozen=True, slots=True)

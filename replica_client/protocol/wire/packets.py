@@ -230,7 +230,7 @@ class AuthMoreData:
 # Spec: MySQL "Compression", "Protocol::CompressedPacket".
 
 
-HEADER_SIZE = 7
+FRAME_HEADER_SIZE = 7
 MIN_COMPRESSED_SIZE = 50
 """Payloads shorter than this are sent as they are."""
 
@@ -286,9 +286,9 @@ class FrameDecoder:
         pending += data if size < 0 else data[:size]
         out: list[bytes] = []
         at = 0
-        while len(pending) - at >= HEADER_SIZE:
+        while len(pending) - at >= FRAME_HEADER_SIZE:
             length = int.from_bytes(pending[at : at + 3], "little")
-            if len(pending) - at < HEADER_SIZE + length:
+            if len(pending) - at < FRAME_HEADER_SIZE + length:
                 break
             number = pending[at + 3]
             if self.sequence is not None:
@@ -298,9 +298,9 @@ class FrameDecoder:
                     )
                 self.sequence = (number + 1) & 0xFF
             plain_size = int.from_bytes(pending[at + 4 : at + 7], "little")
-            payload = bytes(pending[at + HEADER_SIZE : at + HEADER_SIZE + length])
+            payload = bytes(pending[at + FRAME_HEADER_SIZE : at + FRAME_HEADER_SIZE + length])
             out.append(self._decompress(payload, plain_size) if plain_size else payload)
-            at += HEADER_SIZE + length
+            at += FRAME_HEADER_SIZE + length
         del pending[:at]
         return out[0] if len(out) == 1 else b"".join(out)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import socket
 import threading
@@ -15,89 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import h11
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.stream.pages.page import Page
+from replica_client.stream.transport.url import listen_address
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An answer."""
-
-    body: bytes
-    content_type: str
-    status: int = 200
-
-
-def alive() -> Page:
-    """Return the answer of a process that runs (``/healthz``)."""
-    return Page(b"ok\n", "text/plain; charset=utf-8")
-
-
-def json_page(value: Any, status: int = 200) -> Page:
-    """Return a page with a value as JSON."""
-    return Page(json.dumps(value).encode() + b"\n", "application/json", status)
-
-
-def listen_address(text: str) -> tuple[str, int]:
-    """Host and port of ``127.0.0.1:9190``, ``[::1]:9190`` or ``:9190`` (loopback).
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"listen: {text!r} is not an address; write 127.0.0.1:9190")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
-
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-def metrics_page(collect: Callable[[], Iterable[Metric]]) -> Callable[[], Page]:
-    """Return the function that makes the page ``/metrics``, with the metrics of the process and of Python.
-
-    Args:
-        collect: returns the metrics; it is called for each page.
-    """
-    made: list[Callable[[], bytes]] = []
-
-    def page() -> Page:
-        # The library takes a tenth of a second to import: not at the start, and only when asked.
-        if not made:
-            made.append(_exposition(collect))
-        return Page(made[0](), CONTENT_TYPE)
-
-    return page
-
-
-def _exposition(collect: Callable[[], Iterable[Metric]]) -> Callable[[], bytes]:
-    from prometheus_client import (
-        CollectorRegistry,
-        GCCollector,
-        PlatformCollector,
-        ProcessCollector,
-    )
-    from prometheus_client.exposition import generate_latest
-    from prometheus_client.registry import Collector
-
-    class State(Collector):
-        def collect(self) -> Iterable[Metric]:
-            """Return the metrics."""
-            return collect()
-
-    registry = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    registry.register(State())
-    return lambda: generate_latest(registry)
+    pass
 
 
 _LOG = logging.getLogger("replica_client.stream")

@@ -227,3 +227,15 @@ def parse_hosts(
     if not hosts:
         raise ConfigError("no source is given: the list of hosts is empty")
     return hosts
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Host and port of ``127.0.0.1:9190``, ``[::1]:9190`` or ``:9190`` (loopback).
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"listen: {text!r} is not an address; write 127.0.0.1:9190")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)

@@ -1,17 +1,12 @@
 """The server's side of the login, and the forms in which it stores passwords.
 
-From: "Unix crypt using SHA-256 and SHA-512" (Ulrich Drepper). MySQL's form differs only in the
-salt: 20 bytes of any value instead of 16 characters.
-
-From: "Unix crypt using SHA-256 and SHA-512" (Ulrich Drepper). MySQL's form differs in the salt alone: 20 bytes of
-any value instead of 16 characters.
-
 | plugin | kept | shown by MySQL as |
 |---|---|---|
 | mysql_native_password | SHA1(SHA1(password)) | ``*`` and 40 hexadecimal digits |
 | caching_sha2_password | SHA-256 crypt, 5000 rounds or more | ``$A$005$``, 20 bytes of salt, 43 characters |
 
-From: MySQL's ``sql/auth/sha2_password.cc``, ``sql/auth/password.c``; "Unix crypt using SHA-256" (Drepper).
+From: MySQL's ``sql/auth/sha2_password.cc``, ``sql/auth/password.c``; "Unix crypt using SHA-256 and SHA-512" (Drepper);
+MySQL's form differs in the salt alone: 20 bytes of any value instead of 16 characters.
 """
 
 from __future__ import annotations
@@ -36,6 +31,10 @@ if TYPE_CHECKING:
 
 _ALPHABET: Final = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SIZE: Final = 32
+LONG_SCRAMBLE_PLUGINS: Final = ("client_ed25519", "parsec")
+"""Plugins with 32 random bytes of their own, which the greeting cannot carry."""
+SWITCHED_PLUGINS: Final = (*LONG_SCRAMBLE_PLUGINS, "dialog")
+"""Plugins that a greeting does not name: the login begins with another one."""
 MAX_PASSWORD_SIZE: Final = 256
 """In bytes; MySQL accepts no longer passwords, and the work grows with the square of the size."""
 

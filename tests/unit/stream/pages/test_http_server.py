@@ -9,7 +9,9 @@ import socket
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.stream.pages.http_server import HttpServer, Page, listen_address
+from replica_client.stream.pages.http_server import HttpServer
+from replica_client.stream.pages.page import Page
+from replica_client.stream.transport.url import listen_address
 
 
 def _broken() -> Page:
