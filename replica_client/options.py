@@ -708,6 +708,21 @@ _ROWS: Final = (
     _spark("password_file", FILE, "File on the driver that holds the password.", pipeline=_HERE),
     _spark("table", TEXT, "One database.table: its own typed columns instead of the envelope."),
     _spark(
+        "shape",
+        choice("changes", "cdc"),
+        "With table: cdc gives one row per change with _sequence, _deleted and _replica, for Auto CDC and MERGE; an "
+        "update of the key is a delete and an insert.",
+        default="changes",
+    ),
+    _spark(
+        "on_truncate",
+        choice("error", "skip"),
+        "With shape=cdc: TRUNCATE, DROP, RENAME and the like, which take rows away without row changes: error stops, "
+        "skip leaves the statement out with a warning.",
+        target="spark",
+        default="error",
+    ),
+    _spark(
         "ending_position",
         TEXT,
         "Batch: latest, FILE:OFFSET or a time: changes before it; a GTID set: the changes of its transactions.",

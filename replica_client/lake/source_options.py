@@ -107,7 +107,7 @@ _LIVE_ONLY = (
 )  # fmt: skip
 _NOT_AS_OF = (
     "url", "startingPosition", "endingPosition", "maxBytesPerTrigger", "maxRowsPerTrigger", "recordLosses",
-    "transform",
+    "transform", "shape", "onTruncate",
 )  # fmt: skip
 
 
@@ -132,6 +132,7 @@ class SourceOptions:
         storage: options of an object store.
         transforms: transforms of rows, as JSON; ``""`` for none.
         evolves: whether a typed query fits rows of other definitions to its columns.
+        is_cdc: whether a typed query has one row per change, for Auto CDC and MERGE.
         reading: options of :class:`~replica_client.stream.transactions.assembler.AssemblyOptions`.
         following: options of :class:`~replica_client.stream.live.stream_options.StreamOptions`.
         others: see the options of the same names.
@@ -156,6 +157,8 @@ class SourceOptions:
     allow_empty: bool = False
     letter_case: int | None = None
     evolves: bool = False
+    is_cdc: bool = False
+    on_truncate: str = "error"
     pushes_filters: bool = False
     server_id_base: int | None = None
     schema_file: str | None = None
@@ -187,6 +190,7 @@ class SourceOptions:
                 "give either table (one table, typed columns) or tables and exclude (any, as JSON)"
             )
         _check_as_of(given)
+        _check_cdc(given)
         values = {
             option.name: option.read(given[name], "spark")
             for name, option in _OPTIONS.items()
@@ -206,6 +210,7 @@ class SourceOptions:
             letter_case=values.get("lower_case_table_names"),
             variant=values.get("json") == "variant",
             evolves=values.get("on_schema_change") == "evolve",
+            is_cdc=values.get("shape") == "cdc",
             transforms=transforms_of(given),
             decode=DecodeOptions(**fields_of(values, "decode")),
             reading=fields_of(values, "assembly"),
@@ -354,6 +359,20 @@ def _check_as_of(given: Mapping[str, str]) -> None:
         raise ConfigError("asOf is of one table: name it with the option table")
     if "copyAt" in given and "copy" not in given:
         raise ConfigError("option copyAt says what the option copy is of; give that")
+
+
+def _check_cdc(given: Mapping[str, str]) -> None:
+    """Raise an error if an option cannot be combined with ``shape=cdc``, or is for it alone."""
+    if given.get("shape") != "cdc":
+        if "onTruncate" in given:
+            raise ConfigError("option onTruncate is for shape=cdc")
+        return
+    if "table" not in given:
+        raise ConfigError("option shape=cdc is of one table: name it with the option table")
+    if "recordLosses" in given:
+        raise ConfigError(
+            "option recordLosses does not go with shape=cdc: a loss is no row of the table"
+        )
 
 
 def _connect_options(given: Mapping[str, str], values: Mapping[str, Any]) -> ConnectOptions:

@@ -22,6 +22,7 @@ output                a table that has one of the names
 ====================  ======================================================================================
 ``batches``           refused by name: record batches, CSV, Parquet and Arrow of ``changes``, the sink ``parquet``,
                       the format ``arrow``, typed rows of Spark
+``cdc``               refused by name: rows of Spark with ``shape=cdc``
 ``lake``              left out by name; the other tables go on
 ``lake soft deletes`` likewise, where the table keeps deleted rows
 ``lake history``      refused by name: leave the table out of ``history``
@@ -214,6 +215,7 @@ _CHANGE: Final = (
 )
 RESERVED: Final[Mapping[str, tuple[str, ...]]] = {
     "batches": _CHANGE,
+    "cdc": ("_sequence", "_deleted", "_replica"),
     "lake": ("_lossless", "_row_key"),
     "lake soft deletes": ("_deleted",),
     "lake history": (

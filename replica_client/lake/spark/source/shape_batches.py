@@ -1,14 +1,15 @@
-"""Batches of Spark's shapes: of a table in its own columns, and of the envelope with variants."""
+"""Batches of Spark's shapes: a table in its own columns, with images or as ``shape=cdc``, and the envelope."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.errors import SchemaMismatchError
+from replica_client.errors import DataLossError, SchemaMismatchError
 from replica_client.lake.change_log_files import LOSS
 from replica_client.lake.source.envelope import MAX_ROWS, BatchColumns, loss_json, lost_row
 from replica_client.lake.source.read_ranges import BinlogRange, envelope_batches, range_batches
@@ -23,11 +24,13 @@ from replica_client.lake.spark.source.shapes import (
 )
 from replica_client.options import options_of
 from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 from replica_client.protocol.position import Position
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.special_values import WHY_ABSENT
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
 from replica_client.stream.position.losses import Loss
@@ -54,7 +57,7 @@ class TypedBuilder(BatchBuilder):
     def __init__(self, table: TypedTable, position: Callable[[], Position], *others: Any) -> None:
         super().__init__(*others)
         self._table = table
-        self._target = arrow_schema_of(table.schema())
+        self._target = arrow_schema_of(table.image_schema())
         names = self.schema.names[_HEAD_SIZE:]
         self._missing = [name for name, _ in table.fields if name not in names]
         reason = self._misfit(names, position())
@@ -98,6 +101,8 @@ class TypedBuilder(BatchBuilder):
     def finish(self) -> pa.RecordBatch:
         """Return the changes as a batch of the planned columns."""
         batch = super().finish()
+        if self._table.key is not None:
+            _check_whole(batch, self._table)
         count = batch.num_rows
         arrays = []
         for field in self._target:
@@ -187,7 +192,7 @@ class TypedChanges:
     def __init__(self, decode: DecodeOptions, table: TypedTable) -> None:
         self._table = table
         self._position = Position("", 0)
-        self._others = BatchColumns(arrow_schema_of(table.schema()))
+        self._others = BatchColumns(arrow_schema_of(table.image_schema()))
         self._pending: list[pa.RecordBatch] = []
         self.batches = BatchAssembler(MAX_ROWS, decode, self._make_builder)
 
@@ -275,14 +280,104 @@ def batches(
     with options_of("spark"):
         for batch in range_batches(source, part, schema, changes):
             batch = part.filters.apply(batch)
+            if table.key is not None:
+                batch = _cdc_batch(batch, table, table.key)
             if batch.num_rows:
                 yield batch
+
+
+_LOG: Final = logging.getLogger("replica_client.lake")
+_IMAGES: Final = pa.array(["insert", "update_preimage", "update_postimage", "delete"])
+_GONE: Final = pa.array(["update_preimage", "delete"])
+
+
+def _cdc_batch(batch: pa.RecordBatch, table: TypedTable, key: tuple[str, ...]) -> pa.RecordBatch:
+    """Return rows with their images as rows of ``shape=cdc``.
+
+    An update is its new row. Where the key changed or is not known, the old row comes before it, as a delete.
+
+    Raises:
+        DataLossError: a statement took rows away, or a value of the key is not known.
+    """
+    are_rows = pc.is_in(batch.column(0), value_set=_IMAGES)
+    if are_rows.false_count:
+        _take_statements(batch.filter(pc.invert(are_rows)), table)
+        batch = batch.filter(are_rows)
+    for name in key:
+        if batch.column(name).null_count:
+            row = batch.filter(batch.column(name).is_null()).slice(0, 1).to_pylist()[0]
+            text = dict(row["_lossless"] or ()).get(name, "not in the row image")
+            raise DataLossError(
+                f"{_at(row, table)}: {name} of the key is {text}, for which Spark's type has no value; "
+                "set binlog_row_image=FULL on the source, or read the envelope (tables instead of table)"
+            )
+    kinds = batch.column(0)
+    if key and batch.num_rows > 1:
+        # The images of an update stand one after the other.
+        same = pc.equal(kinds.slice(0, len(kinds) - 1), "update_preimage")
+        for name in key:
+            column = batch.column(name)
+            same = pc.and_(same, pc.equal(column.slice(0, len(column) - 1), column.slice(1)))
+        if same.true_count:
+            batch = batch.filter(pc.invert(pa.concat_arrays([same, pa.array([False])])))
+            kinds = batch.column(0)
+    schema = arrow_schema_of(table.schema())
+    heads = batch.columns[:_HEAD_SIZE]
+    gone = pc.is_in(kinds, value_set=_GONE)
+    parts = [batch.column("_commit_version")]
+    for name in ("_event_index", "_row_index"):
+        parts.append(pc.utf8_lpad(batch.column(name).cast(pa.string()), 10, "0"))
+    after = pc.if_else(pc.equal(kinds, "update_preimage"), "0", "1")
+    sequence = pc.binary_join_element_wise(*parts, after, "-")
+    replica = pa.StructArray.from_arrays(heads, fields=list(schema.field("_replica").type))
+    return pa.RecordBatch.from_arrays(
+        [sequence, gone, replica, *batch.columns[_HEAD_SIZE:]], schema=schema
+    )
+
+
+def _take_statements(statements: pa.RecordBatch, table: TypedTable) -> None:
+    for row in statements.select(range(_HEAD_SIZE)).to_pylist():
+        what = row["_change_type"].upper().replace("_", " ")
+        text = f"{_at(row, table)}: {what} took rows away without row changes"
+        if table.on_truncate == "error":
+            raise DataLossError(
+                f"{text}, and shape=cdc has no rows for it: empty the target, then go on with onTruncate=skip"
+            )
+        _LOG.warning("%s; it is left out (onTruncate=skip), and the target keeps these rows", text)
+
+
+def _check_whole(batch: pa.RecordBatch, table: TypedTable) -> None:
+    """Raise an error if a new image lacks values: NULL would replace them in the target.
+
+    Raises:
+        DataLossError: an image does; the message names table, position and columns.
+    """
+    for name, why in (
+        ("_absent", f"{WHY_ABSENT}; set binlog_row_image=FULL on the source"),
+        ("_lossless", "only what changed in them is there; set binlog_row_value_options='' there"),
+    ):
+        found = batch.column(name)
+        if found.null_count == len(found):
+            continue
+        for row in batch.filter(found.is_valid()).to_pylist():
+            kept = row[name]
+            if name == "_lossless":
+                kept = [column for column, text in kept if text.startswith(JSON_DIFF)]
+            if kept and row["_change_type"] in ("insert", "update_postimage"):
+                raise DataLossError(
+                    f"{_at(row, table)}: the row image lacks {', '.join(kept)}, and NULL would replace the "
+                    f"target's values: {why}, or leave these columns out with columns"
+                )
+
+
+def _at(row: dict[str, Any], table: TypedTable) -> str:
+    return f"{table.database}.{table.table} at {Position(row['_file'], row['_offset'])}"
 
 
 def _lost_batch(part: BinlogRange, table: TypedTable) -> pa.RecordBatch:
     assert part.stop is not None
     position, text = lost_row(part.start, part.stop, part.schema)
-    columns = BatchColumns(arrow_schema_of(table.schema()))
+    columns = BatchColumns(arrow_schema_of(table.image_schema()))
     row = (LOSS, *position, None, [("loss", text)])
     columns.add((*row, *(None,) * (len(columns.values) - len(row))))
     return columns.finish()

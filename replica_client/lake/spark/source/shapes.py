@@ -25,6 +25,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     ByteType,
     DataType,
     DateType,
@@ -50,6 +51,7 @@ from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.kinds import KINDS, target_type
+from replica_client.schema.names import check_names
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 
 # JSON text to Spark's VARIANT.
@@ -304,6 +306,17 @@ _HEAD = (
     StructField("_absent", ArrayType(StringType(), False), True),
     StructField("_lossless", MapType(StringType(), StringType(), False), True),
 )
+CDC_HEAD = (
+    StructField("_sequence", StringType(), False),
+    StructField("_deleted", BooleanType(), False),
+    StructField(
+        "_replica",
+        StructType([StructField(one.name[1:], one.dataType, one.nullable) for one in _HEAD]),
+        False,
+    ),
+)
+"""What stands before a table's columns with ``shape=cdc``: ``_replica`` has the other change columns."""
+
 _TYPES: dict[str, DataType] = {
     "byte": ByteType(),
     "short": ShortType(),
@@ -360,6 +373,9 @@ class TypedTable:
             nothing, instead of stopping the query.
         planned_at: the position whose definition was planned. Rows before it may have columns that are
             not planned, because they were dropped since; rows after it may not. None: no rows may.
+        key: names of the primary key's columns, for ``shape=cdc``; empty where none is known. None: rows
+            have their images.
+        on_truncate: what a statement that takes rows away does with ``shape=cdc``.
     """
 
     database: str
@@ -368,10 +384,19 @@ class TypedTable:
     fields: tuple[tuple[str, DataType], ...]
     evolves: bool = False
     planned_at: Position | None = None
+    key: tuple[str, ...] | None = None
+    on_truncate: str = "error"
 
     def schema(self) -> StructType:
         """Spark's schema."""
-        return StructType([*_HEAD, *(StructField(name, kind) for name, kind in self.fields)])
+        return self._schema(_HEAD if self.key is None else CDC_HEAD)
+
+    def image_schema(self) -> StructType:
+        """Return the schema of rows with their images, of which those of ``shape=cdc`` are made."""
+        return self._schema(_HEAD)
+
+    def _schema(self, head: tuple[StructField, ...]) -> StructType:
+        return StructType([*head, *(StructField(name, kind) for name, kind in self.fields)])
 
 
 def plan_table(
@@ -398,7 +423,23 @@ def plan_table(
                 f"it has {', '.join(shape.column_names)}"
             )
     fields = fields_of(shape, columns, options.decode, json_type(options))
-    return TypedTable(shape.database, shape.table, columns, fields, options.evolves, planned_at)
+    key = _cdc_key(shape, {name for name, _ in fields}) if options.is_cdc else None
+    return TypedTable(
+        shape.database, shape.table, columns, fields, options.evolves, planned_at, key,
+        options.on_truncate,
+    )  # fmt: skip
+
+
+def _cdc_key(shape: TableShape, taken: set[str]) -> tuple[str, ...]:
+    """Return the names of the primary key's columns; none where the key is not known."""
+    name = f"{shape.database}.{shape.table}"
+    check_names("cdc", name, taken, "shape=cdc has", "leave it out (columns), or leave out shape")
+    key = tuple(shape.columns[at].name for at in shape.primary_key)
+    if missing := [one for one in key if one not in taken]:
+        raise ConfigError(
+            f"option columns: shape=cdc needs the primary key of {name}: add {', '.join(missing)}"
+        )
+    return key
 
 
 def json_type(options: SourceOptions) -> DataType:
