@@ -79,6 +79,7 @@ from replica_client.options import (
 from replica_client.rows.selection import Selection
 from replica_client.storage.location import Location, ObjectUrl, is_url, local_path, location
 from replica_client.storage.toml_file import TomlFile
+from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.snapshot import Locking
 from replica_client.stream.transport.url import listen_address
 
@@ -262,6 +263,10 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
     lake = reader.lake(document.get("lake", {}), source)
     if lake.current:
         source.setdefault("maxBytesPerTrigger", DEFAULT_TRIGGER_SIZE)
+        # A table whose names are not known leaves the lake, or is copied again; the others go on.
+        # So it is with rows that cannot be decoded: ChangeStream looks for them when a batch fails.
+        losses = loss_kinds(source.get("recordLosses", "")) | {"unknown_table"}
+        source["recordLosses"] = ",".join(sorted(losses))
     config = PipelineConfig(
         file,
         source,

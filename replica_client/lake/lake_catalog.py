@@ -62,6 +62,7 @@ class TableEntry:
         soft_deletes: whether deleted rows stay in its rows, marked.
         ended: ids of histories that ended, because the table was copied again or left out; the
             oldest first.
+        lost: whether rows that could not be read caused its last copy.
     """
 
     database: str
@@ -77,6 +78,7 @@ class TableEntry:
     waiting: list[Any] = field(default_factory=list)
     waiting_since: float = 0.0
     soft_deletes: bool = False
+    lost: bool = False
 
     @property
     def table(self) -> TableName:
@@ -85,7 +87,7 @@ class TableEntry:
 
     def needs_copy(self, reason: str) -> None:
         """Mark the table for a new snapshot; an older one is no longer used."""
-        self.status, self.reason = "copying", reason
+        self.status, self.reason, self.lost = "copying", reason, False
         self.waiting = []
         self.copy, self.building = new_id(), ""
 
@@ -114,6 +116,7 @@ class TableEntry:
             "waiting": self.waiting,
             "waiting_since": self.waiting_since if self.waiting else 0.0,
             "soft_deletes": self.soft_deletes,
+            "lost": self.lost,
             "model": model,
         }
         return {**found, **{key: value for key, value in rest.items() if value}}

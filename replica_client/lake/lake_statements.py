@@ -187,16 +187,30 @@ class Statements:
         return lambda one: casefold_table(one) == table
 
     def lose(self, row: dict[str, Any]) -> None:
-        """Process lost changes: the tables that they may be of are copied again."""
+        """Process lost changes: the tables that they may be of are copied again.
+
+        A table that loses rows after such a copy would be copied for ever: it is left out.
+        """
         value = json.loads(row["after"] or "{}")
         reason = f"changes were lost: {value.get('reason', '')}"
         if value.get("schema") is not None:
             self._begin_anew(SchemaHistory.from_state(value["schema"]), reason)
             return
         table = self._casefolded((row["database"], row["table"]))
+        if (
+            table[1]
+            and table not in self._catalog.tables
+            and (new := self.entry(table)) is not None
+        ):
+            self._lacks(new, reason)
         for entry in list(self._catalog.tables.values()):
-            if entry.status != "left_out" and (not table[1] or entry.table == table):
-                self._lacks(entry, reason)
+            if entry.status == "left_out" or (table[1] and entry.table != table):
+                continue
+            if entry.lost and entry.status == "current":
+                entry.leave_out(f"{reason}; so they were after its last copy")
+                continue
+            self._lacks(entry, reason)
+            entry.lost = bool(table[1])
 
     def _begin_anew(self, history: SchemaHistory, reason: str) -> None:
         """Replace the definitions, after changes of any table were lost."""

@@ -25,6 +25,7 @@ from replica_client.protocol.binlog.encryption import read_keys
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.storage.object_store import ObjectStore
+from replica_client.stream.position.losses import LossKind
 from replica_client.stream.transactions.arguments import Start, parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
@@ -264,6 +265,11 @@ class SourceOptions:
     def passes_gaps(self) -> bool:
         """Whether a query continues after changes that a live source purged."""
         return "gtid_gap" in self.assembly().record_losses
+
+    def recording(self, kind: LossKind) -> SourceOptions:
+        """Return these options with one more kind of loss on record."""
+        kinds = {*self.assembly().record_losses, kind}
+        return replace(self, reading={**self.reading, "record_losses": kinds})
 
     def assembly(self) -> AssemblyOptions:
         """Return the selection of tables and columns, and how transactions are assembled.

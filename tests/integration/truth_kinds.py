@@ -256,13 +256,14 @@ def _bytes(value: Any) -> bytes:
 
 
 def _geometry(value: Any) -> bytes:
+    # An empty value, which ADD COLUMN … NOT NULL of MySQL 5.6 gives, has no SRID.
     if isinstance(value, dict) and "wkb" in value:
-        return struct.pack("<I", value["srid"]) + bytes(value["wkb"])
+        return bytes(value["wkb"]) and struct.pack("<I", value["srid"]) + bytes(value["wkb"])
     if isinstance(value, dict):
         data = base64.b64decode(value["$wkb"], validate=True)
-        return struct.pack("<I", int(value["srid"])) + data
+        return data and struct.pack("<I", int(value["srid"])) + data
     if hasattr(value, "wkb"):
-        return struct.pack("<I", value.srid) + bytes(value.wkb)
+        return value.wkb and struct.pack("<I", value.srid) + bytes(value.wkb)
     return bytes(memoryview(value))
 
 

@@ -140,22 +140,13 @@ class Replay:
             return
         if self._maria:
             known = {**known, **dict.fromkeys(moment.computed[name], UNKNOWN)}
+        # What the image leaves out stays; a value that is there and cannot be told (a label by its number,
+        # differences of a document, bytes of an unproven set) is not the earlier one.
+        given = change.after or {}
         row = {
-            one: known.get(one, UNKNOWN) if after.get(one, UNKNOWN) is UNKNOWN else after[one]
+            one: known.get(one, UNKNOWN) if given.get(one, ABSENT) is ABSENT else after[one]
             for one in moment.families[name]
         }
-        for one in moment.families[name] if change.after is not None else ():
-            if self._is_unproven(moment, name, moment.families[name][one], change.after.get(one)):
-                row[one] = UNKNOWN
-        documents = [one for one, family in moment.families[name].items() if family == "json"]
-        for one in documents:
-            if (
-                one in after
-                and after[one] is UNKNOWN
-                and change.after is not None
-                and _is_difference(change.after.get(one))
-            ):
-                row[one] = UNKNOWN
         key = self._key(moment, name, after, known)
         if key in rows and key:
             self._differ(f"{name}: row {key} is there twice")
@@ -258,10 +249,6 @@ class Replay:
                 self._compare(name, f"row {key}", mine[key], theirs[key])
 
 
-def _is_difference(value: Any) -> bool:
-    return isinstance(value, tuple | dict | str) and delivered("json", value) is UNKNOWN
-
-
 def prove(server: LocalServer, directory: Path, seed: int, steps: int, truth: Truth) -> None:
     """Write a history and read it in every way."""
     server.reset_binlog()
@@ -297,7 +284,13 @@ def prove(server: LocalServer, directory: Path, seed: int, steps: int, truth: Tr
             _attempt(way, truth, seed, _feeding(one, read, written), one.finish, may_refuse=refuses)
         _held(world, written, truth, maria)
         _as_of(world, written, truth, maria)
-        _attempt("lake", truth, seed, lambda: _lake(world, written, truth, maria))
+        _attempt(
+            "lake",
+            truth,
+            seed,
+            lambda: _lake(world, written, truth, maria),
+            may_refuse="current tables need whole rows of MariaDB",
+        )
     finally:
         truth.done += world.done
         truth.statements += world.refused
@@ -329,7 +322,7 @@ def _attempt(
 _LABELS = "is not known: listings of the source show"
 _INCOMPLETE = (
     f"{_LABELS}|leaves out|lacks|left out|not know|TRUNCATE|ALTER|DROP|differ|was made|not in the archive|"
-    "no CREATE|changed in parts|character set of"
+    "no CREATE|changed in parts|character set of|its rows after it"
 )
 
 

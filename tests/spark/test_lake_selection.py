@@ -13,6 +13,7 @@ pytest.importorskip("deltalake")
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_tables import open_lake
 from replica_client.lake.pipeline.runner import run_pipeline
+from tests.integration.truth_ways import copied_files
 
 COMMAND = [sys.executable, "-m", "replica_client"]
 
@@ -91,3 +92,32 @@ def until(condition, seconds=240):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.3)
+
+
+def test_tables_that_cannot_be_read_leave_the_others_alone(fresh_server, tmp_path):
+    server = fresh_server("mysql-9.7", ["binlog-row-metadata=MINIMAL", "binlog-checksum=NONE"])
+    server.execute("CREATE DATABASE y")
+    server.execute("CREATE TABLE y.unknown (id INT PRIMARY KEY)")
+    server.reset_binlog()  # the files do not have its CREATE TABLE
+    for name in ("good", "bad"):
+        server.execute(f"CREATE TABLE y.{name} (id INT PRIMARY KEY, document JSON)")
+    server.execute("INSERT INTO y.good VALUES (1, '[1]')")
+    server.execute("INSERT INTO y.unknown VALUES (1)")
+    server.execute("INSERT INTO y.bad VALUES (1, '\"damaged\"')")
+    server.execute("INSERT INTO y.good VALUES (2, '[2]')")
+    (file,) = copied_files(server, tmp_path / "files")
+    data = bytearray(file.read_bytes())
+    data[data.rindex(b"\x0c\x07damaged")] = 0xEE  # the type of the document's value
+    file.write_bytes(data)
+    config = tmp_path / "lake.toml"
+    config.write_text(
+        f'[source]\npath = "{file}"\ntables = ["y.*"]\n[pipeline]\noutput = "lake"\nengine = "local"\n'
+    )
+    for _ in range(2):
+        result = run_pipeline(config)
+        reasons = {one["table"]: one["reason"] for one in result.not_current}
+        assert reasons.keys() == {"y.unknown", "y.bad"}
+        assert "CREATE TABLE" in reasons["y.unknown"]
+        assert "document" in reasons["y.bad"] and file.name in reasons["y.bad"]
+        found = open_lake(tmp_path / "lake").table("y.good").arrow().to_pylist()
+        assert sorted(one["id"] for one in found) == [1, 2]

@@ -20,7 +20,7 @@ from replica_client.lake.change_log_files import CHANGE_LOG_SCHEMA, commit_files
 from replica_client.lake.config import PipelineConfig
 from replica_client.lake.data_files import open_delta
 from replica_client.lake.pipeline.run_history import Batch
-from replica_client.lake.pipeline.workers import Workers
+from replica_client.lake.pipeline.workers import Workers, is_undecodable
 from replica_client.lake.pipeline_state import Checkpoint
 from replica_client.lake.source.envelope import (
     MAX_ROWS,
@@ -247,7 +247,15 @@ class ChangeStream:
         parts = planner.ranges(begin, end)
         size = max(self._backlog, planner.size(begin, end))
         tasks = [RangeTask(options, part, self._config.change_log) for part in parts]
-        found = self._workers.map(run_range, tasks, size, stopped=self._stop)
+        try:
+            found = self._workers.map(run_range, tasks, size, stopped=self._stop)
+        except Exception as error:
+            if not self._config.lake.current or not is_undecodable(error):
+                raise
+            # To record such rows, each row is decoded twice: done for this batch only.
+            lenient = options.recording("undecodable")
+            tasks = [RangeTask(lenient, part, self._config.change_log) for part in parts]
+            found = self._workers.map(run_range, tasks, size, stopped=self._stop)
         if len(found) < len(tasks):
             return False  # the end of the run
         self._commit([file for files in found for file in files], end, begun)

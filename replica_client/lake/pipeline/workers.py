@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from replica_client import errors
 from replica_client.errors import (
+    BinlogDecodeError,
     BinlogPurgedError,
     ConfigError,
     ReplicaClientError,
@@ -178,9 +179,11 @@ class PipelineError(ReplicaClientError):
 
     Attributes:
         is_transient: whether a retry may succeed.
+        is_undecodable: whether the bytes of an event were the cause.
     """
 
     is_transient = False
+    is_undecodable = False
 
 
 class PurgedRangeError(PipelineError):
@@ -207,6 +210,7 @@ def cause_of(error: BaseException) -> ReplicaClientError:
         if kind is BinlogPurgedError:
             return PurgedRangeError(message)
         found = PipelineError(message)
+        found.is_undecodable = kind is not None and issubclass(kind, BinlogDecodeError)
         gone = not _SHUTDOWN.isdisjoint(map(int, _ERROR_NUMBER.findall(message)))
         found.is_transient = name in _TRANSIENT or (name == "ServerError" and gone)
         return found
@@ -232,3 +236,9 @@ def is_transient(error: BaseException) -> bool:
         return error.errno in _SHUTDOWN
     cause = cause_of(error)
     return isinstance(cause, PipelineError) and cause.is_transient
+
+
+def is_undecodable(error: BaseException) -> bool:
+    """Return whether a run failed because the bytes of an event cannot be decoded."""
+    cause = cause_of(error)
+    return isinstance(cause, BinlogDecodeError) or getattr(cause, "is_undecodable", False)

@@ -6,14 +6,23 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from replica_client.errors import BinlogDecodeError, DataLossError, ReplicaClientError
+from replica_client.errors import (
+    BinlogDecodeError,
+    ColumnDecodeError,
+    DataLossError,
+    ReplicaClientError,
+)
 from replica_client.options import remedies
 from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
+from replica_client.rows.image import located as error_at
+from replica_client.rows.row import Row
 from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.shape import TableShape
@@ -156,9 +165,12 @@ class LossWatch:
         if not self.records("undecodable"):
             return True
         try:
-            for _ in rows:
-                pass
+            for change in rows:
+                for row in (change.before, change.after):
+                    if row is not None:
+                        _read_documents(rows, row)
         except BinlogDecodeError as error:
+            error = error_at(error, rows.event)
             table = (rows.shape.database, rows.shape.table)
             self.lose("undecodable", error, rows.event, rows.event_index, rows.gtid, table)
             return False
@@ -297,3 +309,16 @@ def batches_of(
         else:
             yield from batches.flush()
             yield item
+
+
+def _read_documents(rows: RowsOfEvent, row: Row) -> None:
+    """Decode the JSON documents of a row, which otherwise happens when somebody reads them."""
+    for name, value in zip(row.columns, row, strict=True):
+        if isinstance(value, JsonDocument | JsonDiffs):
+            try:
+                value.text  # noqa: B018
+            except BinlogDecodeError as error:
+                shape = rows.shape
+                raise ColumnDecodeError(
+                    f"{shape.database}.{shape.table} column {name}: {error}"
+                ) from None

@@ -43,7 +43,7 @@ def two_tables(log: HandLog) -> HandLog:
     [
         ("a", {"a": "copying", "b": "current"}),
         ("", {"a": "copying", "b": "copying"}),
-        ("c", {"a": "current", "b": "current"}),
+        ("c", {"a": "current", "b": "current", "c": "copying"}),
     ],
 )
 def test_a_loss_asks_for_copies_of_what_it_may_have_been_of(log, tmp_path, table, expected):
@@ -55,6 +55,27 @@ def test_a_loss_asks_for_copies_of_what_it_may_have_been_of(log, tmp_path, table
     assert statuses(engine) == expected
     for entry in engine.catalog.tables.values():
         assert (entry.status == "copying") == (entry.reason == "changes were lost: as text")
+
+
+def test_a_table_that_loses_rows_after_such_a_copy_is_left_out(log, tmp_path):
+    two_tables(log).commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    entry = engine.catalog.tables["d", "a"]
+    entry.lost = True  # as its last copy was made after a loss
+    engine.catalog.save()
+    log.offset += 100
+    log.add(LOSS, "a", None, {"kind": "unknown_table", "reason": "no names"})
+    log.add(LOSS, "b", None, {"kind": "unknown_table", "reason": "no names"})
+    log.commit()
+    engine = applier(tmp_path / "lake", log, can_copy=True)
+    engine.run()
+    assert statuses(engine) == {"a": "left_out", "b": "copying"}
+    assert "after its last copy" in engine.catalog.tables["d", "a"].reason
+    # A copy that somebody asks for begins again.
+    entry = engine.catalog.tables["d", "a"]
+    entry.needs_copy("asked for")
+    assert not entry.lost
 
 
 def test_a_loss_does_not_ask_for_a_table_that_is_left_out(log, tmp_path):
