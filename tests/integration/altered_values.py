@@ -43,6 +43,8 @@ _NEW_COLUMNS = (
     *("char(4) default 'a  '", "binary(4) default 'a'", "timestamp default '2026-01-02 03:04:05'"),
     *("date default '2026-1-2'", "varchar(9) as (concat(v, 'x'))", "int unique auto_increment"),
     *("int default 5 first", "uuid default '123e4567-e89b-12d3-a456-426614174000'", "double default 1e2"),
+    *("enum('2','1') default 1", "char(9) default 1e3", "varchar(9) default 007", "double(9,2) default 1.239"),
+    *("bit(8) default '5'", "double default -0e0"),
 )  # fmt: skip
 _ALTERED: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("int", ("1", "-5", "70000", "null"), _WHOLE),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ from replica_client.archive.as_of.moments import end_of, moment_of
 from replica_client.archive.as_of.net_images import MEMORY, NetImages
 from replica_client.archive.as_of.segment_images import (
     LOSSLESS,
+    NO_CONSTANTS,
+    Constants,
     ImageReading,
     as_images,
     row_schema,
@@ -23,8 +27,10 @@ from replica_client.archive.as_of.starting_rows import CopiedRows, LiveRows, ope
 from replica_client.archive.as_of.table_course import (
     Course,
     Segment,
+    completed,
     course_after,
     course_before,
+    flavor_of,
     shape_at,
 )
 from replica_client.archive.as_of.table_state import TableState
@@ -37,11 +43,16 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import GEOMETRY_TYPE, arrow_column
+from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.ddl.steps import TableName
-from replica_client.schema.model import TableModel
+from replica_client.schema.kinds import BYTES, STRINGS
+from replica_client.schema.left_out import shape_of
+from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
+from replica_client.stream.snapshot.column_selects import selected
 from replica_client.stream.snapshot.watermarks import Window
+from replica_client.stream.tables.conversions import StoredValue
 
 DEFAULT_THREADS: Final = 2
 
@@ -175,6 +186,7 @@ def state_forward(
         copied.open(course.segments[0].name)
     schema, key = _form(archive, name, shape, copied)
     schema = _left_out(schema, key, without, table)
+    constants = _constants(archive, course, schema)
     net = NetImages(schema, key, "last", (resources or Resources()).memory)
     if copied is not None and not course.begins_empty:
         own = course.segments[0].columns
@@ -184,14 +196,53 @@ def state_forward(
             for batch in copied.batches():
                 images = _renamed(batch, names)
                 _check_columns(images, there)
-                net.add(as_images(images, schema))
+                net.add(as_images(images, schema, constants))
     reading = ImageReading(archive, True, (resources or Resources()).threads)
     for segment in course.segments:
-        for images in reading.images(segment, schema, key):
+        for images in reading.images(segment, schema, key, constants):
             net.add(images)
     return TableState(
         name, at, "forward", schema, key, shape, net, changes=reading.changes, exact=True
     )
+
+
+def _constants(archive: Archive, course: Course, schema: pa.Schema) -> Constants:
+    """Return the values of added columns in earlier rows.
+
+    Raises:
+        DataLossError: the value of a wanted column is not known.
+    """
+    added = {name: one for name, one in course.added.items() if name in schema.names}
+    for one in added.values():
+        if one.error is not None:
+            raise one.error
+    if not added:
+        return NO_CONSTANTS
+    columns = tuple(replace(one.column, name=name) for name, one in added.items())
+    shape = shape_of(TableModel("", "", columns), flavor_of(archive))
+    shape = replace(shape, columns=tuple(completed(one, None) for one in shape.columns))
+    builder = BatchBuilder(shape, None, archive.files.decode)
+    builder.rows.append_values(
+        None,
+        [_value(column, one.value) for column, one in zip(columns, added.values(), strict=True)],
+    )
+    return Constants(builder.finish_values())
+
+
+def _value(column: ColumnModel, stored: StoredValue) -> Any:
+    """Return the decoder's value for the text of a value."""
+    if stored is None or column.kind in STRINGS or column.kind in BYTES:
+        return stored
+    labels = column.labels or ()
+    if column.kind == "enum":
+        stored = labels.index(str(stored)) + 1
+    if column.kind == "set":
+        chosen = str(stored).split(",")
+        stored = sum(1 << at for at, label in enumerate(labels) if label in chosen)
+    if column.kind == "decimal":
+        return Decimal(str(stored))
+    convert = selected(column).convert
+    return stored if convert is None else convert(stored)
 
 
 def planned_state(archive: Archive, table: str, when: When) -> tuple[Position, TableShape]:

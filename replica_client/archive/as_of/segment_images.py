@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,6 +37,37 @@ _PRE, _POST = CHANGE_TYPES.index("update_preimage"), CHANGE_TYPES.index("update_
 _INSERT = CHANGE_TYPES.index("insert")
 _MAX_ROWS: Final = 1 << 15
 _FALSE: Final = pa.array([False])
+
+
+class Constants:
+    """The values of added columns in rows that existed before.
+
+    Args:
+        batch: one row with the columns; None: there are none, and NULL is the value.
+    """
+
+    def __init__(self, batch: pa.RecordBatch | None = None) -> None:
+        self._batch = batch
+        texts = None if batch is None else batch.column(LOSSLESS)[0].as_py()
+        self._texts: list[tuple[str, str]] = texts or []
+
+    def values(self, field: pa.Field, count: int) -> Any:
+        """Return the value of a column for a number of rows."""
+        if self._batch is None or field.name not in self._batch.schema.names:
+            return pa.nulls(count, field.type)
+        value = as_type(self._batch.column(field.name), field.type)[0]
+        return pa.repeat(value, count) if value.is_valid else pa.nulls(count, field.type)
+
+    def with_texts(self, texts: Any, columns: Container[str]) -> Any:
+        """Return lossless texts with those of the columns that rows lack."""
+        added = [one for one in self._texts if one[0] not in columns]
+        if not added:
+            return texts
+        found = [(known or []) + added for known in texts.to_pylist()]
+        return pa.array(found, LOSSLESS_FIELD.type)
+
+
+NO_CONSTANTS: Final = Constants()
 
 
 class ImageReading:
@@ -106,7 +137,11 @@ class ImageReading:
         )
 
     def images(
-        self, segment: Segment, schema: pa.Schema, key: Sequence[str]
+        self,
+        segment: Segment,
+        schema: pa.Schema,
+        key: Sequence[str],
+        constants: Constants | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield images with the columns of a schema, and :data:`PRESENT` and :data:`WEIGHT`.
 
@@ -114,16 +149,22 @@ class ImageReading:
             segment: the range of the binlog.
             schema: the schema of the wanted definition, with :data:`LOSSLESS`.
             key: the columns of the key; empty: only the number of equal rows matters.
+            constants: values of columns that the segment lacks; None: NULL.
 
         Raises:
             DataLossError: an image lacks columns.
         """
         for batch in self.batches(segment):
             if batch.num_rows:
-                yield self._images(batch, segment, schema, key)
+                yield self._images(batch, segment, schema, key, constants or NO_CONSTANTS)
 
     def _images(
-        self, batch: pa.RecordBatch, segment: Segment, schema: pa.Schema, key: Sequence[str]
+        self,
+        batch: pa.RecordBatch,
+        segment: Segment,
+        schema: pa.Schema,
+        key: Sequence[str],
+        constants: Constants,
     ) -> pa.RecordBatch:
         kinds = batch.column("_change_type").indices
         is_before = pc.equal(kinds, _PRE)
@@ -149,11 +190,12 @@ class ImageReading:
         arrays = []
         for field in schema:
             if field.name == LOSSLESS:
-                arrays.append(_texts_of(batch.column(LOSSLESS), columns, schema))
+                texts = _texts_of(batch.column(LOSSLESS), columns, schema)
+                arrays.append(constants.with_texts(texts, columns))
                 continue
             own = columns.get(field.name)
             if own is None:
-                arrays.append(pa.nulls(batch.num_rows, field.type))
+                arrays.append(constants.values(field, batch.num_rows))
                 continue
             if own not in batch.schema.names:
                 raise SchemaMismatchError(
@@ -172,15 +214,20 @@ def with_images(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(PRESENT, pa.bool_())).append(pa.field(WEIGHT, pa.int64()))
 
 
-def as_images(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def as_images(
+    rows: pa.RecordBatch, schema: pa.Schema, constants: Constants = NO_CONSTANTS
+) -> pa.RecordBatch:
     """Return existing rows as images: present, with a weight of 1."""
     names = {name: name for name in rows.schema.names}
     arrays = []
     for field in schema:
-        if field.name not in names:
-            arrays.append(pa.nulls(rows.num_rows, field.type))
-        elif field.name == LOSSLESS:
-            arrays.append(_texts_of(rows.column(LOSSLESS), names, schema))
+        if field.name == LOSSLESS:
+            texts = (
+                rows.column(LOSSLESS) if LOSSLESS in names else pa.nulls(rows.num_rows, field.type)
+            )
+            arrays.append(constants.with_texts(_texts_of(texts, names, schema), names))
+        elif field.name not in names:
+            arrays.append(constants.values(field, rows.num_rows))
         else:
             arrays.append(as_type(rows.column(field.name), field.type))
     ones, there = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows), pa.repeat(True, rows.num_rows)

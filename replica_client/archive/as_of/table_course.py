@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from replica_client.archive.archive import Archive
 from replica_client.archive.as_of.moments import end_of, transaction_with
@@ -19,13 +19,19 @@ from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.character_sets import representative_id
 from replica_client.schema.ddl.statement_context import StatementContext
-from replica_client.schema.ddl.steps import TableName
+from replica_client.schema.ddl.statements import read_statement
+from replica_client.schema.ddl.steps import AlterTable, TableName
 from replica_client.schema.history_records import SchemaChange
 from replica_client.schema.left_out import TEXT_CODES, shape_of
-from replica_client.schema.model import TEXT_KINDS, TableModel
+from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.stream.files.pieces import Pieces
-from replica_client.stream.tables.alterations import alteration
+from replica_client.stream.tables.alterations import (
+    CannotFollowError,
+    alteration,
+    sources_of,
+)
+from replica_client.stream.tables.conversions import StoredValue, added_value
 from replica_client.stream.transactions.assembler import AssemblyOptions
 
 
@@ -48,6 +54,21 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column that an ALTER TABLE added.
+
+    Attributes:
+        column: its definition there.
+        value: of the rows that existed then.
+        error: why the value is not known; None where it is.
+    """
+
+    column: ColumnModel
+    value: StoredValue
+    error: DataLossError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Course:
     """The history of a table between the wanted moment and the one at which its rows are known.
 
@@ -55,11 +76,13 @@ class Course:
         segments: in the order of the binlog; they cover the range between.
         model: the table's definition at the wanted moment; None where no statement gives it.
         begins_empty: whether a statement created or emptied the table at the first segment's start.
+        added: columns of the wanted definition that segments lack, by name.
     """
 
     segments: list[Segment]
     model: TableModel | None
     begins_empty: bool = False
+    added: Mapping[str, AddedColumn] = field(default_factory=dict)
 
 
 def course_after(archive: Archive, name: TableName, start: Position, stop: Position) -> Course:
@@ -129,6 +152,7 @@ def course_before(
     segments: list[Segment] = []
     model: TableModel | None = None
     columns: dict[str, str] | None = None
+    added: dict[str, AddedColumn] = {}
     end, now, begins_empty = stop, name, False
     is_newest = True
     for change in reversed(_changes(archive, start or first, stop)):
@@ -155,6 +179,8 @@ def course_before(
             assert change.after is not None
             if columns is None:
                 columns = {one: one for one in change.after.column_names}
+            new = _added(change)
+            added.update((one, new[own]) for one, own in columns.items() if own not in made)
             columns = {one: made[own] for one, own in columns.items() if own in made}
     if not begins_empty:
         if start is None:
@@ -163,7 +189,7 @@ def course_before(
                 "its rows are not known there; give the table as it is now (--live), or a copy (--copy)"
             )
         segments.append(Segment(start, end, now, columns))
-    return Course(segments[::-1], model, begins_empty)
+    return Course(segments[::-1], model, begins_empty, added)
 
 
 def _changes(archive: Archive, start: Position, stop: Position) -> list[SchemaChange]:
@@ -208,9 +234,7 @@ def _alteration(change: SchemaChange, direction: str) -> dict[str, str] | None:
             "the table's definition is not known there; give the schema (--schema)",
         )
     context = change.context or StatementContext(change.database)
-    found = alteration(
-        change.statement, context, before, after, new_columns_matter=direction == "forward"
-    )
+    found = alteration(change.statement, context, before, after, new_columns_matter=False)
     if isinstance(found, str):
         raise _refused(change, direction, found)
     names = found.names
@@ -218,6 +242,27 @@ def _alteration(change: SchemaChange, direction: str) -> dict[str, str] | None:
         after.columns
     )
     return None if same else names
+
+
+def _added(change: SchemaChange) -> dict[str, AddedColumn]:
+    """Return the columns that an ALTER TABLE added, by name."""
+    context = change.context or StatementContext(change.database)
+    meaning = read_statement(change.statement, context)
+    assert (
+        isinstance(meaning, AlterTable) and change.before is not None and change.after is not None
+    )
+    found = {}
+    for source in sources_of(meaning, change.before, change.after):
+        if source.old is not None:
+            continue
+        value: StoredValue = None
+        error = None
+        try:
+            value = added_value(source, None)
+        except CannotFollowError as reason:
+            error = _refused(change, "forward", str(reason))
+        found[source.column.name] = AddedColumn(source.column, value, error)
+    return found
 
 
 def _refused(change: SchemaChange, direction: str, why: str) -> DataLossError:
@@ -266,7 +311,7 @@ def shape_at(
         return defined
     logged = _logged(archive, name, at)
     known = {} if logged is None else {column.name: column for column in logged.columns}
-    columns = (_completed(column, known.get(column.name)) for column in defined.columns)
+    columns = (completed(column, known.get(column.name)) for column in defined.columns)
     return replace(defined, columns=tuple(columns))
 
 
@@ -282,7 +327,7 @@ def _lacks_charset(column: ColumnShape) -> bool:
     return column.type_code in TEXT_CODES and column.collation_id is None
 
 
-def _completed(column: ColumnShape, logged: ColumnShape | None) -> ColumnShape:
+def completed(column: ColumnShape, logged: ColumnShape | None) -> ColumnShape:
     """Return a column with the character set of its table map.
 
     Without rows any character set will do: the table has no text. Without character sets in the

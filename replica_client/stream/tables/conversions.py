@@ -181,6 +181,8 @@ StoredValue = int | float | str | bytes | None
 
 _DECIMAL: Final = re.compile(r"[0-9.]+(?:[eE][-+]?[0-9]+)?")
 """Numbers other than hexadecimal ones and bits."""
+_PRINTED: Final = re.compile(r"-?[1-9][0-9]{0,17}|0")
+"""Numbers that servers print as they are written."""
 _NOW: Final = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
 _ZEROS: Final = {
     "date": "0000-00-00",
@@ -194,12 +196,12 @@ _TEMPORAL: Final = {
 }
 
 
-def added_value(source: ColumnSource, timestamp: int) -> StoredValue:
+def added_value(source: ColumnSource, timestamp: int | None) -> StoredValue:
     """Return the value of a new column in an existing row, as SQLite stores it.
 
     Args:
         source: the new column.
-        timestamp: seconds since 1970 of the statement.
+        timestamp: seconds since 1970 of the statement; None: not known.
 
     Raises:
         CannotFollowError: the statement does not determine the value.
@@ -213,6 +215,8 @@ def added_value(source: ColumnSource, timestamp: int) -> StoredValue:
         if column.nullable is None:
             raise CannotFollowError(f"whether {column.name} can be NULL depends on a setting")
         return _implicit(column)
+    if column.kind in REALS and text.type.display_scale is not None:
+        raise CannotFollowError(f"the default of {column.name} is rounded by the source")
     return _literal(column, text.default, timestamp)
 
 
@@ -235,7 +239,7 @@ def _implicit(column: ColumnModel) -> StoredValue:
     raise CannotFollowError(f"the value that {column.name} gets in old rows is not known")
 
 
-def _literal(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int) -> StoredValue:
+def _literal(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int | None) -> StoredValue:
     first = tokens[0]
     if first.upper in _NOW:
         return _now(column, tokens, timestamp)
@@ -250,10 +254,21 @@ def _literal(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int) -> 
         if first.upper == "NULL":
             return None
         if first.upper in ("TRUE", "FALSE"):
-            return _of_text(column, "1" if first.upper == "TRUE" else "0")
-    if first.kind == STRING or (first.kind == NUMBER and _DECIMAL.fullmatch(first.text)):
-        return _of_text(column, sign + first.text)
+            return _of_number(column, "1" if first.upper == "TRUE" else "0")
+    if first.kind == NUMBER and _DECIMAL.fullmatch(first.text):
+        return _of_number(column, sign + first.text)
+    if first.kind == STRING and not sign and column.kind != "bit":  # a string is bits of its bytes
+        return _of_text(column, first.text)
     raise CannotFollowError(f"the default of {column.name} is not understood")
+
+
+def _of_number(column: ColumnModel, text: str) -> StoredValue:
+    """Return the value of a number's text; of a label it would be the index, of text it is printed again."""
+    printed = column.kind not in TEXT_KINDS and column.kind not in _BYTES
+    negative_zero = column.kind in REALS and text.startswith("-") and not float(text)
+    if column.kind in LABELLED or negative_zero or not (printed or _PRINTED.fullmatch(text)):
+        raise CannotFollowError(f"the default of {column.name} is converted by the source")
+    return _of_text(column, text)
 
 
 def _of_text(column: ColumnModel, text: str) -> StoredValue:
@@ -304,9 +319,10 @@ def _digits(text: str, digits: int) -> str:
     return whole + ("." + fraction[:digits].ljust(digits, "0") if digits else "")
 
 
-def _now(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int) -> str:
+def _now(column: ColumnModel, tokens: tuple[Token, ...], timestamp: int | None) -> str:
     if (
-        column.kind != "timestamp"
+        timestamp is None
+        or column.kind != "timestamp"
         or column.fraction_digits
         or any(token.kind == NUMBER for token in tokens)
     ):
