@@ -112,10 +112,10 @@ def changes(
     store = None if position_file is None else open_position_file(position_file)
     if url is not None:
         # What connects takes long to import.
-        from replica_client.cli.reading import ReadingEnd
         from replica_client.cli.source_changes import write_source_changes
         from replica_client.stream.live.connect import connect
         from replica_client.stream.live.stream_options import ReconnectPolicy
+        from replica_client.stream.transactions.arguments import ReadingEnd
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)

@@ -66,7 +66,7 @@ def events(
     options = decode_options(key_file)
     reader = open_binlog(binlog_paths(sources), start=start, stop=until, options=options)
     if until is not None:
-        from replica_client.cli.reading import ReadingEnd
+        from replica_client.stream.transactions.arguments import ReadingEnd
 
         end = ReadingEnd.of(start or "earliest", until)
         end.check_for_events()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 import tomllib
-import urllib.request
 from collections.abc import Callable, Sequence
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -18,11 +15,9 @@ from replica_client.cli.output import Lines, progress_console
 from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
 
-_MIRRORS = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
 EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 _LOOK_SECONDS: Final = 0.5
 _PAGE_SECONDS: Final = 5.0
-_PAGE_BYTES: Final = 64 << 20
 
 
 def snapshot(
@@ -44,7 +39,13 @@ def snapshot(
         ),
     ] = "",
     where: Annotated[
-        str, typer.Option("--where", metavar="CONDITION", help="SQL: only these rows.")
+        str, typer.Option("--where", metavar="CONDITION", help="Only these rows, as for changes.")
+    ] = "",
+    where_sql: Annotated[
+        str,
+        typer.Option(
+            "--where-sql", metavar="CONDITION", help="Likewise, in SQL, which the source runs."
+        ),
     ] = "",
     wait: Annotated[
         bool, typer.Option("--wait", help="Show progress until the rows are in the sink.")
@@ -57,8 +58,11 @@ def snapshot(
     service or pipeline takes within seconds, or at its next start. It survives any kill, and its rows come once.
     """
     if _is_pipeline(config):
-        return _copy_in_lake(config, table, sink, where, wait=wait)
+        return _copy_in_lake(config, table, sink, where or where_sql, wait=wait)
     found = extra_module("replica_client.service.config_file", "daemon").read_config(config)
+    from replica_client.rows.where import parse_where
+    from replica_client.service.mirrors import MIRRORS
+    from replica_client.service.order_socket import ask
     from replica_client.service.snapshot_progress import SnapshotRequests
 
     routes = {route.name: route for route in found.routes}
@@ -72,19 +76,27 @@ def snapshot(
         if not (database and point and name):
             raise ConfigError(f"--table {text}: it must be DATABASE.TABLE")
         tables.append((database, name))
-    if route.sink.type in _MIRRORS and where:
+    if where and where_sql:
+        raise ConfigError("give --where or --where-sql")
+    if route.sink.type in MIRRORS and (where or where_sql):
         raise ConfigError(f"{route.name}: a mirror copies whole tables; leave --where out")
     requests = SnapshotRequests(found.state, route.name)
-    request = requests.add(tables, where)
+    if where:
+        parse_where(where)
+    request = requests.add(tables, where_sql, where)
     lines = Lines()
     lines.line(f"{route.name}: snapshot {request.name} of {', '.join(table)} is asked for")
     lines.flush()
     if not wait:
         return None
-    listen = found.daemon.listen
 
     def left() -> str:
-        page = _route_page(listen, route.source.name, route.sink.name)
+        try:
+            page = ask(found.state, {"command": "status", "sink": route.name}, _PAGE_SECONDS)[
+                "sinks"
+            ][0]
+        except (ConfigError, KeyError, IndexError):
+            page = None
         if page is not None:
             for error in page["errors"]:
                 if request.name in error["text"]:
@@ -164,36 +176,3 @@ class _Nothing:
 
     def __exit__(self, *exc_info: object) -> None:
         return None
-
-
-def _bounded(answer: HTTPResponse) -> bytes:
-    """Read the body of an answer.
-
-    Raises:
-        OSError: it is too long, or takes too long.
-    """
-    deadline, body = time.monotonic() + _PAGE_SECONDS, bytearray()
-    while part := answer.read1(64 << 10):
-        body += part
-        if len(body) > _PAGE_BYTES or time.monotonic() > deadline:
-            raise OSError("no status page")
-    return bytes(body)
-
-
-def _route_page(listen: str, source: str, sink: str) -> dict[str, Any] | None:
-    """Return what the running service says of a sink; None if none answers."""
-    if not listen:
-        return None
-    from replica_client.stream.transport.url import listen_address
-
-    host, port = listen_address(listen)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else shown}:{port}/status.json"  # noqa: S104
-    # Another program may listen there: the answer is bounded, and no proxy of the environment is asked.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=_PAGE_SECONDS) as answer:
-            routes = json.loads(_bounded(answer))["routes"]
-    except (OSError, ValueError, KeyError, TypeError, HTTPException):
-        return None
-    return next((one for one in routes if (one["source"], one["sink"]) == (source, sink)), None)

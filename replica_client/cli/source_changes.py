@@ -12,11 +12,12 @@ from replica_client.cli.acknowledging import SAVE_INTERVAL, ChosenChanges, Deliv
 from replica_client.cli.event_output import ChosenEvents, EventOutput
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import message
-from replica_client.cli.reading import ReadingEnd, tell_losses, tell_unmatched
+from replica_client.cli.reading import tell_losses, tell_unmatched
 from replica_client.errors import ConfigError
 from replica_client.stream.live.connect import connect
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import ReconnectPolicy
+from replica_client.stream.transactions.arguments import ReadingEnd
 from replica_client.stream.transport.url import parse_hosts
 
 _GRACE: Final = 2.0

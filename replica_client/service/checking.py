@@ -15,6 +15,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
 from replica_client.service.external_values import otlp_endpoint, resolved
 from replica_client.service.mirrors import check_mirror, check_target, is_mirror
+from replica_client.service.pages import control_token, tls_of
 from replica_client.service.route_memory import RouteMemory
 from replica_client.service.source_access import (
     hosts_of,
@@ -74,6 +75,12 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
             listen_address(config.daemon.listen)
         except ReplicaClientError as error:
             yield _fault(config, "daemon", str(error))
+    try:
+        if config.daemon.control_token:
+            control_token(config)
+        tls_of(config)
+    except ReplicaClientError as error:
+        yield _fault(config, "daemon", str(error))
     if config.daemon.otlp:
         try:
             otlp_endpoint(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from replica_client.service.table_checker import TableChecker
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.position.stores.ownership import selections_meet
+from replica_client.stream.transport.url import listen_address
 
 _TABLES = ("daemon", "store", "source")
 # Sinks of these types keep positions and tables by owner, so several can share a destination.
@@ -60,10 +62,18 @@ def read_config(
     return checker.config(checker.file.document)
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class _Checker(TableChecker):
     def config(self, document: dict[str, Any]) -> DaemonConfig:
         self.known((), document, _TABLES)
         daemon = self.table(("daemon",), document.get("daemon", {}), DaemonTable)
+        self._check_control(daemon)
         store = self.table(("store",), document.get("store", {}), StoreTable)
         self._check_store(store)
         found = document.get("source", [])
@@ -86,6 +96,24 @@ class _Checker(TableChecker):
         ]
         self._check_targets(sources, routes)
         return DaemonConfig(self.file.path, daemon, store, sources, tuple(routes), self.file.where)
+
+    def _check_control(self, daemon: DaemonTable) -> None:
+        """Refuse a token that would cross a network in clear, and half a certificate."""
+        path = ("daemon",)
+        for one, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
+            if getattr(daemon, one) and not getattr(daemon, other):
+                raise self.wrong((*path, one), f"{other} is missing")
+        if not daemon.control_token:
+            return
+        if not daemon.listen:
+            raise self.wrong((*path, "control_token"), "listen is empty: nothing takes the token")
+        host, _ = listen_address(daemon.listen)
+        if not daemon.tls_certificate and not _is_loopback(host):
+            raise self.wrong(
+                (*path, "control_token"),
+                f"the token would cross the network in clear: set tls_certificate and tls_key, or listen on "
+                f"127.0.0.1 instead of {host}",
+            )
 
     def _check_targets(self, sources: tuple[SourceTable, ...], routes: list[RouteConfig]) -> None:
         """Refuse two sinks with the same destination that cannot share it."""

@@ -50,6 +50,10 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
         state: directory of positions and dead letters; one daemon at a time may use it.
         listen: address and port of the status page; ``""`` disables it.
         hosts: public host names by which the page may be called. Addresses and private names always work.
+        control_token: takes orders over HTTP at ``/control`` from whoever gives this token (16 characters or more), a
+            reference such as ``file:/run/secrets/control``. Needs TLS, unless ``listen`` is a loopback address.
+        tls_certificate: file in PEM format; the status page is then served by HTTPS.
+        tls_key: file of the certificate's key.
         log_level: level of log messages.
         log_format: lines of text, or one JSON object per line.
         stop_timeout: seconds to finish pending work after SIGTERM.
@@ -63,6 +67,9 @@ class DaemonTable(Struct, frozen=True, forbid_unknown_fields=True):
     state: str = "state"
     listen: str = "127.0.0.1:9190"
     hosts: list[str] = field(default_factory=list)
+    control_token: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     stop_timeout: Annotated[float, Meta(gt=0)] = 20.0

@@ -14,6 +14,7 @@ from replica_client.protocol.position import Position
 from replica_client.service.configuration import RouteConfig, bytes_of
 from replica_client.service.dead_letters import DeadLetters
 from replica_client.service.observation import Observation
+from replica_client.service.route_orders import RouteOrders
 from replica_client.service.table_checker import RowCounter
 from replica_client.service.tables_set_aside import GroupTally, TablesSetAside
 from replica_client.sinks.protocol import AbortableSink, GroupSink, Sink
@@ -105,6 +106,7 @@ class Delivery:
         snapshot: writes rows of tables between transactions; None: there is none.
         fence: called before each commit; raises if another process took over.
         remember: called with each committed position.
+        orders: skips transactions, and stops before one; None: nobody gives orders.
         whole_log: whether the stream delivers every transaction, so that a position may be saved
             before the first one came; False while a start by time skips some.
     """
@@ -125,6 +127,7 @@ class Delivery:
         snapshot: RunningSnapshot | None = None,
         fence: Callable[[], None] | None = None,
         remember: Callable[[Position], Awaitable[None]] | None = None,
+        orders: RouteOrders | None = None,
     ) -> None:
         self.limits = limits
         self._stream, self._sink = stream, sink
@@ -136,7 +139,7 @@ class Delivery:
         self._whole_log = whole_log
         self._guard, self._signals, self._aside = guard, signals, aside
         self._snapshot = snapshot
-        self._fence, self._remember = fence, remember
+        self._fence, self._remember, self._orders = fence, remember, orders
         self._turn = asyncio.Lock()
         self._written = asyncio.Event()
         self._in_hand = False
@@ -227,6 +230,7 @@ class Delivery:
             and (self._snapshot is None or self._snapshot.rests)
             and not self._aside
             and not self._parted
+            and (self._orders is None or self._orders.is_empty)
         )
 
     async def _take_some(self, group: TransactionGroup, tally: GroupTally, at: int) -> int:
@@ -261,12 +265,21 @@ class Delivery:
         begins_large = not transaction.complete and not self._parted
         if (alone or begins_large) and self._last is not None and not self._parted:
             await self._commit(self._last.position)
+        if self._orders is not None and self._orders.pause_at and not self._parted:
+            before = self._saved if self._last is None else self._last.position
+            if self._orders.stops_before(transaction, before):
+                if self._last is not None:
+                    await self._commit(self._last.position)
+                await self._orders.stop()
+                raise asyncio.CancelledError
         if self._guard is not None:
             self._guard()
         if self._signals is not None:
             transaction = self._signals.take(transaction)
         if self._snapshot is not None and not self._parted:
             await self._write_snapshot(self._snapshot, transaction.start)
+        if self._orders is not None and not self._orders.is_empty:
+            transaction = self._orders.admit(transaction)
         if self._letters is not None:
             transaction = await self._letters.leave_out(transaction, self._stream.format)
         if self._aside is not None:

@@ -28,7 +28,7 @@ from replica_client.service.configuration import DaemonConfig
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MAX_FILE_SIZE = 1 << 20
-SECRET_KEYS = ("password", "url", "key")
+SECRET_KEYS = ("password", "url", "key", "control_token")
 """Names of keys whose value may be ``file:…``."""
 
 

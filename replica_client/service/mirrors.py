@@ -22,6 +22,8 @@ from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 
+MIRRORS: Final = frozenset(("sqlite", "mysql", "postgres", "duckdb", "clickhouse"))
+"""Types of sinks that hold tables."""
 DIGESTS_KEY: Final = "transform_digests"
 SERVERS_OWN: Final = ("mysql", "sys", "information_schema", "performance_schema")
 """System databases: mirrors leave them out unless a pattern names them."""

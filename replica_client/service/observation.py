@@ -13,6 +13,7 @@ from replica_client.errors import ReplicaClientError, without_secrets
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaChange
+from replica_client.service.route_orders import RouteOrders
 from replica_client.service.source_access import SourceEnd
 from replica_client.service.tables_set_aside import SetAside
 from replica_client.sinks.protocol import ReplacingSink
@@ -136,6 +137,7 @@ class Observation:
         failure_seen: called with the text of each error.
         source_offset: the source's wall clock minus our monotonic clock; None: not known.
         end: where the source's binlog ended at the last look; None: not known.
+        orders: of an operator, which are not carried out yet; None: not known.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class Observation:
         self.schema_changes: deque[Remark] = deque(maxlen=_KEPT)
         self.source_offset: float | None = None
         self.end: SourceEnd | None = None
+        self.orders: RouteOrders | None = None
         self._waits_for: SourceEnd | None = None
         self.commit_seen: Callable[[Pending, float], None] | None = None
         self.failure_seen: Callable[[str], None] | None = None

@@ -3,7 +3,7 @@
 Who may write to the socket may give orders: the service's own user, and root. A request and its answer are a line of
 JSON each::
 
-    {"command": "pause", "sinks": ["shop.lines"]}
+    {"command": "pause", "sink": "shop.lines"}
     {"sinks": [{"sink": "shop.lines", "state": "paused", …}]}
     {"error": "no sink is …"}
 
@@ -23,13 +23,12 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Self
 
 from replica_client.errors import ConfigError
+from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.stream.tables.table_copy import TableName
 
-Command = Literal["status", "pause", "resume", "restart", "reload", "set-aside"]
-COMMANDS: Final[tuple[str, ...]] = get_args(Command)
 _LOG = logging.getLogger("replica_client.service")
 _SOCKET: Final = "control.sock"
 _AUDIT: Final = "control.jsonl"
@@ -39,30 +38,111 @@ _MAX_LINE: Final = 64 << 10
 _MAX_AUDIT: Final = 1 << 20
 _REQUEST_SECONDS: Final = 5.0
 _KEPT: Final = 20
+_MAX_TABLES: Final = 1000
 
 
-def chosen(names: Mapping[str, str], wanted: str) -> list[str]:
-    """Return the sinks that a name means: ``SOURCE.SINK``, ``SINK``, or all where it is empty.
+COMMANDS: Final = (
+    *("status", "pause", "resume", "restart", "reload", "skip", "snapshot", "cancel"),
+    *("set-aside", "take-back"),
+)
+_NEEDS: Final = {"skip": "transaction"} | dict.fromkeys(
+    ("snapshot", "set-aside", "take-back"), "tables"
+)
+_FLAGS: Final = {"transaction": "--gtid or --position", "tables": "--table DATABASE.TABLE"}
+_MAY_HAVE: Final = {
+    "pause": ("at",),
+    "snapshot": ("where",),
+    "cancel": ("tables",),
+}
 
-    Args:
-        names: the short name of each sink, by its whole name.
-        wanted: the name.
 
-    Raises:
-        ConfigError: there is none.
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order, as a client sends it.
+
+    Attributes:
+        command: see :data:`COMMANDS`.
+        sink: ``SOURCE.SINK`` or ``SINK``; empty: all.
+        tables: names on the source.
+        transaction: ``skip``: its GTID, or ``FILE:OFFSET``.
+        at: ``pause``: a position, a GTID set or a time; empty: now.
+        where: ``snapshot``: a condition of :mod:`replica_client.rows.where`; empty: all rows.
     """
-    found = [name for name, short in names.items() if wanted in ("", name, short)]
-    if not found:
-        raise ConfigError(f"--sink {wanted}: no such sink; there are {', '.join(names)}")
-    return found
+
+    command: str
+    sink: str = ""
+    tables: tuple[TableName, ...] = ()
+    transaction: str = ""
+    at: str = ""
+    where: str = ""
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Parse the JSON value of an order.
+
+        Raises:
+            ConfigError: it is none; the message says why.
+        """
+        if not isinstance(value, dict) or value.get("command") not in COMMANDS:
+            raise ConfigError("this is not an order that this service knows")
+        command = value["command"]
+        unknown = set(value) - {"command", "sink", "tables", "transaction", "at", "where"}
+        tables = value.get("tables", [])
+        if unknown or not isinstance(tables, list) or len(tables) > _MAX_TABLES:
+            raise ConfigError("this is not an order that this service knows")
+        texts = {key: value.get(key, "") for key in ("sink", "transaction", "at", "where")}
+        if not all(isinstance(one, str) for one in (*texts.values(), *tables)):
+            raise ConfigError("an order consists of texts; tables is a list of them")
+        names = tuple((one.partition(".")[0], one.partition(".")[2]) for one in tables)
+        for name in names:
+            if not all(name):
+                raise ConfigError(f"{command}: {'.'.join(name)!r:.80} is no DATABASE.TABLE")
+        order = cls(command, tables=names, **texts)
+        allowed = {_NEEDS.get(command), *_MAY_HAVE.get(command, ())}
+        for key in ("tables", "transaction", "at", "where"):
+            if getattr(order, key) and key not in allowed:
+                raise ConfigError(f"{command}: it takes no {key}")
+        if (needed := _NEEDS.get(command)) and not getattr(order, needed):
+            raise ConfigError(f"{command}: {needed} is missing ({_FLAGS[needed]})")
+        return order
+
+    def sinks(self, names: Mapping[str, str]) -> list[str]:
+        """Return the sinks that the order is for.
+
+        Args:
+            names: the short name of each sink, by its whole name.
+
+        Raises:
+            ConfigError: there is none, or the order is for one sink and names several.
+        """
+        found = [name for name, short in names.items() if self.sink in ("", name, short)]
+        if not found:
+            raise ConfigError(f"--sink {self.sink}: no such sink; there are {', '.join(names)}")
+        if self.command in _NEEDS and len(found) > 1:
+            raise ConfigError(f"{self.command}: name one sink with --sink: {', '.join(found)}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what :meth:`parse` takes."""
+        value = {
+            "command": self.command,
+            "sink": self.sink,
+            "tables": list(map(".".join, self.tables)),
+            "transaction": self.transaction,
+            "at": self.at,
+            "where": self.where,
+        }
+        return {key: one for key, one in value.items() if one}
 
 
 class Control:
-    """The socket of a running service.
+    """The orders to a running service, and the socket that takes them.
+
+    The socket, the status page's server and signals of the process share :meth:`perform`.
 
     Args:
         state: the state directory.
-        carry_out: carries out an order: the command, names of sinks, and tables.
+        carry_out: carries out an order for sinks; it may raise ConfigError.
         status: returns the status of each sink.
 
     Attributes:
@@ -73,7 +153,7 @@ class Control:
     def __init__(
         self,
         state: Path,
-        carry_out: Callable[[str, list[str], list[TableName]], Awaitable[None]],
+        carry_out: Callable[[Order, list[str]], Awaitable[None]],
         status: Callable[[], list[dict[str, Any]]],
     ) -> None:
         self._state, self._carry_out, self._status = state, carry_out, status
@@ -118,7 +198,7 @@ class Control:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 line = await reader.readline()
-            answer = await self._answer(line, _peer(writer))
+            answer = await self.answer(line, _peer(writer))
             writer.write(json.dumps(answer).encode() + b"\n")
             async with asyncio.timeout(_REQUEST_SECONDS):
                 await writer.drain()
@@ -127,43 +207,71 @@ class Control:
         finally:
             writer.close()
 
-    async def _answer(self, line: bytes, who: str) -> dict[str, Any]:
-        try:
-            order = json.loads(line)
-            command, names = order["command"], order.get("sinks", [])
-            known = {one["name"] for one in self._status()}
-            if command not in COMMANDS or not set(names) <= known:
-                raise ValueError
-            tables = [(str(first), str(second)) for first, second in order.get("tables", [])]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return {"error": "this is not an order that this service knows"}
-        if command != "status":
-            async with self._orders:
-                try:
-                    await self._carry_out(command, names, tables)
-                    result = "done"
-                except ConfigError as error:
-                    result = str(error)
-                await self._record(command, names, tables, who, result)
-            if result != "done":
-                return {"error": result}
-        return {"sinks": [one for one in self._status() if not names or one["name"] in names]}
+    async def answer(self, line: bytes, who: str) -> dict[str, Any]:
+        """Carry out the order in a line of JSON, and return the answer as JSON value.
 
-    async def _record(
-        self, command: str, names: list[str], tables: list[Any], who: str, result: str
+        Args:
+            line: the order.
+            who: gave it.
+        """
+        try:
+            order = Order.parse(json.loads(line))
+            names = order.sinks({one["name"]: one["sink"] for one in self._status()})
+        except ConfigError as error:
+            return {"error": str(error)}
+        except (ValueError, RecursionError):
+            return {"error": "this is not an order that this service knows"}
+        if order.command != "status" and (fault := await self.perform(order, names, who)):
+            return {"error": fault}
+        return {"sinks": [one for one in self._status() if one["name"] in names]}
+
+    async def perform(self, order: Order, names: list[str], who: str) -> str:
+        """Carry out an order and record it; return why it failed, empty if it did not.
+
+        Args:
+            order: any but ``status``.
+            names: the sinks.
+            who: gave it.
+        """
+        async with self._orders:
+            fault = ""
+            try:
+                await self._carry_out(order, names)
+            except ConfigError as error:
+                fault = str(error)
+            shown = {key: one for key, one in order.to_json().items() if key != "sink"}
+            await self.record(shown, [] if order.command == "reload" else names, who, fault)
+        return fault
+
+    async def record(
+        self, given: Mapping[str, Any], names: list[str], who: str, fault: str = ""
     ) -> None:
+        """Record an order in the log, the audit, the status page and the metrics.
+
+        Args:
+            given: the order, or what became of one later; ``command`` and more.
+            names: of sinks.
+            who: gave it.
+            fault: why it failed; empty if it did not.
+        """
+        command = str(given["command"])
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "command": command,
+            **given,
             "sinks": names,
-            "tables": [".".join(table) for table in tables],
             "by": who,
-            "result": result,
+            "result": fault or "done",
         }
         self.recent.append(entry)
         self.counts[command] += 1
+        more = " ".join(f"{key}={one}" for key, one in given.items() if key != "command")
         _LOG.warning(
-            "control: %s of %s by %s: %s", command, ", ".join(names) or "the service", who, result
+            "control: %s%s of %s by %s: %s",
+            command,
+            f" {more}" if more else "",
+            ", ".join(names) or "the service",
+            who,
+            fault or "done",
         )
         await asyncio.to_thread(_append, self._state / _AUDIT, entry)
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import html
+import logging
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from replica_client._version import __version__
-from replica_client.errors import ServerError
+from replica_client.errors import ConfigError, ServerError
 from replica_client.server.relay.relay_server import Relay
 from replica_client.server.served_files import ServedFile
+from replica_client.service.configuration import DaemonConfig
+from replica_client.service.external_values import resolve
 from replica_client.service.observation import Remark, RouteState
 from replica_client.service.tables_set_aside import with_reason
 from replica_client.storage.durable import joined_name
-from replica_client.stream.pages.page import Page, alive, json_page, metrics_page
+from replica_client.stream.pages.page import (
+    Action,
+    Page,
+    Request,
+    alive,
+    json_page,
+    metrics_page,
+)
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -26,7 +39,10 @@ if TYPE_CHECKING:
     from replica_client.service.service import Service
 
 
+_LOG = logging.getLogger("replica_client.service")
 _MAX_TABLES = 200
+_SHORTEST_TOKEN: Final = 16
+_REFUSED_SECONDS: Final = 10.0
 _MAX_GTID_TEXT = 2000
 
 
@@ -41,6 +57,64 @@ def pages_of(service: Service) -> Mapping[str, Callable[[], Page]]:
         "/healthz": alive,
         "/readyz": lambda: _ready(service),
     }
+
+
+def orders_of(service: Service) -> Mapping[str, Action]:
+    """Return the action that takes orders with a token; none without ``control_token``."""
+    if not service.config.daemon.control_token:
+        return {}
+    refused = [0.0]
+
+    async def control(request: Request) -> Page:
+        config = service.config
+        token = await asyncio.to_thread(control_token, config)
+        scheme, _, given = request.header("authorization").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
+            if time.monotonic() - refused[0] > _REFUSED_SECONDS:
+                refused[0] = time.monotonic()
+                _LOG.warning("control: an order from %s without the token", request.peer)
+            return json_page({"error": "give the token: Authorization: Bearer TOKEN"}, 401)
+        answer = await service.control.answer(request.body, f"the token, from {request.peer}")
+        return json_page(answer, 400 if "error" in answer else 200)
+
+    return {"/control": control}
+
+
+def control_token(config: DaemonConfig) -> str:
+    """Return the token that orders over HTTP need.
+
+    Raises:
+        ConfigError: it cannot be read, or is too short.
+    """
+    daemon = config.daemon
+    token = resolve("control_token", daemon.control_token, config.directory, os.environ)
+    if len(token) < _SHORTEST_TOKEN or not token.isascii():
+        raise ConfigError(
+            f"control_token: it has {len(token)} characters; give at least {_SHORTEST_TOKEN} of ASCII, for example "
+            "from: openssl rand -hex 32"
+        )
+    return token
+
+
+def tls_of(config: DaemonConfig) -> ssl.SSLContext | None:
+    """Return the TLS context of the status page; None without a certificate.
+
+    Raises:
+        ConfigError: the certificate or its key cannot be used.
+    """
+    daemon = config.daemon
+    if not daemon.tls_certificate:
+        return None
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate, key = (config.directory / one for one in (daemon.tls_certificate, daemon.tls_key))
+    try:
+        made.load_cert_chain(certificate, key)
+    except OSError as error:  # ssl.SSLError, too
+        raise ConfigError(
+            f"tls_certificate {certificate}, tls_key {key}: {error.strerror or error}"
+        ) from error
+    return made
 
 
 def status(service: Service) -> dict[str, Any]:
@@ -113,6 +187,8 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "dead_letters": seen.dead_letters,
         "replaced_values": seen.replaced_values,
         "set_aside": with_reason(seen.set_aside),
+        "pause_at": "" if seen.orders is None else seen.orders.pause_at,
+        "skips": [] if seen.orders is None else list(seen.orders.skips),
         "losses": [
             {
                 "kind": one.kind,

@@ -26,12 +26,14 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.protocol.position import Position
+from replica_client.rows.where import parse_where
 from replica_client.service.configuration import DaemonConfig, RouteConfig
 from replica_client.service.dead_letters import DeadLetters
 from replica_client.service.delivery import Delivery, limits_of
 from replica_client.service.external_values import resolved
 from replica_client.service.mirrors import (
     DIGESTS_KEY,
+    MIRRORS,
     TransformDigests,
     check_mirror,
     check_target,
@@ -41,6 +43,7 @@ from replica_client.service.mirrors import (
 from replica_client.service.observation import Observation, RouteState
 from replica_client.service.process import ROUTE
 from replica_client.service.route_memory import RouteMemory
+from replica_client.service.route_orders import RouteOrders, one_transaction
 from replica_client.service.snapshot_progress import SnapshotRequests
 from replica_client.service.source_access import (
     hosts_of,
@@ -66,10 +69,10 @@ from replica_client.sinks.protocol import (
     SnapshotSink,
 )
 from replica_client.sinks.registry import make_sink
-from replica_client.storage.durable import replace_file
 from replica_client.storage.location import local_path
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import StreamOptions
+from replica_client.stream.position.losses import LOSS_KINDS, loss_kinds
 from replica_client.stream.position.stores.base import (
     Checkpoint,
     LeasedStore,
@@ -120,6 +123,8 @@ class Route:
 
     Attributes:
         observation: the route's state and counters.
+        audit: called with each order that was carried out later than it was given: the command, the
+            route, and what it was done to.
     """
 
     def __init__(
@@ -151,9 +156,11 @@ class Route:
         self._copied: set[TableName] = set()
         self._requests: list[str] = []
         self._ended = asyncio.Event()
-        self._pause_file = service.state / f"{config.name}.paused"
+        self._orders: RouteOrders | None = None
+        self.audit: Callable[[str, str, str], None] = lambda command, route, what: None
         self._resumed = asyncio.Event()
         self._is_over = False
+        self._running: RunningSnapshot | None = None
         self._copied_again: Counter[TableName] = Counter()
 
     @property
@@ -182,15 +189,94 @@ class Route:
         self._ended.set()
         self._again.set()
 
-    async def pause(self) -> None:
-        """Stop at the next transaction's end until :meth:`resume`, also after a restart of the service."""
-        await asyncio.to_thread(replace_file, self._pause_file, b"")
+    async def orders(self) -> RouteOrders:
+        """Return the orders of an operator.
+
+        Raises:
+            ConfigError: their file is damaged.
+        """
+        if self._orders is None:
+            self._orders = await asyncio.to_thread(
+                RouteOrders,
+                self._state / f"{self.name}.orders.json",
+                self.name,
+                lambda command, what: self.audit(command, self.name, what),
+                self.observation.record_error,
+                self.restart,
+            )
+            self.observation.orders = self._orders
+        return self._orders
+
+    async def pause(self, at: str = "") -> None:
+        """Stop until :meth:`resume`, also after a restart of the service.
+
+        Args:
+            at: a position, a GTID set or a time, before whose first transaction it stops; empty: at
+                the next transaction's end.
+
+        Raises:
+            ConfigError: it is none of these.
+        """
+        await (await self.orders()).pause(at)
         self.restart()
 
     async def resume(self) -> None:
         """Go on after a pause."""
-        await asyncio.to_thread(self._pause_file.unlink, missing_ok=True)
+        await (await self.orders()).resume()
         self._resumed.set()
+
+    async def skip(self, transaction: str) -> None:
+        """Skip a transaction; it counts as a loss.
+
+        Raises:
+            ConfigError: the sink has it, or no single transaction has that name.
+        """
+        await (await self.orders()).skip(one_transaction(transaction), self.observation.committed)
+        self.restart()
+
+    async def request_snapshot(self, tables: Sequence[TableName], where: str = "") -> None:
+        """Request copies of tables, which survives a crash.
+
+        Args:
+            tables: names on the source.
+            where: a condition of :mod:`replica_client.rows.where`; empty: all rows.
+
+        Raises:
+            ConfigError: the sink does not select a table, or takes no condition.
+        """
+        selection = selection_of(self.config, mirror=True)
+        for table in tables:
+            if not selection.wants(*table):
+                raise ConfigError(f"{self.name} does not select {'.'.join(table)}")
+        if where:
+            if self.config.sink.type in MIRRORS:
+                raise ConfigError(f"{self.name}: a mirror copies whole tables, without a condition")
+            parse_where(where)
+        requests = SnapshotRequests(self._state, self.name)
+        await asyncio.to_thread(requests.add, tables, "", where)
+
+    async def cancel(self, tables: Sequence[TableName]) -> None:
+        """Forget orders that are not carried out: skips, where to pause, and requested copies.
+
+        Args:
+            tables: only copies of these, and no other order; empty: all.
+        """
+        requests = SnapshotRequests(self._state, self.name)
+        found, _ = await asyncio.to_thread(requests.found)
+        gone = [one.name for one in found if not tables or set(one.tables) <= set(tables)]
+        if self._running is not None:
+            gone += self._running.cancel(None, tables)
+        orders = await self.orders()
+        if not tables:
+            await orders.cancel()
+        # A signal's id may be used again.
+        from replica_client.service.signals import SIGNAL
+
+        kept = {*orders.cancelled, *gone}
+        await orders.keep_cancelled(sorted(one for one in kept if not one.startswith(SIGNAL)))
+        for name in gone:
+            await asyncio.to_thread(requests.remove, name)
+        self.restart()
 
     def set_aside(self, tables: Mapping[TableName, str]) -> None:
         """Leave tables out from the next transaction on; the other tables go on.
@@ -213,12 +299,18 @@ class Route:
         while not self._is_over:
             self._stop.clear()
             self._resumed.clear()
-            if await asyncio.to_thread(self._pause_file.exists):
+            if await self._is_paused():
                 self.observation.enter(RouteState.PAUSED)
                 await self._resumed.wait()
             else:
                 await self._run_until_stopped()
         self.observation.enter(RouteState.STOPPED)
+
+    async def _is_paused(self) -> bool:
+        try:
+            return (await self.orders()).is_paused
+        except ConfigError:
+            return False  # told by each try to deliver
 
     async def _run_until_stopped(self) -> None:
         observation = self.observation
@@ -369,6 +461,7 @@ class Route:
             if isinstance(sink, OutboxSink):
                 sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
+        orders = await self.orders()
         options = self._stream_options(sink)
         memory, claim = await asyncio.to_thread(self._remembered, sink)
         hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
@@ -398,13 +491,13 @@ class Route:
                 store = KnownStart(kept, memory.first, memory.known)
             observation.enter(RouteState.CONNECTING)
             stream = SourceStream(hosts, options, store)
-            await self._follow(stream, sink, hosts, store)
+            await self._follow(stream, sink, hosts, store, orders)
         except _StoppedError:
             return
         finally:
             observation.copying, observation.snapshot_tables = "", None
             observation.attach(None)
-            self._delivery = None
+            self._delivery = self._running = None
             if store is not None and isinstance(store, LeasedStore):
                 await asyncio.to_thread(store.release)
             await sink.close()
@@ -531,6 +624,10 @@ class Route:
             transform=self._transform,
             signals=isinstance(sink, SnapshotSink | CopyingSink),
         )
+        if self._orders is not None and self._orders.skips:
+            # One that the stream cannot read is skipped, too; others are refused after it.
+            assembly = replace(options.assembly, record_losses=LOSS_KINDS)
+            options = replace(options, assembly=assembly)
         if self.config.sink.snapshot:
             # The stream begins before any table is read.
             return replace(options, start="latest")
@@ -625,7 +722,12 @@ class Route:
         return guard
 
     async def _follow(
-        self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions], store: PositionStore
+        self,
+        stream: SourceStream,
+        sink: Sink,
+        hosts: list[ConnectOptions],
+        store: PositionStore,
+        orders: RouteOrders,
     ) -> None:
         try:
             await self._until_stopped(stream.__aenter__())
@@ -638,9 +740,16 @@ class Route:
             self.observation.attach(stream)
             aside = self._aside = self._tables_set_aside(stream, sink)
             await asyncio.to_thread(self._note_digests, sink, stream.companions)
-            snapshot = self._snapshot(stream, sink, hosts)
+            snapshot = self._running = self._snapshot(stream, sink, hosts)
             if snapshot is not None:
+                await orders.keep_cancelled(snapshot.cancel(orders.cancelled))
                 await self._until_stopped(snapshot.prepare())
+            recorded = loss_kinds(self.config.source.options["record_losses"] or ())
+            # A mirror that copies no tables would leave them out for good, after a loss that it is told of.
+            tells = not is_mirror(sink) or self.config.sink.snapshot
+            orders.begin(recorded, stream.losses, tells=tells)
+            if stream.acknowledged is not None:
+                await orders.committed(stream.acknowledged)
             self._delivery = Delivery(
                 stream,
                 sink,
@@ -656,6 +765,7 @@ class Route:
                 snapshot=snapshot,
                 fence=store.check_lease if isinstance(store, LeasedStore) else None,
                 remember=self._remember,
+                orders=orders,
             )
             self.observation.enter(RouteState.STREAMING)
             _LOG.info("%s: follows from %s", self.name, stream.position)
@@ -714,6 +824,8 @@ class Route:
     async def _remember(self, position: Position, *, now: bool = False) -> None:
         """Save the committed position in the state directory, at most once a second."""
         memory = self._memory
+        if self._orders is not None:
+            await self._orders.committed(position)
         if memory is None:
             return
         seen = self.observation
@@ -752,17 +864,29 @@ class Route:
         self._ended.clear()
         if self._stop.is_set():
             self._ended.set()
-        watch = None
+        watches = []
         if isinstance(sink, CopyingSink):
-            watch = asyncio.ensure_future(self._watch_requests())
+            watches.append(asyncio.ensure_future(self._watch_requests()))
+        if self._orders is not None and self._orders.pause_at:
+            watches.append(asyncio.ensure_future(self._watch_end(self._orders)))
         try:
             await delivery.run(self._ended, saved)
         finally:
-            if watch is not None:
+            for watch in watches:
                 watch.cancel()
-                await asyncio.gather(watch, return_exceptions=True)
+            await asyncio.gather(*watches, return_exceptions=True)
         if not self._stop.is_set():
             raise _CopyRequestedError
+
+    async def _watch_end(self, orders: RouteOrders) -> None:
+        """Wait until the place to pause at is reached, even if no transaction comes after it."""
+        seen = self.observation
+        while True:
+            await asyncio.sleep(_REQUEST_SECONDS)
+            if not seen.is_level or seen.stream is None:
+                continue
+            if orders.end.is_reached(seen.stream.reached) or orders.end.is_past:
+                return await orders.stop()
 
     async def _watch_requests(self) -> None:
         """Wait for requests to copy a mirror's tables, then end the delivery."""
@@ -775,7 +899,7 @@ class Route:
                 await asyncio.to_thread(requests.remove, name)
             for request in found:
                 unwanted = [table for table in request.tables if not selection.wants(*table)]
-                if unwanted or request.where:
+                if unwanted or request.where or request.filter:
                     why = "a mirror copies whole tables, without a condition"
                     if unwanted:
                         why = f"the sink does not select {'.'.join(unwanted[0])}"

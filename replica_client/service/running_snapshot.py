@@ -163,10 +163,10 @@ class RunningSnapshot:
 
     def _ask(self, signal: Signal) -> None:
         _LOG.info("%s: %s: %s", self._plan.route, signal.id, signal.kind)
-        if not self.progress.take(signal):
-            return self._refuse(signal.id, "too many snapshots are asked for; wait, or stop them")
-        self._save()
-        return None
+        if self.progress.take(signal):
+            self._save()
+        else:
+            self._refuse(signal.id, "too many snapshots are asked for; wait, or stop them")
 
     def _is_missed(self, name: TableName) -> bool:
         return self._plan.all_tables and self._plan.selection.wants(*name)
@@ -255,6 +255,17 @@ class RunningSnapshot:
             self.progress.note_digests(self._plan.scope.digest)
         self._stream.companions[STATE_KEY] = self.progress.to_state()
 
+    def cancel(
+        self, names: Iterable[str] | None = None, tables: Iterable[TableName] = ()
+    ) -> list[str]:
+        """Stop requested copies; see :meth:`SnapshotProgress.cancel`."""
+        left = len(self.progress.left)
+        gone = self.progress.cancel(names, tables)
+        if len(self.progress.left) < left:
+            self._save()
+            self._tell("", 0, len(self.progress.left))
+        return gone
+
     # The task that reads.
 
     async def run(self) -> None:
@@ -293,15 +304,8 @@ class RunningSnapshot:
             if request.name not in progress.requests:
                 _LOG.info("%s: snapshot %s is asked for", self._plan.route, request.name)
                 progress.requests.append(request.name)
-                if request.where and (name := self._set_aside(request.tables)):
-                    self._refuse(request.name, f"{name} is set aside: only a whole copy helps")
-                    self._save()
-                    continue
-                progress.left += [
-                    TableProgress(*table, request=request.name, where=request.where)
-                    for table in request.tables
-                ]
-                self._aside.take_back(map(self._target, request.tables))
+                name, sql, text = request.name, request.where, request.filter
+                self._add(TableProgress(*one, name, sql, filter=text) for one in request.tables)
                 self._save()
             elif request.name in self._durable and not progress.has_left(request.name):
                 await asyncio.to_thread(self._requests.remove, request.name)
@@ -312,24 +316,25 @@ class RunningSnapshot:
             found = [
                 name for name in await read_definitions(connection) if self._wants(connection, name)
             ]
-        known = len(self.progress.left)
+        left, self.progress.left = self.progress.left, []
         unknown = self.progress.expand(found)
-        added = self.progress.left[known:]
-        for one in added:
-            if (one.where or one.filter) and (name := self._set_aside([one.name])):
-                self._refuse(one.request, f"{name} is set aside: only a whole copy helps")
-                self.progress.left.remove(one)
-        self._aside.take_back(
-            self._target(one.name) for one in added if not (one.where or one.filter)
-        )
+        added, self.progress.left = self.progress.left, left
+        self._add(added)
         for signal in unknown:
             self._refuse(signal.id, "the sink has no table of that name")
         self._save()
 
-    def _set_aside(self, tables: Iterable[TableName]) -> str:
-        """Return the name of a table that is set aside; empty if none is."""
-        names = (self._target(one) for one in tables)
-        return next((".".join(one) for one in names if one in self._aside.tables), "")
+    def _add(self, copies: Iterable[TableProgress]) -> None:
+        """Add requested copies; a table that is set aside needs a whole one."""
+        for one in copies:
+            name = self._target(one.name)
+            whole = not (one.where or one.filter)
+            if name in self._aside.tables and not whole:
+                self._refuse(one.request, f"{'.'.join(name)} is set aside: only a whole copy helps")
+                continue
+            self.progress.left.append(one)
+            if whole:
+                self._aside.take_back((name,))
 
     def _refuse(self, request: str, why: str) -> None:
         _LOG.error("%s: snapshot %s: %s", self._plan.route, request, why)
@@ -410,14 +415,14 @@ class RunningSnapshot:
                 outcome = await self._chunk(connection, one)
             except ServerError as error:
                 await connection.query("ROLLBACK")
-                if error.errno not in CHANGED_ERRORS:
-                    if request:
-                        self._refuse(request, f"{'.'.join(name)}: {_unsaid(error)}")
-                        return self._give_up()
-                    raise
-                if error.errno not in GONE_ERRORS and one.where:
-                    self._refuse(request, f"{'.'.join(name)}: {_unsaid(error)}")
+                lasting = error.errno not in CHANGED_ERRORS
+                if (lasting and request) or (error.errno not in GONE_ERRORS and one.where):
+                    # Its text may contain values.
+                    text = f"{'.'.join(name)}: the source refuses it with error {error.errno}"
+                    self._refuse(request, text)
                     return self._give_up()
+                if lasting:
+                    raise
                 outcome = _ALTERED
             except TransportTimeoutError:
                 if one.where:
@@ -488,13 +493,8 @@ class RunningSnapshot:
         return await self._written(chunk)
 
     async def _written(self, chunk: SnapshotChunk) -> str:
-        self._ready = chunk
         try:
+            self._ready = chunk
             return await chunk.outcome
         finally:
             self._ready = None
-
-
-def _unsaid(error: ServerError) -> str:
-    """Describe a server's error without its text, which may contain values."""
-    return f"the source refuses it with error {error.errno}"

@@ -19,14 +19,13 @@ from replica_client.service.config_file import read_config
 from replica_client.service.configuration import DaemonConfig, RouteConfig, SourceTable
 from replica_client.service.external_values import otlp_endpoint
 from replica_client.service.observation import Observation, RouteState
-from replica_client.service.order_socket import Control
-from replica_client.service.pages import pages_of, status
+from replica_client.service.order_socket import Control, Order
+from replica_client.service.pages import orders_of, pages_of, status, tls_of
 from replica_client.service.process import Notifier, StateLock
 from replica_client.service.route import Route
 from replica_client.service.source_access import SourceEnd, SourceWatch, hosts_of, selection_of
 from replica_client.service.stores import Stores
 from replica_client.stream.live.live_schema import list_tables
-from replica_client.stream.tables.table_copy import TableName
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 
@@ -132,11 +131,37 @@ class History:
         ]
 
 
+async def _give(route: Route, order: Order) -> None:
+    """Give an order to one sink.
+
+    Raises:
+        ConfigError: it cannot be carried out.
+    """
+    match order.command:
+        case "pause":
+            await route.pause(order.at)
+        case "resume":
+            await route.resume()
+        case "skip":
+            await route.skip(order.transaction)
+        case "set-aside":
+            route.set_aside(dict.fromkeys(order.tables, "an operator set it aside"))
+        case "snapshot" | "take-back":
+            await route.request_snapshot(order.tables, order.where)
+        case "cancel":
+            await route.cancel(order.tables)
+        case _:
+            route.restart()
+
+
 _CANCEL_SECONDS = 5.0
 _BEGINNING = (RouteState.STARTING, RouteState.OPENING_SINK, RouteState.CONNECTING)
 _PAGE_AFTER_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
-_NEEDS_RESTART = ("name", "state", "listen", "hosts", "sample_seconds", "otlp", "otlp_seconds")
+_NEEDS_RESTART = (
+    *("name", "state", "listen", "hosts", "sample_seconds", "otlp", "otlp_seconds"),
+    *("control_token", "tls_certificate", "tls_key"),
+)
 
 
 class Service:
@@ -163,7 +188,7 @@ class Service:
         self.started = time.time()
         self.started_clock = time.monotonic()
         self.http: HttpServer | None = None
-        self.control = Control(config.state, self.order, lambda: status(self)["routes"])
+        self.control = Control(config.state, self._carry_out, lambda: status(self)["routes"])
         self._reread = reread or (lambda: read_config(config.file))
         self._stores = Stores(config)
         self._running: dict[str, tuple[Route, asyncio.Task[None]]] = {}
@@ -238,7 +263,13 @@ class Service:
         from replica_client.stream.pages.http_server import HttpServer
 
         daemon = self.config.daemon
-        server = HttpServer(daemon.listen, pages_of(self), names=daemon.hosts)
+        server = HttpServer(
+            daemon.listen,
+            pages_of(self),
+            names=daemon.hosts,
+            actions=orders_of(self),
+            tls=await asyncio.to_thread(tls_of, self.config),
+        )
         await server.start()
         # Set only now: a visible server must answer.
         self.http = server
@@ -249,37 +280,32 @@ class Service:
         self._stop.set()
 
     def reload(self) -> None:
-        """Read the configuration again and apply it."""
-        self._background(self._reload())
+        """Read the configuration again and apply it, as the order does."""
+        self._background(self._order_reload())
 
-    async def order(self, command: str, names: list[str], tables: list[TableName]) -> None:
-        """Carry out an order, and wait until it took effect, for at most ``stop_timeout``.
+    async def _order_reload(self) -> None:
+        await self.control.perform(Order("reload"), [], "SIGHUP")
+
+    async def _carry_out(self, order: Order, names: list[str]) -> None:
+        """Carry out an order; wait for a pause to take effect, for at most ``stop_timeout``.
 
         Args:
-            command: see :data:`~replica_client.service.order_socket.COMMANDS`.
-            names: routes.
-            tables: for ``set-aside``.
+            order: any but ``status``.
+            names: of its sinks.
 
         Raises:
-            ConfigError: the new configuration is refused.
+            ConfigError: it cannot be carried out.
         """
-        if command == "reload":
+        if order.command == "reload":
             await self._reload()
             if self.config_error:
                 raise ConfigError(self.config_error)
             return
         routes = [route for route in self.routes if route.name in names]
         for route in routes:
-            if command == "pause":
-                await route.pause()
-            elif command == "resume":
-                await route.resume()
-            elif command == "set-aside":
-                route.set_aside(dict.fromkeys(tables, "an operator set it aside"))
-            else:
-                route.restart()
+            await _give(route, order)
         deadline = time.monotonic() + self.config.daemon.stop_timeout
-        while command == "pause" and time.monotonic() < deadline:
+        while order.command == "pause" and not order.at and time.monotonic() < deadline:
             if all(route.observation.state is RouteState.PAUSED for route in routes):
                 return
             await asyncio.sleep(_LOOK_SECONDS)
@@ -361,11 +387,16 @@ class Service:
     def _start(self, config: RouteConfig) -> None:
         route = Route(config, self.config, self._stores.store)
         self._histories[route.name] = History(route.observation)
+        route.audit = self._audit
         telemetry = self._telemetry
         if telemetry is not None:
             route.observation.commit_seen = partial(telemetry.committed, route)
             route.observation.failure_seen = partial(telemetry.failed, route)
         self._running[route.name] = (route, asyncio.ensure_future(route.run()))
+
+    def _audit(self, command: str, route: str, what: str) -> None:
+        given = {"command": command, "what": what}
+        self._background(self.control.record(given, [route], "the service"))
 
     async def _reload(self) -> None:
         async with self._reloading:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -189,6 +189,26 @@ class SnapshotProgress:
         self.signals = [one for one in self.signals if not set(one.tables) <= set(signal.tables)]
         return True
 
+    def cancel(self, names: Iterable[str] | None, tables: Iterable[TableName]) -> list[str]:
+        """Drop requested copies; return the names of the requests that have none left.
+
+        Args:
+            names: of requests; None: of all requests and signals.
+            tables: if not empty, only copies of these.
+        """
+        wanted, only = None if names is None else set(names), set(tables)
+        gone = [
+            one
+            for one in self.left
+            if one.request
+            and (wanted is None or one.request in wanted)
+            and (not only or one.name in only)
+        ]
+        self.left = [one for one in self.left if one not in gone]
+        if wanted is None and not only:
+            self.signals.clear()
+        return sorted({one.request for one in gone if not self.has_left(one.request)})
+
     def expand(self, there: Collection[TableName]) -> list[Signal]:
         """Look up the tables that signals mean; return the signals that match none.
 
@@ -250,11 +270,13 @@ class SnapshotRequest:
         name: of the request.
         tables: names on the source.
         where: condition in SQL of the wanted rows; empty for all.
+        filter: condition of :mod:`replica_client.rows.where`, likewise, as the sink gets them.
     """
 
     name: str
     tables: tuple[TableName, ...]
     where: str = ""
+    filter: str = ""
 
 
 class SnapshotRequests:
@@ -268,13 +290,21 @@ class SnapshotRequests:
     def __init__(self, state: Path, route: str) -> None:
         self.directory = state / f"{route}.snapshots"
 
-    def add(self, tables: Sequence[TableName], where: str = "") -> SnapshotRequest:
-        """Request a snapshot of tables; the request survives a crash."""
+    def add(
+        self, tables: Sequence[TableName], where: str = "", condition: str = ""
+    ) -> SnapshotRequest:
+        """Request a snapshot of tables; the request survives a crash.
+
+        Args:
+            tables: names on the source.
+            where: see :class:`SnapshotRequest`.
+            condition: the filter of :class:`SnapshotRequest`.
+        """
         name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-        request = SnapshotRequest(name, tuple(tables), where)
+        request = SnapshotRequest(name, tuple(tables), where, condition)
         self.directory.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"tables": [list(one) for one in tables], "where": where})
-        replace_file(self._path(name), text.encode())
+        saved = {"tables": [list(one) for one in tables], "where": where, "filter": condition}
+        replace_file(self._path(name), json.dumps(saved).encode())
         return request
 
     def found(self) -> tuple[list[SnapshotRequest], list[str]]:
@@ -286,7 +316,8 @@ class SnapshotRequests:
             try:
                 found = json.loads(path.read_bytes())
                 tables = tuple((str(database), str(table)) for database, table in found["tables"])
-                requests.append(SnapshotRequest(path.stem, tables, str(found["where"])))
+                where, condition = str(found["where"]), str(found.get("filter", ""))
+                requests.append(SnapshotRequest(path.stem, tables, where, condition))
             except FileNotFoundError:
                 continue
             except (ValueError, KeyError, TypeError):

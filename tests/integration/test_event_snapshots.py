@@ -101,7 +101,7 @@ def _ask_again(daemon: DaemonProcess, source: LocalServer) -> None:
     for words in (
         "--table shown.types --where id<5",
         "--table shown.none",
-        "--table shown.types --where id<<>5",
+        "--table shown.types --where-sql id<<>5",
     ):
         command = [sys.executable, "-m", "replica_client", "snapshot", str(daemon.config)]
         subprocess.run([*command, "--sink", "debezium", *words.split()], check=True)

@@ -9,22 +9,19 @@ import asyncio
 import ipaddress
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import h11
 
 from replica_client.errors import ConfigError
-from replica_client.stream.pages.page import Page
+from replica_client.stream.pages.page import Action, Page, Request
 from replica_client.stream.transport.url import listen_address
-
-if TYPE_CHECKING:
-    pass
-
 
 _LOG = logging.getLogger("replica_client.stream")
 _MAX_REQUEST = 16 << 10
@@ -51,6 +48,8 @@ class HttpServer:
         pages: the function that makes each page, by path.
         key: names the setting that says where to listen, for messages.
         names: host names by which browsers and scrapers may call the server, besides those of :func:`is_private_name`.
+        actions: the function that answers a POST request, by path; each checks who asks.
+        tls: serve HTTPS with it; None: HTTP.
 
     Attributes:
         port: where it listens, once started.
@@ -62,9 +61,11 @@ class HttpServer:
         pages: Mapping[str, Callable[[], Page]],
         key: str = "listen in [daemon]",
         names: Iterable[str] = (),
+        actions: Mapping[str, Action] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.host, self.port = listen_address(listen)
-        self._pages = pages
+        self._pages, self._actions, self._tls = pages, actions or {}, tls
         self._key = key
         self._names = frozenset(name.lower() for name in (self.host, socket.gethostname(), *names))
         self._server: asyncio.Server | None = None
@@ -74,7 +75,7 @@ class HttpServer:
     def url(self) -> str:
         """The URL of the pages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/"
+        return f"http{'s' if self._tls else ''}://{host}:{self.port}/"
 
     async def start(self) -> None:
         """Listen.
@@ -83,7 +84,9 @@ class HttpServer:
             ConfigError: the address cannot be had.
         """
         try:
-            self._server = await asyncio.start_server(self._serve, self.host, self.port)
+            self._server = await asyncio.start_server(
+                self._serve, self.host, self.port, ssl=self._tls
+            )
         except OSError as error:
             raise ConfigError(
                 f"listen: {self.host}:{self.port}: {error.strerror or error}; set {self._key} to another address"
@@ -109,8 +112,8 @@ class HttpServer:
             self._open.pop(next(iter(self._open))).transport.abort()
         self._open[task] = writer
         try:
-            async with asyncio.timeout(_REQUEST_SECONDS):
-                await self._answer(reader, writer)
+            async with asyncio.timeout(_REQUEST_SECONDS) as limit:
+                await self._answer(reader, writer, limit)
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, h11.RemoteProtocolError):
@@ -119,14 +122,27 @@ class HttpServer:
             writer.transport.abort()  # what is not read by now stays unread
             self._open.pop(task, None)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
+    ) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_REQUEST)
         try:
-            while (event := connection.next_event()) is h11.NEED_DATA:
-                connection.receive_data(await reader.read(_MAX_REQUEST))
+            event = await _next_event(connection, reader)
             if not isinstance(event, h11.Request):
                 return
-            page = self._page(event)
+            path = event.target.partition(b"?")[0].decode("ascii", "replace")
+            action = self._actions.get(path) if event.method == b"POST" else None
+            page = self._strange_name(event)
+            if page is None and action is not None:
+                body = await _body(connection, reader)
+                if body is None:
+                    page = _plain(413, f"more than {_MAX_REQUEST} bytes")
+                else:
+                    limit.reschedule(None)  # the action has limits of its own
+                    page = await self._act(action, event, body, writer)
+                    limit.reschedule(asyncio.get_running_loop().time() + _REQUEST_SECONDS)
+            elif page is None:
+                page = self._page(event, path)
         except h11.RemoteProtocolError as error:
             if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
                 raise
@@ -143,17 +159,32 @@ class HttpServer:
         writer.write(data)
         await writer.drain()
 
-    def _page(self, request: h11.Request) -> Page:
-        if request.method not in (b"GET", b"HEAD"):
-            return _plain(405, "only GET and HEAD")
+    async def _act(
+        self, action: Action, event: h11.Request, body: bytes, writer: asyncio.StreamWriter
+    ) -> Page:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+        peer = writer.get_extra_info("peername") or ("unknown",)
+        try:
+            return await action(Request(headers, body, str(peer[0])))
+        except Exception:  # noqa: BLE001  a fault of one request is no reason to end
+            _LOG.exception("the request %r failed", event.target)
+            return _plain(500, "this request failed; see the log")
+
+    def _strange_name(self, request: h11.Request) -> Page | None:
+        """Return the refusal of a request by a name that is not ours; None if it is."""
         host = next((value for name, value in request.headers if name == b"host"), b"")
         name = host_name(host.decode("ascii", "replace"))
-        if name not in self._names and not is_private_name(name):
-            # A page of a stranger, in a browser here, that calls us by a name of its own (DNS rebinding).
-            return _plain(
-                403, f"this server is called by another name; add it to hosts, next to {self._key}"
-            )
-        make = self._pages.get(request.target.partition(b"?")[0].decode("ascii", "replace"))
+        if name in self._names or is_private_name(name):
+            return None
+        # A page of a stranger, in a browser here, that calls us by a name of its own (DNS rebinding).
+        return _plain(
+            403, f"this server is called by another name; add it to hosts, next to {self._key}"
+        )
+
+    def _page(self, request: h11.Request, path: str) -> Page:
+        if request.method not in (b"GET", b"HEAD"):
+            return _plain(405, "only GET and HEAD")
+        make = self._pages.get(path)
         if make is None:
             return _plain(404, "no such page")
         try:
@@ -161,6 +192,22 @@ class HttpServer:
         except Exception:  # noqa: BLE001  a fault of one page is no reason to end
             _LOG.exception("the page %r failed", request.target)
             return _plain(500, "this page failed; see the log")
+
+
+async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(_MAX_REQUEST))
+    return event
+
+
+async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
+    """Return the body of a request; None if it is too long."""
+    body = b""
+    while isinstance(event := await _next_event(connection, reader), h11.Data):
+        body += event.data
+        if len(body) > _MAX_REQUEST:
+            return None
+    return body
 
 
 _PRIVATE_DOMAINS = (".local", ".internal", ".localhost", ".test", ".home.arpa")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
 
@@ -19,6 +19,29 @@ class Page:
     body: bytes
     content_type: str
     status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A POST request.
+
+    Attributes:
+        headers: by name in lower case.
+        body: whole.
+        peer: address of the client.
+    """
+
+    headers: Mapping[str, str]
+    body: bytes
+    peer: str
+
+    def header(self, name: str) -> str:
+        """Return a header, empty if there is none."""
+        return self.headers.get(name, "")
+
+
+Action: TypeAlias = Callable[[Request], Awaitable[Page]]
+"""The answer to a POST request."""
 
 
 def alive() -> Page:

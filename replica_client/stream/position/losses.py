@@ -22,7 +22,13 @@ LOSSES_KEY: Final = "losses"
 """Name of a checkpoint's state that holds a ledger; absent when nothing was lost."""
 
 LossKind = Literal[
-    "statement", "undecodable", "incomplete_row", "gtid_gap", "unknown_table", "xa_prepare"
+    "statement",
+    "undecodable",
+    "incomplete_row",
+    "gtid_gap",
+    "unknown_table",
+    "xa_prepare",
+    "skipped",
 ]
 """The kinds of losses:
 
@@ -31,10 +37,14 @@ LossKind = Literal[
 * ``incomplete_row``: row images lack columns although full rows were asked for; they were delivered;
 * ``gtid_gap``: transactions that the source has, or had, never came;
 * ``unknown_table``: rows of a table whose shape is not known were left out;
-* ``xa_prepare``: an XA COMMIT came whose XA PREPARE, and with it all its rows, cannot be read.
+* ``xa_prepare``: an XA COMMIT came whose XA PREPARE, and with it all its rows, cannot be read;
+* ``skipped``: an operator of the service skipped the transaction.
 """
 
-LOSS_KINDS: Final[tuple[LossKind, ...]] = get_args(LossKind)
+LOSS_KINDS: Final[tuple[LossKind, ...]] = tuple(
+    kind for kind in get_args(LossKind) if kind != "skipped"
+)
+"""The kinds that ``record_losses`` may name."""
 
 _KEPT_PENDING: Final = 100_000
 _MAX_REASON: Final = 400
@@ -249,7 +259,7 @@ def _count(counts: dict[_Key, LossCount], loss: Loss) -> None:
 
 
 def _read(value: object) -> LossCount:
-    if not isinstance(value, Mapping) or value["kind"] not in LOSS_KINDS:
+    if not isinstance(value, Mapping) or value["kind"] not in get_args(LossKind):
         raise TypeError
     return LossCount(
         value["kind"],

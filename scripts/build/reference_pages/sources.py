@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from typing import get_args
 
 from reference_pages.markdown import bullets, summary, table, text_after
 from replica_client import errors
@@ -42,7 +43,7 @@ def spark_options() -> str:
 def loss_kinds() -> str:
     """The kinds of losses."""
     meanings = bullets(text_after(losses, "LossKind"))
-    if set(meanings) != set(losses.LOSS_KINDS):
+    if set(meanings) != set(get_args(losses.LossKind)):
         raise ValueError("the kinds of losses and their documentation differ")
     return table(("kind", "what is lost"), [(f"`{kind}`", meanings[kind]) for kind in meanings])
 
