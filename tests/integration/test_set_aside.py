@@ -119,6 +119,37 @@ def test_one_poisoned_table_of_many(
         assert compare_sink("postgres", {"url": url}, source, tables=["x.*"]).tables == TABLES
 
 
+def test_a_table_whose_names_are_not_known_stops_no_other(
+    fresh_server: Callable[..., LocalServer], tmp_path: Path
+) -> None:
+    source = fresh_server("mysql-9.7", ["binlog-row-metadata=MINIMAL"])
+    source.execute("CREATE DATABASE x")
+    source.execute("CREATE TABLE x.t (id INT PRIMARY KEY)")
+    source.execute("CREATE TABLE x.short (id INT PRIMARY KEY)")
+    sinks = [
+        {"type": kind, "name": kind, "snapshot": True, "path": str(tmp_path / kind)}
+        for kind in ("sqlite", "duckdb")
+    ]
+    settings = {"url": source.url(), "tables": ["x.*"], "exclude": ["x.short"]}
+    with DaemonProcess(tmp_path, settings, sinks) as daemon:
+        daemon.until_level()
+        daemon.kill()
+        # What was left out is wanted now, but its rows are of a definition that nobody has any more.
+        source.execute("INSERT INTO x.short VALUES (1)")
+        source.execute(
+            "ALTER TABLE x.short CONVERT TO CHARACTER SET latin1, ADD n TEXT, ADD m INT FIRST"
+        )
+        source.execute("INSERT INTO x.short (id, n) VALUES (2, 'b')")
+        source.execute("INSERT INTO x.t VALUES (1)")
+        del settings["exclude"]
+        daemon.start()
+        daemon.until_level()
+        assert daemon.get("/readyz")[0] == 200
+    for kind in ("sqlite", "duckdb"):
+        options = {"path": str(tmp_path / kind)}
+        assert compare_sink(kind, options, source, tables=["x.*"]).tables == 2
+
+
 def test_a_row_that_is_missing_sets_its_table_aside(source: LocalServer, tmp_path: Path) -> None:
     source.execute("CREATE TABLE x.t (id INT PRIMARY KEY, n INT)")
     source.execute("CREATE TABLE x.u (id INT PRIMARY KEY, n INT)")
