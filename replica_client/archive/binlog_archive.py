@@ -23,6 +23,7 @@ from replica_client.archive.index_format import (
 )
 from replica_client.archive.index_scan import make_sidecar
 from replica_client.errors import (
+    BinlogDecodeError,
     ConfigError,
     ObjectNotFoundError,
     ReplicaClientError,
@@ -37,6 +38,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.history_records import SchemaChange
 from replica_client.storage.files import open_file, read_ahead, write_file
+from replica_client.storage.kept_file import ENCRYPTED_SUFFIX, is_kept
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.stream.files.file_bytes import BinlogFile
 from replica_client.stream.files.file_order import FileMark, check_pair
@@ -78,7 +80,7 @@ class IndexedFile:
         try:
             with closing(open_file(self.where)) as stream:
                 return read_section(stream, self.base, table)
-        except (OSError, StorageError, ValueError) as error:
+        except (OSError, StorageError, ValueError, BinlogDecodeError) as error:
             _LOG.warning("%s: %s; the file is read without it", self.where, error)
             return None
 
@@ -118,7 +120,7 @@ class SidecarFiles:
         if found is None:
             index = make_sidecar(listed, self._decode, self._history)
             found = IndexedFile(listed, index, where, made=True)
-            if self._keeps:
+            if self._keeps and not is_kept(where.name):
                 self._write(found)
         else:
             self._run_statements(found)
@@ -136,6 +138,8 @@ class SidecarFiles:
     def _index_of(self, listed: ListedFile) -> Location:
         """Return the location of a file's index."""
         name = listed.name + SUFFIX
+        if listed.where.name.endswith(ENCRYPTED_SUFFIX):
+            name += ENCRYPTED_SUFFIX
         if self._directory is not None:
             return self._directory / name
         where = listed.where
@@ -150,7 +154,7 @@ class SidecarFiles:
                 index, base = read_index(stream)
         except (FileNotFoundError, ObjectNotFoundError):
             return None
-        except (OSError, StorageError, ValueError) as error:
+        except (OSError, StorageError, ValueError, BinlogDecodeError) as error:
             _LOG.warning("%s is not used and made again: %s", where, error)
             return None
         if not is_current(index.facts, listed) or not _covers(index):

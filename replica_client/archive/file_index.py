@@ -185,7 +185,7 @@ class FileIndex:
 
 def is_current(index: FileIndex, file: ListedFile) -> bool:
     """Return whether an index describes all of a file as it is now."""
-    if (index.size, index.modified) != (file.size, file.modified):
+    if index.size != file.size or (index.modified != file.modified and not file.is_kept):
         return False
     with open_file(file.where) as stream:
         return index.head == _hash(stream.read(min(PROOF_SIZE, file.size)))

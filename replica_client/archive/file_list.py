@@ -17,7 +17,7 @@ from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.steps import Meaning, TableName, tables_touched
 from replica_client.storage.files import FileStatus, has_pattern, matching_files
 from replica_client.storage.location import Location, ObjectUrl, location
-from replica_client.stream.files.file_bytes import found_files, in_order, index_files, order_of
+from replica_client.stream.files.file_names import found_files, in_order, index_files, order_of
 from replica_client.stream.transactions.query_text import read_query
 
 
@@ -40,6 +40,11 @@ class ListedFile:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it is a kept file (:mod:`~replica_client.storage.kept_file`), which does not change."""
+        return self.modified < 0
+
+    @property
     def where(self) -> Location:
         """The location of the file."""
         return location(self.path, dict(self.options))
@@ -60,9 +65,11 @@ def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -
         for one in _expand(path, may_be_empty):
             where = one.where.absolute() if isinstance(one.where, Path) else one.where
             options = where.options if isinstance(where, ObjectUrl) else ()
-            listed = ListedFile(where.name, str(where), one.size, one.modified, options)
+            listed = ListedFile(one.name, str(where), one.size, one.modified, options)
             other = found.setdefault(listed.name, listed)
-            if other.path != listed.path:
+            if (other.is_kept or listed.is_kept) and other.size == listed.size:
+                found[listed.name] = listed if other.is_kept else other
+            elif other.path != listed.path:
                 raise ConfigError(
                     f"{other.path} and {listed.path} have the same name: files of one source differ in name; "
                     "read other sources in queries of their own"
@@ -76,14 +83,10 @@ def _expand(path: str | Location, may_be_empty: bool) -> list[FileStatus]:
     where = location(path)
     try:
         if has_pattern(where) and (isinstance(where, ObjectUrl) or not where.exists()):
-            matches = [
-                file for file in matching_files(where) if not file.where.name.endswith(".index")
-            ]
+            matches = [file for file in matching_files(where) if not file.name.endswith(".index")]
             if not matches and not may_be_empty:
                 raise ConfigError(f"{path}: no file matches; check the option path")
-            return sorted(
-                matches, key=lambda one: order_of(one.where.name) or (one.where.name, 0, 0)
-            )
+            return sorted(matches, key=lambda one: order_of(one.name) or (one.name, 0, 0))
         if not may_be_empty or (isinstance(where, Path) and not where.is_dir()):
             return found_files(where)
         try:

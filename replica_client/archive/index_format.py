@@ -46,7 +46,7 @@ from replica_client.protocol.binlog.layout import GTID_SID_SIZE
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import Gtid
 from replica_client.storage.files import read_at
-from replica_client.stream.files.file_bytes import INDEX_SUFFIX
+from replica_client.stream.files.file_names import INDEX_SUFFIX
 
 MAGIC: Final = b"RCIX"
 VERSION: Final = 3

@@ -20,12 +20,21 @@ from rich.progress import (
 
 from replica_client.archive.backup.backup_catalog import FileRecord
 from replica_client.archive.backup.engine import Backup, BackupOptions, BackupStatus
+from replica_client.archive.backup.finished_files import KeepOptions
 from replica_client.cli.flags import Json, StopAtEnd
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
+from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
-from replica_client.storage.location import local_path
+from replica_client.storage.kept_file import (
+    KEY_FILE_VARIABLE,
+    KEY_VARIABLE,
+    Keeping,
+    key_of_environment,
+    read_key,
+)
+from replica_client.storage.location import local_path, location
 
 EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
 
@@ -51,6 +60,42 @@ def backup(
             help="Write the index of each finished file that find and undo use.",
         ),
     ] = True,
+    compress: Annotated[
+        bool, typer.Option("--compress", help="Keep finished files compressed (zstd), in blocks.")
+    ] = False,
+    encrypt: Annotated[
+        bool,
+        typer.Option(
+            "--encrypt",
+            help="Keep finished files encrypted (AES-256-GCM) with the key of --key-file, "
+            "REPLICA_CLIENT_ARCHIVE_KEY or REPLICA_CLIENT_ARCHIVE_KEY_FILE.",
+        ),
+    ] = False,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file",
+            metavar="FILE",
+            help="The key: 64 hexadecimal digits, as of openssl rand -hex 32.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="PLACE",
+            help="Keep finished files in this directory, or s3://, gs://, abfss://.",
+        ),
+    ] = None,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-days",
+            metavar="N",
+            min=1,
+            help="Remove files whose last event is older than N days.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Copy a source's binlog files byte for byte, and follow it.
@@ -61,6 +106,9 @@ def backup(
 
     One bit is not in any stream: a MariaDB that is killed just after it made a new file may leave the
     "in use" flag in the one before; the copy of that file has it cleared.
+
+    With --compress, --encrypt or --store, finished files but the newest are kept in another form or place; all
+    commands on archives read them there. The newest finished file and the open one stay in DIR as they are.
     """
     if live_source([url]) is None:
         raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
@@ -68,10 +116,37 @@ def backup(
         _run(
             url,
             local_path(directory, "DIR"),
-            BackupOptions(stop_at_end=stop_at_end, indexes=index),
+            BackupOptions(
+                stop_at_end=stop_at_end,
+                indexes=index,
+                keep=_keep_options(compress, encrypt, key_file, store, keep_days),
+            ),
             json,
         )
     )
+
+
+def _keep_options(
+    compress: bool, encrypt: bool, key_file: Path | None, store: str | None, days: int | None
+) -> KeepOptions | None:
+    key: bytes | None = None
+    if key_file is not None:
+        encrypt = True
+        key = read_key(key_file.read_bytes())
+        if key is None:
+            raise ConfigError(
+                f"{key_file}: a key is 64 hexadecimal digits, as `openssl rand -hex 32` writes"
+            )
+    elif encrypt:
+        key = key_of_environment()
+        if key is None:
+            raise ConfigError(
+                f"--encrypt needs a key: give --key-file, or set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}"
+            )
+    form = Keeping(compress, key or b"") if compress or encrypt else None
+    if form is None and store is None and days is None:
+        return None
+    return KeepOptions(form, None if store is None else location(store), days)
 
 
 async def _run(url: str, directory: Path, options: BackupOptions, json: bool) -> None:
@@ -112,6 +187,8 @@ async def _run(url: str, directory: Path, options: BackupOptions, json: bool) ->
             record = last or work.newest
             if record is not None and not record.finished:
                 show(record)
+    if work.kept_fault:
+        message(f"files were not kept as asked, and stay in {directory}: {work.kept_fault}")
     if last is None:
         message("the source has no binlog files")
 

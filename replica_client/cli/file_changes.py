@@ -77,7 +77,8 @@ def file_progress(paths: Sequence[Location], *, shares_terminal: bool) -> Iterat
     from replica_client.cli.output import progress_console
     from replica_client.storage.files import file_status
 
-    sizes = {path.name: file_status(path).size for path in files_of(list(map(str, paths)))}
+    found = (file_status(path) for path in files_of(list(map(str, paths))))
+    sizes = {one.name: one.size for one in found}
     with Progress(console=progress_console(), transient=True) as progress:
         yield FileProgress(progress, sizes)
 

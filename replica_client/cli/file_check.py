@@ -42,10 +42,12 @@ from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.schema.shape import TableShape
 from replica_client.storage.files import file_status, open_file
+from replica_client.storage.kept_file import plain_name
 from replica_client.storage.location import Location
 from replica_client.stream.fast.row_fast_path import RowTable
 from replica_client.stream.files.file_batches import FileSteps
-from replica_client.stream.files.file_bytes import binlog_files, in_order, open_events
+from replica_client.stream.files.file_bytes import binlog_files, open_events
+from replica_client.stream.files.file_names import in_order
 from replica_client.stream.position.tracker import PositionTracker
 from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 from replica_client.stream.transactions.schema_tracking import SchemaTracker
@@ -76,7 +78,7 @@ def raw_events(path: Location, decoder: BinlogDecoder) -> Iterator[tuple[int, by
             inside an event (after all events before that were given).
     """
     with open_file(path) as stream:
-        source = open_events(stream, path.name, decoder.options)
+        source = open_events(stream, plain_name(path.name), decoder.options)
         while True:
             position = source.position
             data = source.next_event(decoder.format.header_size, decoder.options.max_event_size)
@@ -190,11 +192,11 @@ class FileCheck:
     def __init__(
         self, path: Location, options: DecodeOptions, findings: Findings, tables: SchemaTracker
     ) -> None:
-        self._path = path
+        self._path, self._name = path, plain_name(path.name)
         self._tables = tables
         self._findings = findings
         self._options = options
-        self._decoder = BinlogDecoder(options, path.name)
+        self._decoder = BinlogDecoder(options, plain_name(path.name))
         self._decoders: SizedCache[tuple[object, ...], tuple[object, RowImageDecoder]] = SizedCache(
             _MAX_DECODERS
         )
@@ -222,8 +224,8 @@ class FileCheck:
         steps = FileSteps(feed, fast_path, fast_path, None)
         try:
             with open_file(self._path) as stream:
-                source = open_events(stream, self._path.name, self._options)
-                for _ in steps.read(source, self._path.name, FIRST_EVENT):
+                source = open_events(stream, self._name, self._options)
+                for _ in steps.read(source, self._name, FIRST_EVENT):
                     yield source.position
         finally:
             fast_path.take_counts(self._add)
@@ -329,7 +331,7 @@ class FileCheck:
         kind = f"{type(error).__name__} {name}".strip()
         encrypted = isinstance(error, EncryptedBinlogError)
         self._findings.add_fault(
-            Fault(kind, self._path.name, position, code, reason, is_encrypted=encrypted)
+            Fault(kind, self._name, position, code, reason, is_encrypted=encrypted)
         )
 
 

@@ -208,6 +208,8 @@ def decode_options(
         ReplicaClientError: it holds no keys.
     """
     from replica_client.protocol.binlog.encryption import read_keys  # few need keys
+    from replica_client.storage.kept_file import read_key
 
-    keys = read_keys(key_file.read_bytes()) if key_file else {}
+    data = key_file.read_bytes() if key_file else b""
+    keys = {} if not data or read_key(data) is not None else read_keys(data)
     return DecodeOptions(verify_checksum=verify_checksum, keys=keys, invalid_text=invalid_text)

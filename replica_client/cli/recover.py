@@ -13,7 +13,6 @@ from replica_client.cli.flags import Since, with_archive
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import message
 from replica_client.errors import ConfigError
-from replica_client.storage.location import local_path
 
 if TYPE_CHECKING:
     from replica_client.archive.archive import Archive
@@ -73,8 +72,6 @@ def recover(
     if (dump is None) == (since is None):
         raise ConfigError("give one of --dump and --since: where the data of the server ends")
     host, port = listen_address(listen)
-    for source in sources:
-        local_path(source, "recover")
     with opened(sources, **archived) as archive:
         start = recovery.position_of_dump(dump) if dump is not None else _start(archive, since)
         stop = recovery.stop_before(archive, until, before_drop)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +26,7 @@ from replica_client.rows.selection import exact_pattern
 from replica_client.server.accounts import Account
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.served_library import BinlogLibrary
+from replica_client.storage.files import open_file
 from replica_client.stream.transactions.arguments import parse_start
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.url import parse_url
@@ -143,7 +147,7 @@ async def recover(
     removed at the end. After an error they stay as they are, for inspection.
 
     Args:
-        archive: the archive, of local files.
+        archive: the archive; kept files and those of a store are unpacked into a temporary directory.
         start: the position of the data that the server has.
         stop: the position before which it ends.
         url: the server, with an account that may configure replication.
@@ -158,7 +162,39 @@ async def recover(
         TransportError: the server cannot be reached.
     """
     _check_range(archive, start, stop)
-    library = BinlogLibrary([Path(one.path) for one in archive.files.listed])
+    with _local_files(archive, start, stop) as paths:
+        return await _recover(
+            archive, BinlogLibrary(paths), start, stop, url, host, port, on_progress
+        )
+
+
+@contextmanager
+def _local_files(archive: Archive, start: Position, stop: Position) -> Iterator[list[Path]]:
+    """Give the files of a range as plain files of this machine; others are unpacked into a temporary directory."""
+    names = [one.name for one in archive.files.listed]
+    needed = archive.files.listed[names.index(start.file) : names.index(stop.file) + 1]
+    with tempfile.TemporaryDirectory(prefix="replica-client-recover-") as directory:
+        paths = []
+        for one in needed:
+            path = one.where
+            if one.is_kept or not isinstance(path, Path):
+                path = Path(directory) / one.name
+                with closing(open_file(one.where)) as source, path.open("xb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+            paths.append(path)
+        yield paths
+
+
+async def _recover(
+    archive: Archive,
+    library: BinlogLibrary,
+    start: Position,
+    stop: Position,
+    url: str,
+    host: str,
+    port: int,
+    on_progress: Callable[[RecoveryProgress], None],
+) -> Recovered:
     mysql = library.flavor is ServerFlavor.MYSQL
     async with await SourceConnection.open(parse_url(url)) as target:
         is_new = not target.server.is_mariadb and target.server.version >= (8, 4, 0)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 from replica_client.errors import ObjectNotFoundError, StorageConflictError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.storage.durable import replace_file
+from replica_client.storage.kept_file import KeptReader, is_kept, plain_name, plain_of
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import Data, ObjectStatus, ObjectStore
 
@@ -29,13 +30,24 @@ class FileStatus:
 
     Attributes:
         where: its place.
-        size: in bytes.
-        modified: time of its last change, in nanoseconds since 1970.
+        size: in bytes; of a kept file, those of the plain file.
+        modified: time of its last change, in nanoseconds since 1970; -1 for a kept file, which does
+            not change.
     """
 
     where: Location
     size: int
     modified: int
+
+    @property
+    def name(self) -> str:
+        """The file's name; that of the plain file for a kept one."""
+        return plain_name(self.where.name)
+
+
+def _status(where: Location, size: int, modified: int) -> FileStatus:
+    plain = plain_of(where.name)
+    return FileStatus(where, size, modified) if plain is None else FileStatus(where, plain.size, -1)
 
 
 class ObjectReader(io.RawIOBase):
@@ -136,27 +148,39 @@ class ObjectReader(io.RawIOBase):
 
 
 def open_file(where: Location) -> BinaryIO:
-    """Open a file to be read.
+    """Open a file to be read; of a kept file, the plain file.
 
     Raises:
         OSError: it is not there, or cannot be read.
         StorageError: likewise, in a store.
+        BinlogFormatError: a kept file is damaged.
+        ConfigError: the key of a kept file is not given.
     """
     if isinstance(where, ObjectUrl):
-        return cast(BinaryIO, ObjectReader(where))
-    return where.open("rb")
+        reader = ObjectReader(where)
+        stream, size = cast(BinaryIO, reader), reader.status.size
+    else:
+        stream = where.open("rb")
+        size = os.fstat(stream.fileno()).st_size
+    if not is_kept(where.name):
+        return stream
+    try:
+        return cast(BinaryIO, KeptReader(stream, size, str(where)))
+    except BaseException:
+        stream.close()
+        raise
 
 
 def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
     """Read bytes of an :func:`open_file` stream from an offset on; fewer at its end."""
-    if isinstance(stream, ObjectReader):
+    if isinstance(stream, (ObjectReader, KeptReader)):
         return stream.read_at(offset, size)
     return os.pread(stream.fileno(), size, offset)
 
 
 def read_ahead(stream: BinaryIO, offset: int, size: int) -> None:
     """Start to read bytes ahead that will be needed soon; do nothing for a store's object."""
-    if not isinstance(stream, ObjectReader) and hasattr(os, "posix_fadvise"):
+    if not isinstance(stream, (ObjectReader, KeptReader)) and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # of a file that is no ordinary one
             os.posix_fadvise(stream.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
 
@@ -170,9 +194,9 @@ def file_status(where: Location) -> FileStatus:
     """
     if isinstance(where, ObjectUrl):
         found = ObjectStore(where).status()
-        return FileStatus(where, found.size, found.modified)
+        return _status(where, found.size, found.modified)
     there = where.stat()
-    return FileStatus(where, there.st_size, there.st_mtime_ns)
+    return _status(where, there.st_size, there.st_mtime_ns)
 
 
 def files_in(where: Location) -> list[FileStatus] | None:
@@ -188,7 +212,7 @@ def files_in(where: Location) -> list[FileStatus] | None:
         objects, below = ObjectStore(where).children()
         if not objects and not below:
             return None
-        return [FileStatus(where / one.name, one.size, one.modified) for one in objects]
+        return [_status(where / one.name, one.size, one.modified) for one in objects]
     if not where.is_dir():
         return None
     return [file_status(path) for path in where.iterdir() if path.is_file()]
@@ -212,7 +236,7 @@ def matching_files(where: Location) -> list[FileStatus]:
         below = [one for name in names for one in ObjectStore(root).children(name)[1]]
         names = [one for one in below if fnmatch.fnmatchcase(one.rpartition("/")[2], part)]
     return [
-        FileStatus(root / one.name, one.size, one.modified)
+        _status(root / one.name, one.size, one.modified)
         for name in names
         for one in ObjectStore(root).children(name)[0]
         if fnmatch.fnmatchcase(one.name.rpartition("/")[2], parts[-1])

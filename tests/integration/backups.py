@@ -12,10 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from replica_client.storage.files import names_in, open_file
+from replica_client.storage.location import Location
 from tests.integration.kills import Workload
 from tests.servers.local import LocalServer
 
@@ -44,10 +47,10 @@ def command(server: LocalServer, directory: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "replica_client", "backup", server.url(), str(directory), *more]
 
 
-def run_to_end(server: LocalServer, directory: Path) -> list[dict[str, object]]:
+def run_to_end(server: LocalServer, directory: Path, *options: str) -> list[dict[str, object]]:
     """A run with --stop-at-end; the lines that it printed."""
     done = subprocess.run(
-        command(server, directory, "--stop-at-end", "--json"),
+        command(server, directory, "--stop-at-end", "--json", *options),
         capture_output=True,
         text=True,
         timeout=300,
@@ -70,8 +73,22 @@ def _left_between(data: bytes, following: bytes) -> bool:
     return bool(data[_FLAGS] & 1 and following[_FLAGS] & 1 and not created)
 
 
-def compare(server: LocalServer, directory: Path) -> dict[str, int]:
+def read_copy(directory: Path, entry: dict[str, Any], store: Location | None) -> bytes:
+    """A file of a backup, where it is; kept ones only in the store."""
+    if entry["kept"] is None:
+        return (directory / entry["name"]).read_bytes()
+    assert store == directory or not (directory / entry["name"]).exists()
+    with open_file((store or directory) / entry["kept"]) as stream:
+        return bytes(stream.read())
+
+
+def compare(server: LocalServer, directory: Path, store: Location | None = None) -> dict[str, int]:
     """Every file of the source against its copy, and the index against both.
+
+    Args:
+        server: the source.
+        directory: of the backup.
+        store: where it keeps finished files; None: it does not.
 
     Raises:
         AssertionError: a byte, a hash, a size or a file differs.
@@ -84,7 +101,8 @@ def compare(server: LocalServer, directory: Path) -> dict[str, int]:
     for entry, following in zip(entries, [*names[1:], None], strict=True):
         name = entry["name"]
         theirs = contents[name]
-        ours = (directory / name).read_bytes()
+        ours = read_copy(directory, entry, store)
+        assert (entry["kept"] is not None) == (store is not None and name not in names[-2:])
         mariadb = server.flavor == "mariadb"
         if mariadb and following and _left_between(theirs, contents[following]):
             theirs = ours[: _FLAGS + 1] + theirs[_FLAGS + 1 :]
@@ -103,11 +121,22 @@ def compare(server: LocalServer, directory: Path) -> dict[str, int]:
         assert one["gtid_set_after"] == following["gtid_set_before"], (one, following)
     # A kill may leave temporary files of random names, which are swept an hour later.
     there = {p.name for p in directory.iterdir() if not p.name.startswith(".")}
-    assert there - {f"{name}.rcindex" for name in names[:-1]} == {"backup.json", *names}
+    here = names if store is None else names[-2:]
+    kept = {entry["kept"] for entry in entries if entry["kept"]}
+    if store == directory:
+        here = [*here, *kept, *(f"{name}.rcindex.rce" for name in names[:-2])]
+    elif store is not None:
+        assert kept <= set(names_in(store))
+    assert there - {f"{name}.rcindex" for name in names[:-1]} == {"backup.json", *here}
     return sizes
 
 
-def copied(server: LocalServer, directory: Path, back_up: Callable[[], object]) -> dict[str, int]:
+def copied(
+    server: LocalServer,
+    directory: Path,
+    back_up: Callable[[], object],
+    store: Location | None = None,
+) -> dict[str, int]:
     """Back up and compare; again if the source wrote in between.
 
     MariaDB writes BINLOG_CHECKPOINT events when it finds the time.
@@ -116,18 +145,26 @@ def copied(server: LocalServer, directory: Path, back_up: Callable[[], object]) 
         position = server.binlog_position()
         back_up()
         try:
-            return compare(server, directory)
+            return compare(server, directory, store)
         except AssertionError:
             if server.binlog_position() == position:
                 raise
 
 
 def prove(
-    server: LocalServer, directory: Path, *, kills: int, seed: int, restarts: bool = True
+    server: LocalServer,
+    directory: Path,
+    *,
+    kills: int,
+    seed: int,
+    restarts: bool = True,
+    options: Sequence[str] = (),
+    store: Location | None = None,
 ) -> BackupReport:
     """Run a workload with rotations, kill the client ``kills`` times, and compare every file.
 
-    With ``restarts`` the source is shut down once and killed once in between.
+    With ``restarts`` the source is shut down once and killed once in between. With ``options`` finished files
+    are kept in ``store``.
     """
     chance = random.Random(seed)
     database = f"backed_up_{seed}"
@@ -143,7 +180,9 @@ def prove(
     try:
         while report.kills < kills:
             with log_file.open("wb") as log:
-                client = subprocess.Popen(command(server, directory), stdout=log, stderr=log)
+                client = subprocess.Popen(
+                    command(server, directory, *options), stdout=log, stderr=log
+                )
                 if chance.random() < 0.9:
                     _wait_for_growth(client, directory)
                 time.sleep(chance.random() * 0.4)
@@ -166,7 +205,7 @@ def prove(
         workload.halt.set()
         workload.join(30)
     assert workload.error is None, workload.error
-    report.sizes = copied(server, directory, lambda: run_to_end(server, directory))
+    report.sizes = copied(server, directory, lambda: run_to_end(server, directory, *options), store)
     return report
 
 
@@ -195,25 +234,29 @@ def _stop_source(server: LocalServer, workload: Workload, how: str, report: Back
 
 def _wait_for_growth(client: subprocess.Popen[bytes], directory: Path) -> None:
     """Let the client get to work, so that kills fall into it and not into its start."""
-    before = _total(directory)
+    before = _reached(directory)
     deadline = time.monotonic() + 30
-    while client.poll() is None and _total(directory) <= before and time.monotonic() < deadline:
+    while client.poll() is None and _reached(directory) <= before and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
-def _total(directory: Path) -> int:
-    if not directory.exists():
-        return 0
-    return sum(p.stat().st_size for p in directory.glob("*.0*") if p.suffix[1:].isdigit())
+def _files(directory: Path) -> list[Path]:
+    there = directory.glob("*.0*") if directory.exists() else ()
+    return sorted(p for p in there if p.suffix[1:].isdigit())
+
+
+def _reached(directory: Path) -> tuple[str, int]:
+    found = _files(directory)
+    return (found[-1].name, found[-1].stat().st_size) if found else ("", 0)
 
 
 def _is_torn(directory: Path) -> bool:
     from tests.header_scan import HeaderScan
 
-    newest = max(directory.glob("*.0*"), default=None) if directory.exists() else None
-    if newest is None:
+    found = _files(directory)
+    if not found:
         return False
-    scan = HeaderScan(newest.read_bytes())
+    scan = HeaderScan(found[-1].read_bytes())
     for _ in scan:
         pass
     return scan.truncated

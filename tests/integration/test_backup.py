@@ -8,13 +8,16 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replica_client import open_binlog
 from replica_client.archive.backup.engine import Backup, BackupOptions
 from replica_client.errors import BackupGapError, BackupMismatchError
+from replica_client.storage.location import location
 from tests.integration.backups import compare, copied, prove, run_to_end
 from tests.servers.local import NAMES, LocalServer
 
@@ -228,6 +231,29 @@ def test_backup_survives_sigkill(fresh_server, tmp_path: Path, name: str) -> Non
     report = prove(server, tmp_path / "copy", kills=6, seed=21)
     assert (report.kills, report.restarts, report.crashes) == (6, 1, 1)
     assert len(report.sizes) > 8
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("place", ["directory", "store"])
+def test_kept_files_survive_sigkill(
+    fresh_server: Any,
+    tmp_path: Path,
+    make_bucket: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    server = fresh_server("mariadb-11.8", ["max-binlog-size=65536"])
+    monkeypatch.setenv("REPLICA_CLIENT_ARCHIVE_KEY", "5a" * 32)
+    directory = tmp_path / "copy"
+    options = ["--compress", "--encrypt"]
+    if place == "store":
+        options += ["--store", f"{make_bucket()}/kept"]
+    store = location(options[-1]) if place == "store" else directory
+    report = prove(
+        server, directory, kills=4, seed=22, restarts=False, options=options, store=store
+    )
+    assert report.kills == 4
+    assert len(report.sizes) > 6
 
 
 def test_the_printed_lines(fresh_server, tmp_path: Path) -> None:

@@ -79,8 +79,10 @@ def test_a_dump_and_an_archive(fresh: Fresh, tmp_path: Path, name: str) -> None:
     source.execute("DELETE FROM shop.keyless")
     source.rotate()
     archive = tmp_path / "archive"
-    copied = command("backup", url_of(source), str(archive), "--stop-at-end")
+    source.rotate()
+    copied = command("backup", url_of(source), str(archive), "--stop-at-end", "--compress")
     assert copied.returncode == 0, copied.stderr
+    assert any(archive.glob("*.rcz"))
     client(target, "mysql" if mysql else "mariadb", input=dump)
     source.kill()
     asked = ["recover", str(archive), "--dump", str(tmp_path / "shop.sql"), "--to", url_of(target)]

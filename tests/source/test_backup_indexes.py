@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from replica_client.archive.backup.backup_catalog import Catalog, FileRecord, IndexWriter
+from replica_client.archive.backup.backup_catalog import Catalog, FileRecord
 from replica_client.archive.backup.engine import Backup, BackupOptions
+from replica_client.archive.backup.finished_files import FinishedFiles
 from replica_client.archive.binlog_archive import IndexedFiles
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.context import DecodeOptions
@@ -95,7 +96,7 @@ async def test_files_that_were_moved_away_and_a_stop(tmp_path) -> None:
         begun.set()
         assert goes_on.wait(30)
 
-    writer = IndexWriter(catalog_of(tmp_path, names, (names[0], names[2])), make)
+    writer = FinishedFiles(catalog_of(tmp_path, names, (names[0], names[2])), make=make)
     writer.start()
     assert await asyncio.to_thread(begun.wait, 30)
     stopping = asyncio.create_task(writer.stop())
@@ -116,7 +117,7 @@ async def test_a_file_that_cannot_be_indexed_ends_indexes_and_not_the_backup(
         if len(made) == 2:
             raise BinlogDecodeError("damaged", file=path.name)
 
-    writer = IndexWriter(catalog_of(tmp_path, names), make)
+    writer = FinishedFiles(catalog_of(tmp_path, names), make=make)
     writer.start()
     await writer.finish()
     assert made == names[:2]

@@ -101,6 +101,7 @@ def test_few_modules_have_the_same_file_name() -> None:
                 "cli/migrate.py",
                 "compat/duckdb_views.py",
                 "server/accounts.py",
+                "server/recovery.py",
                 "storage/durable.py",
             },
         ),

@@ -1,4 +1,4 @@
-"""The catalogue of a backup directory, and the indexes of its files.
+"""The catalogue of a backup directory.
 
 ``backup.json`` is one JSON object::
 
@@ -6,7 +6,8 @@
      "source": {"flavor": …, "version": …, "server_uuid": …, "server_id": …},
      "files": [{"name": "binlog.000001", "size": 1234, "finished": true, "sha256": …,
                 "gtid_set_before": …, "gtid_set_after": …,
-                "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false}, …]}
+                "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false,
+                "kept": null, "removed": false}, …]}
 
 The entry of the newest file may be older than the file: the file is scanned on start. A finished file
 is exactly as its entry says.
@@ -14,11 +15,9 @@ is exactly as its entry says.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import json
-import logging
 import os
 import re
 import threading
@@ -27,12 +26,8 @@ from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from replica_client.archive.binlog_archive import SidecarFiles
-from replica_client.archive.file_list import list_files
-from replica_client.errors import BackupError, BackupMismatchError, ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.errors import BackupError, BackupMismatchError
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import replace_file
 
 INDEX_NAME: Final = "backup.json"
@@ -58,6 +53,8 @@ class FileRecord:
         last_timestamp: of its last event.
         next_file: the file that follows, when its last event says so.
         decrypted: the source keeps it encrypted (MariaDB), and sent the same events in clear.
+        kept: its name in another form or place (:mod:`~replica_client.archive.backup.finished_files`).
+        removed: it was older than the backup keeps files.
     """
 
     name: str
@@ -70,6 +67,8 @@ class FileRecord:
     last_timestamp: int = 0
     next_file: str | None = None
     decrypted: bool = False
+    kept: str | None = None
+    removed: bool = False
 
     @property
     def number(self) -> int:
@@ -306,80 +305,3 @@ def _decode(document: Any) -> tuple[SourceIdentity, list[FileRecord]]:
 def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
     names = {one.name for one in fields(kind)}
     return {name: value for name, value in entry.items() if name in names}
-
-
-_LOG = logging.getLogger("replica_client.archive")
-
-
-class IndexWriter:
-    """Writes the index of each finished file, one after the other, in a thread, while the next one is copied.
-
-    A file is read a second time, from the page cache where its pages are still there. An index appears under its name
-    when it is whole, so that a process that is killed leaves none, and the next run makes it. What it makes is what
-    ``replica-client index`` makes of the directory.
-
-    Args:
-        catalog: of the backup.
-        make: makes or finds the index of one file; another one is for tests of the queue.
-
-    Attributes:
-        fault: why there are no more indexes; empty while there are.
-    """
-
-    def __init__(self, catalog: Catalog, make: Callable[[Path], None] | None = None) -> None:
-        self._catalog = catalog
-        self._make = make or _Sidecars().make
-        self._names: asyncio.Queue[str | None] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
-        self.fault = ""
-
-    def start(self) -> None:
-        """Start with the files that are finished already."""
-        names: list[str] = []
-        for record in self._catalog.files:
-            if not (self._catalog.directory / record.name).exists():
-                names.clear()  # files may be moved elsewhere; later files are indexed without them
-            elif record.finished:
-                names.append(record.name)
-        for name in names:
-            self.add(name)
-        self._task = asyncio.create_task(self._run(), name="replica_client backup indexes")
-
-    def add(self, name: str) -> None:
-        """Queue a file that was finished."""
-        self._names.put_nowait(name)
-
-    async def finish(self) -> None:
-        """Wait until all files that were finished have their index."""
-        self._names.put_nowait(None)
-        if self._task is not None:
-            await self._task
-
-    async def stop(self) -> None:
-        """Stop after the file that is being indexed."""
-        while not self._names.empty():
-            self._names.get_nowait()
-        await self.finish()
-
-    async def _run(self) -> None:
-        while (name := await self._names.get()) is not None:
-            if self.fault:
-                continue
-            try:
-                await asyncio.to_thread(self._make, self._catalog.directory / name)
-            except (ReplicaClientError, OSError) as error:
-                # Later files would get indexes without its statements.
-                self.fault = str(error)
-                _LOG.warning("no more indexes are written next to the files in this run: %s", error)
-
-
-class _Sidecars:
-    """Makes the indexes of files in their order."""
-
-    def __init__(self) -> None:
-        self._files = SidecarFiles(DecodeOptions(), SchemaHistory())
-
-    def make(self, path: Path) -> None:
-        """Make the index of the next file."""
-        (listed,) = list_files([path])
-        self._files.load(listed)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from replica_client.archive.backup.backup_catalog import Catalog, FileRecord, IndexWriter, locked
+from replica_client.archive.backup.backup_catalog import Catalog, FileRecord, locked
+from replica_client.archive.backup.finished_files import FileKeeper, FinishedFiles, KeepOptions
 from replica_client.archive.backup.receiver import HEARTBEATS, BackupReceiver
 from replica_client.archive.backup.resume import find_resume, unknown_file
 from replica_client.errors import (
@@ -64,6 +65,7 @@ class BackupOptions:
         first_file: where a new copy begins; ``""``: with the source's first file.
         wait_for_first: a new copy also waits for a source that cannot be reached at its start.
         indexes: write the sidecar index of each finished file, which questions to an archive use.
+        keep: how finished files are kept; None: as they are, without end.
     """
 
     stop_at_end: bool = False
@@ -77,6 +79,7 @@ class BackupOptions:
     first_file: str = ""
     wait_for_first: bool = False
     indexes: bool = True
+    keep: KeepOptions | None = None
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
@@ -125,6 +128,7 @@ class Backup:
     Attributes:
         status: how far it is.
         newest: the entry of the newest file, once :meth:`run` ended.
+        kept_fault: why files were not kept as ``keep`` says, once :meth:`run` ended; empty: they were.
     """
 
     def __init__(
@@ -149,6 +153,7 @@ class Backup:
         self._asked_inside = False
         self._syncing: asyncio.Task[None] | None = None
         self.newest: FileRecord | None = None
+        self.kept_fault = ""
         self.status = BackupStatus()
 
     async def run(self) -> FileRecord | None:
@@ -174,10 +179,13 @@ class Backup:
             receiver = BackupReceiver(catalog, self._on_file)
             await asyncio.to_thread(receiver.open)
             self._report(receiver)
-            indexes = IndexWriter(catalog) if self._options.indexes else None
-            if indexes is not None:
-                indexes.start()
-                receiver.on_finished = indexes.add
+            keep = self._options.keep
+            keeper = FileKeeper(self._directory, keep) if keep is not None else None
+            finished: FinishedFiles | None = None
+            if self._options.indexes or keeper is not None:
+                finished = FinishedFiles(catalog, keeper, indexes=self._options.indexes)
+                finished.start()
+                receiver.on_finished = finished.add
             try:
                 try:
                     await self._copy(catalog, receiver)
@@ -186,11 +194,12 @@ class Backup:
                         receiver.close()
                     finally:
                         self.newest = catalog.last
-                if indexes is not None:
-                    await indexes.finish()
+                if finished is not None:
+                    await finished.finish()
             finally:
-                if indexes is not None:
-                    await indexes.stop()
+                if finished is not None:
+                    await finished.stop()
+                    self.kept_fault = finished.kept_fault
             return self.newest
 
     async def _copy(self, catalog: Catalog, receiver: BackupReceiver) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 from replica_client.errors import (
     BinlogDecodeError,
@@ -32,15 +31,9 @@ from replica_client.protocol.codec.event_queue import EventQueue
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.codec.turns import Turn, outside
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.storage.files import (
-    FileStatus,
-    file_or_none,
-    files_in,
-    has_pattern,
-    matching_files,
-    open_file,
-)
+from replica_client.storage.files import open_file
 from replica_client.storage.location import Location, ObjectUrl, location
+from replica_client.stream.files.file_names import found_files, in_order, index_files
 from replica_client.stream.files.innodb_events import InnodbEvents
 from replica_client.stream.files.read_at import read_at
 
@@ -90,9 +83,6 @@ _FORMATS = bytes(
 )
 _MAX_READ = 16 << 20
 _MIN_SEEK = 64 << 10
-INDEX_SUFFIX = ".rcindex"
-"""Suffix of our own index of a binlog file."""
-_BESIDE = (INDEX_SUFFIX, ".idx")  # .idx: MariaDB >= 11.4, GTIDs of the file without the suffix
 IN_MEMORY = "memory"
 """Name of a file of bytes in memory."""
 
@@ -108,10 +98,6 @@ FileSource = (
     | mmap.mmap
 )
 """The forms in which binlog files are given: see :func:`binlog_files`."""
-
-_BINLOG_NAME = re.compile(r"(?P<base>.+?)(?:-(?P<epoch>[0-9]{1,9}))?\.(?P<number>[0-9]{3,18})")
-_INNODB_NAME = re.compile(r"(?P<base>.+)-(?P<number>[0-9]{6,18})\.ibb")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +174,7 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
         )
     if isinstance(source, (str, Path, ObjectUrl)):
         return [
-            BinlogFile(one.where.name, one.where, is_mapped=memory_map)
+            BinlogFile(one.name, one.where, is_mapped=memory_map)
             for one in found_files(location(source))
         ]
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
@@ -208,64 +194,6 @@ def binlog_files(source: FileSource, memory_map: bool = False) -> list[BinlogFil
     if isinstance(source, io.TextIOBase):
         raise ConfigError(f"the file object {name} gives text; open it with open(path, 'rb')")
     return [BinlogFile(Path(name).name if isinstance(name, str) else "", None, source)]
-
-
-def index_files(names: Collection[str]) -> set[str]:
-    """Return which of these names belong to index files of the others, and are no binlogs."""
-    return {
-        name
-        for name in names
-        if (name.endswith(".index") and len(names) > 1)
-        or any(name.endswith(end) and name.removesuffix(end) in names for end in _BESIDE)
-    }
-
-
-def found_files(where: Location) -> list[FileStatus]:
-    """Return the binlog files of a path or URL by number; see :func:`binlog_files`.
-
-    Raises:
-        ConfigError: nothing is found.
-        OSError: the files cannot be listed.
-        StorageError: an object store refuses, or cannot be reached.
-    """
-    one = file_or_none(where)
-    if one is not None:
-        return [one]
-    found = files_in(where)
-    missing = "in this directory"
-    if found is None and has_pattern(where):
-        found, missing = matching_files(where), "matches"
-    if found is None:
-        raise ConfigError(f"{where}: no such file; give the path of a binlog or a directory")
-    found = [one for one in found if order_of(one.where.name) is not None]
-    if not found:
-        raise ConfigError(f"{where}: no binlog file (name.NNNNNN) {missing}; name the files")
-    return sorted(found, key=lambda one: order_of(one.where.name) or (one.where.name, 0, 0))
-
-
-def order_of(name: str) -> tuple[str, int, int] | None:
-    """Return base name, epoch and number of a binlog file; None for another name.
-
-    The relay's files of its second source are ``binlog-2.000001`` …: they come after those of the
-    first source.
-    """
-    match = _BINLOG_NAME.fullmatch(name)
-    if match is None:
-        innodb = _INNODB_NAME.fullmatch(name)
-        return None if innodb is None else (innodb["base"] + ".ibb", 0, int(innodb["number"]))
-    return match["base"], int(match["epoch"] or 0), int(match["number"])
-
-
-def in_order(files: Iterable[T], name_of: Callable[[T], str]) -> list[T]:
-    """Sort files by number if their names differ only there; other files keep their places."""
-    first_at: dict[str, int] = {}
-    keys: list[tuple[int, int, int]] = []
-    found = list(files)
-    for at, file in enumerate(found):
-        order = order_of(name_of(file))
-        base, epoch, number = (f"\0{at}", 0, 0) if order is None else order
-        keys.append((first_at.setdefault(base, at), epoch, number))
-    return [found[at] for at in sorted(range(len(found)), key=keys.__getitem__)]
 
 
 class EventSource:

@@ -22,7 +22,8 @@ from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.storage.files import open_file, read_at
-from replica_client.stream.files.file_bytes import BinlogFile, open_events, order_of
+from replica_client.stream.files.file_bytes import BinlogFile, open_events
+from replica_client.stream.files.file_names import order_of
 
 _HEAD_EVENTS: Final = 8
 _TAIL_SIZE: Final = 600

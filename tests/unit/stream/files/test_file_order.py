@@ -12,7 +12,8 @@ import pytest
 import replica_client as rc
 from replica_client.archive.file_list import list_files
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
-from replica_client.stream.files.file_bytes import binlog_files, in_order
+from replica_client.stream.files.file_bytes import binlog_files
+from replica_client.stream.files.file_names import in_order
 from replica_client.stream.files.file_order import FileMark, check_order
 
 DEMO = sorted((Path(rc.__file__).parent / "testing" / "data").glob("shop-bin.0*"))
