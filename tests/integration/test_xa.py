@@ -255,6 +255,25 @@ def test_prepared_before_the_start(server, new_database, name) -> None:
 
 
 @pytest.mark.parametrize("name", XA_SERVERS)
+def test_prepared_before_the_start_and_altered_since(server, new_database, tmp_path, name) -> None:
+    source = server(name)
+    work = Work(source, new_database(source))
+    store = tmp_path / "position"
+    source.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    try:
+        work.prepare("'a'", 1)
+        source.execute("FLUSH BINARY LOGS")
+        assert work.live(start="latest", position_store=store) == []
+        # Neither the binlog from the start on nor the source knows now what the table was then.
+        source.execute("XA COMMIT 'a'")
+        source.execute(f"ALTER TABLE {work.table} ADD COLUMN later INT FIRST")
+        source.execute(f"INSERT INTO {work.table} (id) VALUES (2)")
+        assert work.live(position_store=store) == [1, 2]
+    finally:
+        source.execute("SET GLOBAL binlog_row_metadata = FULL")
+
+
+@pytest.mark.parametrize("name", XA_SERVERS)
 def test_purged_meanwhile(fresh_server, tmp_path, name) -> None:
     source = fresh_server(name, OPTIONS[name])
     source.execute("CREATE DATABASE d")

@@ -26,6 +26,7 @@ from replica_client.rows.selection import Selection
 from replica_client.schema import information_schema as queries
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import LogPosition, SchemaHistory
+from replica_client.schema.known_tables import Version
 from replica_client.schema.model import DatabaseModel, TableModel
 from replica_client.schema.names import casefold_name, casefold_table, mysql_name, mysql_table
 from replica_client.stream.live.binlog_scan import BinlogScan, Touch
@@ -335,6 +336,35 @@ class SchemaProver:
         if error.errno not in UNKNOWABLE_ERRORS:
             return False
         self.works = error.errno in PRIVILEGE_ERRORS
+        return True
+
+    async def prove_by(
+        self,
+        history: SchemaHistory,
+        later: Version,
+        table: TableName,
+        transaction: Position,
+        position: LogPosition,
+    ) -> bool:
+        """Add a definition that is right at a later position, if no statement between changed the table.
+
+        A stream that asks the source only now may be late: it has altered the table since.
+
+        ``later`` is what the stream knows about the table since then; the other arguments and the errors are
+        those of :meth:`prove`.
+        """
+        # A definition that a statement made says nothing about the time before.
+        if later.origin != "information_schema" or not isinstance(later.state, TableModel):
+            return False
+        try:
+            await self._scan.extend(transaction.file, transaction.offset)
+        except (ServerError, ConfigError) as error:
+            if not self._proves_nothing(error):
+                raise
+            return False
+        if self._scan.touches.touched(table, position, later.since):
+            return False
+        history.adopt(later.state)
         return True
 
     async def is_there(

@@ -256,7 +256,14 @@ class StreamKnowledge:
         start = transaction_start(feed.tracker.inside())
         position = LogPosition.of(event.file, event.position)
 
+        known = () if history is self.history else self.history.versions(name)
+        later = next((one for one in known if one.since >= position), None)
+
         async def prove() -> bool:
+            if later is not None and await self._prover.prove_by(
+                history, later, name, start, position
+            ):
+                return True
             return await self._prover.prove(history, name, start, position)
 
         if not await self._retried(prove, "looking at " + ".".join(name)):
