@@ -533,7 +533,7 @@ _ROWS: Final = (
         _ANY._replace(metavar="FILE"),
         "What tables looked like: the output of `replica-client schema export`.",
         flag=_HERE,
-        service=_Not("it is saved with the position"),
+        service=_Not("schema_file; later it is saved with the position"),
         pipeline=_Not("it is saved with the position"),
         spark="schemaFile",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from enum import StrEnum
@@ -42,6 +43,14 @@ def migrate(
             help="Where it is: offsets of Kafka Connect, a row of maxwell.positions, meta.dat.",
         ),
     ] = None,
+    schema_history: Annotated[
+        str,
+        typer.Option(
+            "--schema-history",
+            metavar="PLACE",
+            help="Of debezium: the file of its schema history, or kafka://HOST:PORT/TOPIC.",
+        ),
+    ] = "",
     output: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="The file to make; default standard output."),
@@ -58,7 +67,16 @@ def migrate(
         raise ConfigError(f"{output}: this file exists; name a new one, or remove it")
     module = extra_module(f"replica_client.service.migration.from_{tool}", "daemon")
     make = getattr(module, f"migrate_{tool}")
-    made = make(file if tool is Tool.CANAL else file[0], offset)
+    if schema_history and (output is None or tool is not Tool.DEBEZIUM):
+        raise ConfigError(
+            "--schema-history is for debezium, and needs --output: a file beside it has the tables"
+        )
+    more = (schema_history,) if schema_history else ()
+    made = make(file if tool is Tool.CANAL else file[0], offset, *more)
+    if made.schema is not None and output is not None:
+        tables = output.with_suffix(".schema.json")
+        _write(tables, json.dumps(made.schema.to_json(), ensure_ascii=False, indent=1))
+        made.source["schema_file"] = tables.name
     text = made.text()
     _check(text)
     if output is None:
@@ -66,10 +84,7 @@ def migrate(
         lines.data(text.rstrip("\n"))
         lines.flush()
     else:
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
-        with open(descriptor, "w", encoding="utf-8") as written:
-            written.write(text)
-        message(f"{output} written")
+        _write(output, text)
     for one in made.not_taken:
         message(f"not taken over: {printable(one.key)}: {one.why}")
     for remark in made.remarks:
@@ -77,6 +92,21 @@ def migrate(
     for name, what in made.variables.items():
         message(f"the environment variable {name} holds {what}")
     message(f"then: replica-client run {output or 'CONFIG.toml'} --check --connect")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file.
+
+    Raises:
+        ConfigError: it exists.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+    except FileExistsError:
+        raise ConfigError(f"{path}: this file exists; name a new one, or remove it") from None
+    with open(descriptor, "w", encoding="utf-8") as written:
+        written.write(text)
+    message(f"{path} written")
 
 
 def _check(text: str) -> None:

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from replica_client.cli.output import Lines, message
-from replica_client.errors import SchemaError
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
 from replica_client.stream.position.stores.base import Checkpoint
-
-
-def read_schema_file(path: Path) -> SchemaHistory:
-    """Read the history in a file.
-
-    Raises:
-        SchemaError: the file holds none.
-        OSError: it cannot be read.
-    """
-    try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise SchemaError(f"{path} is not JSON: {error}") from error
-    try:
-        return SchemaHistory.from_json(document)
-    except SchemaError as error:
-        raise SchemaError(f"{path}: {error}") from error
+from replica_client.stream.transactions.arguments import read_schema_file
 
 
 def schema_of(path: Path | None, saved: Checkpoint | None) -> SchemaHistory | None:

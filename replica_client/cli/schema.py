@@ -11,7 +11,7 @@ import typer
 from replica_client.cli.flags import AllowEmpty, Command, Exclude, Json, LetterCase, Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.reading import ALLOW_EMPTY_HINT, print_losses, read_schema_file
+from replica_client.cli.reading import ALLOW_EMPTY_HINT, print_losses
 from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
 from replica_client.protocol.binlog.context import DecodeOptions
@@ -28,6 +28,7 @@ from replica_client.stream.live.stream_options import ReconnectPolicy
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.file import FilePositionStore
 from replica_client.stream.position.stores.object import position_file as open_position_file
+from replica_client.stream.transactions.arguments import read_schema_file
 from replica_client.stream.transactions.reader_errors import reading_state_of
 from replica_client.stream.transport.url import parse_url
 

@@ -19,6 +19,7 @@ from replica_client.service.pages import control_token, tls_of
 from replica_client.service.route_memory import RouteMemory
 from replica_client.service.source_access import (
     hosts_of,
+    schema_of,
     selection_of,
     stream_options,
     transformer_of,
@@ -95,6 +96,7 @@ def _offline(config: DaemonConfig) -> Iterator[Fault]:
         try:
             hosts_of(source, config.directory)
             transformer_of(source, config.directory)
+            schema_of(source, config.directory)
         except ReplicaClientError as error:
             yield _fault(config, source, str(error))
     yield from _unwritable(config, "daemon", {"state": config.state})

@@ -117,6 +117,8 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
         signal_raw_filters: filters of signals are SQL. Anyone who may insert into the table of
             signals can then read everything that the replication account may read, and occupy the
             source for 20 seconds with each signal.
+        schema_file: what tables looked like where the first run begins, as ``schema export`` prints it and ``migrate``
+            writes it. Needed where ``start`` is older than an ALTER and the binlog has no column names.
         options: the declared options of ``[[source]]``, by their names in Python.
         sinks: the sinks of its changes; ``[[source.sink]]``.
     """
@@ -126,6 +128,7 @@ class SourceTable(Struct, frozen=True, forbid_unknown_fields=True):
     poll: Annotated[float, Meta(ge=0.1)] = 10.0
     signals: Annotated[str, Meta(pattern=r"^([^.]+\.[^.]+)?$")] = ""
     signal_raw_filters: bool = False
+    schema_file: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     sinks: list[dict[str, Any]] = field(default_factory=list, name="sink")
 

@@ -47,6 +47,7 @@ tables = ["shop.*"]             # patterns with * and ?; all by default
 exclude = ["shop.tmp_*"]
 # columns = { "shop.customers" = ["id", "city"] }
 start = "earliest"              # of the first run: earliest, latest, FILE:OFFSET, a GTID set, a time
+# schema_file = ""              # tables as they were at start ("schema.json", of migrate or `schema export`)
 # server_id = 4242              # of the first sink's connection; each further sink takes the next; default: random
 # heartbeat = 10                # seconds of silence after which the source says that it lives
 # read_timeout = 0              # seconds without a byte until a connection is dead; 0: three heartbeats

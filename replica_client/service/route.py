@@ -27,6 +27,7 @@ from replica_client.errors import (
 )
 from replica_client.protocol.position import Position
 from replica_client.rows.where import parse_where
+from replica_client.schema.history import SchemaHistory
 from replica_client.service.configuration import DaemonConfig, RouteConfig
 from replica_client.service.dead_letters import DeadLetters
 from replica_client.service.delivery import Delivery, limits_of
@@ -48,6 +49,7 @@ from replica_client.service.snapshot_progress import SnapshotRequests
 from replica_client.service.source_access import (
     hosts_of,
     is_passing,
+    schema_of,
     selection_of,
     signal_table,
     stream_options,
@@ -157,6 +159,7 @@ class Route:
         self._requests: list[str] = []
         self._ended = asyncio.Event()
         self._orders: RouteOrders | None = None
+        self._schema: SchemaHistory | None = None
         self.audit: Callable[[str, str, str], None] = lambda command, route, what: None
         self._resumed = asyncio.Event()
         self._is_over = False
@@ -462,6 +465,7 @@ class Route:
                 sink.route_outbox()
         observation.guarantee = str(sink.guarantee)
         orders = await self.orders()
+        self._schema = await asyncio.to_thread(schema_of, self.config.source, self._directory)
         options = self._stream_options(sink)
         memory, claim = await asyncio.to_thread(self._remembered, sink)
         hosts = await asyncio.to_thread(hosts_of, self.config.source, self._directory)
@@ -631,7 +635,7 @@ class Route:
         if self.config.sink.snapshot:
             # The stream begins before any table is read.
             return replace(options, start="latest")
-        return options
+        return replace(options, schema=self._schema)
 
     def _snapshot(
         self, stream: SourceStream, sink: Sink, hosts: list[ConnectOptions]

@@ -21,6 +21,7 @@ from replica_client.errors import (
     PositionFormatError,
     PositionStoreError,
     ReplicaClientError,
+    SchemaError,
     ServerError,
     SinkError,
     TlsError,
@@ -32,13 +33,14 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
 from replica_client.service.configuration import Positive, RouteConfig, Seconds, SourceTable
 from replica_client.service.external_values import resolve, resolved
 from replica_client.service.mirrors import patterns, without_servers_own
 from replica_client.stream.live.source_identity import missing_gtids
 from replica_client.stream.live.stream_options import ReconnectPolicy, StreamOptions
 from replica_client.stream.tables.table_copy import TableName
-from replica_client.stream.transactions.arguments import parse_start
+from replica_client.stream.transactions.arguments import parse_start, read_schema_file
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connect_options import ConnectOptions, with_options
@@ -239,6 +241,23 @@ def address_of(source: SourceTable, directory: Path) -> str:
         ConfigError: the URL is malformed, or a reference leads nowhere.
     """
     return ",".join(host.address for host in _hosts(source, directory))
+
+
+def schema_of(source: SourceTable, directory: Path) -> SchemaHistory | None:
+    """Return what tables looked like where the first run begins; None if no file says.
+
+    Raises:
+        ConfigError: the file is none of ours, or cannot be read.
+    """
+    if not source.schema_file:
+        return None
+    path = directory / Path(source.schema_file).expanduser()
+    try:
+        return read_schema_file(path)
+    except (SchemaError, OSError) as error:
+        raise ConfigError(
+            f"schema_file: {path}: {getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 def signal_table(source: SourceTable) -> TableName | None:

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from replica_client.errors import ConfigError
+from replica_client.service.migration.debezium_history import read_history
 from replica_client.service.migration.debezium_offsets import (
     TRANSFORMS,
     read_offset,
@@ -76,8 +77,8 @@ _NOT_NEEDED: Final = {
     "tasks.max": "a sink is one task",
     "name": "not needed",
     "offset.": "the position is in the state directory, or in the sink",
-    "schema.history.": "the schema history is saved with the position",
-    "database.history.": "the schema history is saved with the position",
+    "schema.history.": "saved with the position; --schema-history takes over what Debezium has",
+    "database.history.": "saved with the position; --schema-history takes over what Debezium has",
     "signal.": _NO_CHANNEL,
     "transforms": TRANSFORMS,
     "predicates": "write it as where of a [[source.transform]]",
@@ -103,8 +104,13 @@ _NOT_NEEDED: Final = {
 }
 
 
-def migrate_debezium(path: Path, offset: Path | None) -> Migrated:
+def migrate_debezium(path: Path, offset: Path | None, history: str = "") -> Migrated:
     """Convert a configuration of Debezium, and its offset, to ours.
+
+    Args:
+        path: the configuration.
+        offset: a file with the offset; None: there is none.
+        history: see :func:`read_history`; empty: not known.
 
     Raises:
         ConfigError: it is not of a MySQL or MariaDB connector; the message says why, and shows no
@@ -131,6 +137,16 @@ def migrate_debezium(path: Path, offset: Path | None) -> Migrated:
         made.remarks += saved.remarks
         if made.sink.pop("snapshot", False) and not saved.remarks:
             made.remarks.append("The snapshot is done: the sink begins at the offset, without one.")
+        if history:
+            is_mariadb = scheme == "mariadb"
+            made.schema = read_history(history, prefix, saved.start, is_mariadb=is_mariadb)
+        else:
+            made.remarks.append(
+                "Without --schema-history, tables that were altered after the offset stop the source, unless it has "
+                "binlog_row_metadata=FULL."
+            )
+    elif history:
+        raise ConfigError("--schema-history is of an offset: give --offset, too")
     keys.give_up_rest(_NOT_NEEDED)
     made.finish(keys)
     return made

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.codec.quick_dataclass import dataclass
+from replica_client.schema.history import SchemaHistory
 
 NOT_KNOWN: Final = "nothing here does this"
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -111,6 +112,7 @@ class Migrated:
         remarks: what to look at before it runs.
         not_taken: keys without a counterpart.
         unprotected: keys that hide values or rows and could not be converted.
+        schema: what tables looked like at ``start``; None: not known.
     """
 
     tool: str
@@ -122,6 +124,7 @@ class Migrated:
     remarks: list[str] = field(default_factory=list)
     not_taken: list[NotTaken] = field(default_factory=list)
     unprotected: list[str] = field(default_factory=list)
+    schema: SchemaHistory | None = None
 
     def finish(self, keys: Keys) -> None:
         """Take the keys that were given up; read nothing if values or rows would be delivered that were hidden."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
-from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError
+from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError, SchemaError
 from replica_client.options import fields_of
 from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.event import BinlogEvent
@@ -16,6 +18,7 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
+from replica_client.schema.history import SchemaHistory
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.transaction import Transaction
 
@@ -234,3 +237,20 @@ def _has(position: Position, stop: Position) -> bool:
     if isinstance(found, MariadbGtidSet) and isinstance(wanted, MariadbGtidSet):
         return wanted.issubset(found)
     return False
+
+
+def read_schema_file(path: Path) -> SchemaHistory:
+    """Read the history in a file.
+
+    Raises:
+        SchemaError: the file holds none.
+        OSError: it cannot be read.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"{path} is not JSON: {error}") from error
+    try:
+        return SchemaHistory.from_json(document)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from error
