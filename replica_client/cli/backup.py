@@ -96,6 +96,13 @@ def backup(
             help="Remove files whose last event is older than N days.",
         ),
     ] = None,
+    after_gap: Annotated[
+        bool,
+        typer.Option(
+            "--after-gap",
+            help="Go on after files that the source has purged; a warning and backup.json say so.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Copy a source's binlog files byte for byte, and follow it.
@@ -120,6 +127,7 @@ def backup(
                 stop_at_end=stop_at_end,
                 indexes=index,
                 keep=_keep_options(compress, encrypt, key_file, store, keep_days),
+                after_gap=after_gap,
             ),
             json,
         )

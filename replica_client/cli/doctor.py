@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.position import Position
 from replica_client.service.doctor.source_facts import Finding, Severity, to_copy
 from replica_client.service.doctor.standing import can_be_followed, diagnose
+from replica_client.service.doctor.topology import diagnose_topology
 from replica_client.stream.position.stores.object import position_file as open_position_file
 
 EXAMPLE = "replica-client doctor mysql://repl@db1/"
@@ -35,11 +37,14 @@ _WIDTH_OF_PIPES = 160
 
 
 def doctor(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The source.")],
+    urls: Annotated[
+        list[str], typer.Argument(metavar="URL", help="The source, or the servers of a topology.")
+    ],
     position_file: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="FILE", help="Whether the source still has what follows the position in it."
+            metavar="FILE",
+            help="Whether the source still has what follows the position in it. Repeatable.",
         ),
     ] = None,
     server_id: Annotated[
@@ -54,14 +59,23 @@ def doctor(
     Each finding is ok, a note, a warning or a problem, with its remedy. Reads the start of the newest
     binlog file, and changes nothing. After the findings are statements and lines of my.cnf to copy, those
     of mere notes as comments. Ends with status 1 when a problem prevents following.
+
+    With several URLs it also looks at replication between the servers: threads, lag, transactions that a source
+    has purged and a replica or a position needs, and transactions that only a replica has.
     """
-    if live_source([url]) is None:
-        raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
-    position: Position | None = None
-    if position_file is not None:
-        position = open_position_file(position_file).load()
-        if position is None:
-            raise ConfigError(f"{position_file}: there is no position file; check the path")
+    for url in urls:
+        if live_source([url]) is None:
+            raise typer.BadParameter("give mysql:// or mariadb:// URLs", param_hint="URL")
+    positions: dict[str, Position] = {}
+    for path in position_file or ():
+        saved = open_position_file(path).load()
+        if saved is None:
+            raise ConfigError(f"{path}: there is no position file; check the path")
+        positions[path] = saved
+    if len(urls) > 1 or len(positions) > 1:
+        _topology(urls, positions, server_id, table or (), json)
+        return
+    url, position = urls[0], next(iter(positions.values()), None)
     findings: list[Finding] = []
 
     async def look() -> None:
@@ -89,6 +103,36 @@ def doctor(
             f"{count} {'problem prevents' if count == 1 else 'problems prevent'} following this source; "
             "see the remedies above"
         )
+
+
+def _topology(
+    urls: Sequence[str],
+    positions: Mapping[str, Position],
+    server_id: int | None,
+    tables: Sequence[str],
+    json: bool,
+) -> None:
+    found: dict[str, list[Finding]] = {}
+
+    async def look() -> None:
+        found.update(await diagnose_topology(urls, positions, server_id=server_id, tables=tables))
+
+    run_async(look())
+    lines = Lines()
+    for name, findings in found.items():
+        if json:
+            for finding in findings:
+                lines.json({"server": name, **asdict(finding)})
+        else:
+            typer.echo(f"{printable(name)}")
+            _print(findings)
+            typer.echo("")
+    lines.flush()
+    bad = [name for name, findings in found.items() if not can_be_followed(findings)]
+    if bad:
+        raise FaultFoundError(f"problems at {', '.join(bad)}; see the remedies above")
+    if not json:
+        typer.echo(f"No problem at {len(urls)} servers.")
 
 
 def _summary(findings: list[Finding]) -> str:

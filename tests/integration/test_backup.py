@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from replica_client import open_binlog
+from replica_client import open_archive, open_binlog
 from replica_client.archive.backup.engine import Backup, BackupOptions
-from replica_client.errors import BackupGapError, BackupMismatchError
+from replica_client.errors import BackupGapError, BackupMismatchError, DataLossError
 from replica_client.storage.location import location
 from tests.integration.backups import compare, copied, prove, run_to_end
 from tests.servers.local import NAMES, LocalServer
@@ -58,8 +59,11 @@ def write(server: LocalServer, database: str, rounds: int = 3) -> None:
             cursor.execute("FLUSH BINARY LOGS")
 
 
-def back_up(server: LocalServer, directory: Path, user: str = "repl") -> Backup:
-    backup = Backup(server.url(user), directory, BackupOptions(stop_at_end=True))
+def back_up(
+    server: LocalServer, directory: Path, user: str = "repl", *, after_gap: bool = False
+) -> Backup:
+    options = BackupOptions(stop_at_end=True, after_gap=after_gap)
+    backup = Backup(server.url(user), directory, options)
     asyncio.run(backup.run())
     return backup
 
@@ -127,7 +131,27 @@ def test_purged_and_reset(fresh_server, tmp_path: Path, name: str) -> None:
         back_up(server, directory)
     assert f"ends at {second}:" in str(caught.value)
     assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    beyond = tmp_path / "beyond"
+    shutil.copytree(directory, beyond)
+    back_up(server, beyond, after_gap=True)
+    write(server, "one", 1)
+    back_up(server, beyond)
+    entries = json.loads((beyond / "backup.json").read_text())["files"]
+    there = server.binlog_files()
+    assert [one["name"] for one in entries] == [first, second, *there]
+    assert [one["after_gap"] for one in entries] == [False, False, True, *[False] * len(there[1:])]
+    assert all(one["finished"] for one in entries[:-1])
+    for one in there:
+        assert (beyond / one).read_bytes() == server.binlog_path(one).read_bytes()
+    for one in (first, second):
+        kept = (beyond / one).read_bytes()
+        assert kept[:21] == before[one][:21]  # then the flag of a file in use
+        assert kept[22:] == before[one][22:]
+    with pytest.raises(DataLossError, match=f"between {second} and {there[0]}"):
+        open_archive(beyond)
     server.reset_binlog()
+    with pytest.raises(BackupGapError, match="was reset"):
+        back_up(server, beyond, after_gap=True)
     with pytest.raises(BackupGapError, match="was reset"):
         back_up(server, directory)
     write(server, "another", 3)  # the old names are there again

@@ -7,7 +7,7 @@
      "files": [{"name": "binlog.000001", "size": 1234, "finished": true, "sha256": …,
                 "gtid_set_before": …, "gtid_set_after": …,
                 "first_timestamp": …, "last_timestamp": …, "next_file": …, "decrypted": false,
-                "kept": null, "removed": false}, …]}
+                "kept": null, "removed": false, "after_gap": false}, …]}
 
 The entry of the newest file may be older than the file: the file is scanned on start. A finished file
 is exactly as its entry says.
@@ -55,6 +55,7 @@ class FileRecord:
         decrypted: the source keeps it encrypted (MariaDB), and sent the same events in clear.
         kept: its name in another form or place (:mod:`~replica_client.archive.backup.finished_files`).
         removed: it was older than the backup keeps files.
+        after_gap: files before it are missing, because the source had purged them.
     """
 
     name: str
@@ -69,6 +70,7 @@ class FileRecord:
     decrypted: bool = False
     kept: str | None = None
     removed: bool = False
+    after_gap: bool = False
 
     @property
     def number(self) -> int:

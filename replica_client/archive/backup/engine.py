@@ -66,6 +66,7 @@ class BackupOptions:
         wait_for_first: a new copy also waits for a source that cannot be reached at its start.
         indexes: write the sidecar index of each finished file, which questions to an archive use.
         keep: how finished files are kept; None: as they are, without end.
+        after_gap: go on after files that the source has purged; a warning and the catalogue say so.
     """
 
     stop_at_end: bool = False
@@ -80,6 +81,7 @@ class BackupOptions:
     wait_for_first: bool = False
     indexes: bool = True
     keep: KeepOptions | None = None
+    after_gap: bool = False
 
     def __post_init__(self) -> None:
         if self.server_id is not None and not 0 < self.server_id < 1 << 32:
@@ -313,7 +315,16 @@ class Backup:
         try:
             limit = 0 if self._from_start else options.max_position
             receiver.from_relay = connection.server.is_relay
-            resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)
+            resume = await find_resume(
+                connection,
+                catalog,
+                receiver.copy,
+                max_position=limit,
+                after_gap=options.after_gap,
+            )
+            if resume.gap:
+                _LOG.warning("%s; the backup goes on after this gap", resume.gap)
+            receiver.gap_before = resume.file if resume.gap else ""
             if resume.cut is not None:
                 await asyncio.to_thread(receiver.cut, resume.cut)
                 resume = await find_resume(connection, catalog, receiver.copy, max_position=limit)

@@ -59,12 +59,14 @@ class BackupReceiver:
         copy: the newest file; None before the first.
         appended: bytes added so far.
         on_finished: called with the name of each file after ``on_file``, once it is set.
+        gap_before: the file before which others are missing; empty: none.
     """
 
     def __init__(self, catalog: Catalog, on_file: Callable[[FileRecord], None]) -> None:
         self.copy: LocalCopy | None = None
         self.appended = 0
         self.from_relay = False
+        self.gap_before = ""
         self._catalog = catalog
         self._directory: Path = catalog.directory
         self._on_file = on_file
@@ -291,6 +293,8 @@ class BackupReceiver:
     def _check_end_of_last(self, code: int, data: bytes) -> None:
         """Set the in-use flag of the previous file if a MariaDB crashed between it and the file that begins."""
         last = self._catalog.files[-2] if len(self._catalog.files) > 1 else None
+        if self._catalog.files[-1].after_gap:
+            return  # another file was before it
         if last is None or last.next_file is None or code != _FORMAT_DESCRIPTION:
             return
         description = self._decoder.decode(data, FIRST_EVENT).body
@@ -355,6 +359,8 @@ class BackupReceiver:
 
     def _check_next(self, record: FileRecord, name: str) -> None:
         follows = record.next_file
+        if name == self.gap_before:
+            return
         if follows is not None and name != follows:
             raise BackupGapError(
                 f"the source goes on with {name}, but {follows} comes after {record.name}: it was "
@@ -374,7 +380,7 @@ class BackupReceiver:
             raise BackupMismatchError(
                 f"{path} exists, but is not part of this backup; choose an empty directory"
             )
-        record = FileRecord(name)
+        record = FileRecord(name, after_gap=name == self.gap_before)
         self._catalog.files.append(record)
         self._catalog.save()
         self._unsaved = self._lagging = False

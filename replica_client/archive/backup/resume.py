@@ -36,12 +36,14 @@ class Resume:
         position: of the first event to send: the last event of the copy, so that it can be compared.
         behind: bytes that the source has and the backup has not; None when not known.
         cut: where the newest file is to be cut first; None: nowhere.
+        gap: what the source has purged before the file; empty: nothing.
     """
 
     file: str
     position: int
     behind: int | None
     cut: int | None = None
+    gap: str = ""
 
 
 async def find_resume(
@@ -50,11 +52,12 @@ async def find_resume(
     copy: LocalCopy | None,
     *,
     max_position: int = MAX_POSITION,
+    after_gap: bool = False,
 ) -> Resume:
     """Compare a backup with the files that a source lists, and return where it continues.
 
     Beyond ``max_position`` the protocol cannot ask for an event: the file is sent from its start
-    and compared with the copy.
+    and compared with the copy. With ``after_gap``, files that the source has purged are left out.
 
     Raises:
         BackupGapError: the source no longer has the next events.
@@ -85,7 +88,15 @@ async def find_resume(
     follows = record.next_file
     if record.finished and follows is not None and follows in listed:
         return Resume(follows, FIRST_EVENT, _behind(listed, follows))
-    raise _gap(catalog, copy, listed)
+    purged = _purged(catalog, copy, listed)
+    if purged and after_gap:
+        oldest = next(iter(listed))
+        return Resume(oldest, FIRST_EVENT, _behind(listed, oldest), gap=purged)
+    raise (
+        BackupGapError(f"{purged}; {_REMEDY}, or go on after the gap (--after-gap)")
+        if purged
+        else _gap(catalog, copy, listed)
+    )
 
 
 def unknown_file(error: ServerError, copy: LocalCopy | None) -> BackupGapError:
@@ -155,6 +166,22 @@ def _behind(listed: dict[str, int], first: str) -> int:
     return sum(listed[name] for name in names[names.index(first) :])
 
 
+def _purged(catalog: Catalog, copy: LocalCopy, listed: dict[str, int]) -> str:
+    """Say which files the source has purged that the backup lacks; empty if it has purged none."""
+    record = copy.record
+    wanted = record.number + 1 if record.finished else record.number
+    oldest = next(iter(listed), "")
+    lost = _number(oldest) - wanted if oldest else 0
+    if lost <= 0:
+        return ""
+    first = record.next_file if record.finished else record.name
+    return (
+        f"the source has purged {lost} {'file' if lost == 1 else 'files'}, from "
+        f"{first or f'the one after {record.name}'} up to the one before {oldest}, that the backup "
+        f"in {catalog.directory} lacks: it ends at {record.name}:{copy.size}"
+    )
+
+
 def _gap(catalog: Catalog, copy: LocalCopy, listed: dict[str, int]) -> BackupGapError:
     record = copy.record
     reached = f"{record.name}:{copy.size}"
@@ -162,15 +189,6 @@ def _gap(catalog: Catalog, copy: LocalCopy, listed: dict[str, int]) -> BackupGap
     if not names:
         return BackupGapError(f"the source has no binlog files, the backup ends at {reached}")
     oldest, newest = names[0], names[-1]
-    wanted = record.number + 1 if record.finished else record.number
-    if _number(oldest) > wanted:
-        first = record.next_file if record.finished else record.name
-        lost = _number(oldest) - wanted
-        return BackupGapError(
-            f"the source has purged {lost} {'file' if lost == 1 else 'files'}, from "
-            f"{first or f'the one after {record.name}'} up to the one before {oldest}, that the backup "
-            f"in {catalog.directory} lacks: it ends at {reached}; {_REMEDY}"
-        )
     return BackupGapError(
         f"the source has files {oldest} to {newest}, but not {record.name}, at which the backup in "
         f"{catalog.directory} ends ({reached}): the source was reset, or names its files otherwise now; "

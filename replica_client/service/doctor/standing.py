@@ -202,11 +202,11 @@ def _expiry(facts: SourceFacts, days: int) -> str:
 
 
 def _reachable(facts: SourceFacts, position: Position) -> Finding:
-    gone = _gone(facts, position)
-    if gone:
+    lost = gone(facts, position)
+    if lost:
         return problem(
             "position",
-            f"the position {position} needs what the source no longer has: {gone}",
+            f"the position {position} needs what the source no longer has: {lost}",
             "take a new snapshot, or use another source that still has it",
         )
     if facts.files.refusal:
@@ -223,7 +223,7 @@ def _reachable(facts: SourceFacts, position: Position) -> Finding:
     return ok("position", f"the source has what follows {position}: {_size(behind)} to be read")
 
 
-def _gone(facts: SourceFacts, position: Position) -> str:
+def gone(facts: SourceFacts, position: Position) -> str:
     """Return what is missing, empty when nothing is known to be."""
     gtid_set = position.gtid_set
     mode = facts.variable("gtid_mode")
