@@ -159,6 +159,7 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "sink": route.config.sink.name,
         "type": route.config.sink.type,
         "guarantee": seen.guarantee,
+        "owner": _owner(route),
         "state": str(seen.shown_state),
         "since": seen.since,
         "error": seen.shown_error,
@@ -209,6 +210,14 @@ def _route(service: Service, route: Route) -> dict[str, Any]:
         "schema_changes": _remarks(seen.schema_changes),
         "history": [] if history is None else history.to_json(),
     }
+
+
+def _owner(route: Route) -> dict[str, str] | None:
+    """Return who writes to a sink's destination; None before the first try."""
+    owner = route.owner
+    if owner is None:
+        return None
+    return {"id": owner.id, "service": owner.service, "since": owner.since}
 
 
 def _remarks(remarks: Iterable[Remark]) -> list[dict[str, Any]]:

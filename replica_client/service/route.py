@@ -81,7 +81,7 @@ from replica_client.stream.position.stores.base import (
     MemoryPositionStore,
     PositionStore,
 )
-from replica_client.stream.position.stores.ownership import Claim, OwnedSink, StandbyError
+from replica_client.stream.position.stores.ownership import Claim, OwnedSink, Owner, StandbyError
 from replica_client.stream.tables.table_copy import CopyNeededError, TableName
 from replica_client.stream.transactions.reader_errors import WITHHELD
 from replica_client.stream.transforms.transformer import Transformer
@@ -170,6 +170,11 @@ class Route:
     def name(self) -> str:
         """``source.sink``."""
         return self.config.name
+
+    @property
+    def owner(self) -> Owner | None:
+        """The identity with which the sink writes; None before the first try."""
+        return None if self._memory is None else self._memory.owner
 
     def adopt(self, config: RouteConfig) -> None:
         """Apply changed options that need no restart: batch limits, retries, poison policy."""

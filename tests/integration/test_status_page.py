@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from selenium.webdriver.chrome.service import Service as DriverService
 from selenium.webdriver.common.by import By
 
 import replica_client
+from replica_client.stream.pages.http_server import served
+from replica_client.stream.pages.page import Page, json_page
 from replica_client.testing import BinlogSource
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.plugin import unavailable
@@ -157,3 +161,113 @@ def look(daemon: DaemonProcess, browser: webdriver.Chrome, tmp_path: Path) -> No
         if entry["level"] == "SEVERE" and "ERR_CONNECTION" not in entry["message"]
     ]
     assert not faults, faults
+
+
+def many_sinks() -> dict[str, Any]:
+    """What a service with 20 sinks of 1,000 tables says, and what goes wrong with some of them."""
+    now = time.time()
+    states = ["streaming"] * 14 + [
+        "failed",
+        "retrying",
+        "paused",
+        "standby",
+        "copying tables",
+        "streaming",
+    ]
+    routes = []
+    for number, state in enumerate(states):
+        aside = [
+            {
+                "table": f"shop.t{at}",
+                "reason": "1 of 1 rows are not there " * 9,
+                "since": now,
+                "position": "",
+            }
+            for at in range(5 if number == 19 else 0)
+        ]
+        routes.append(
+            {
+                **dict.fromkeys(("transactions", "bytes", "received", "commits", "reconnects"), 7),
+                **dict.fromkeys(("queued", "pending_rows", "retries", "dead_letters"), 3),
+                **dict.fromkeys(("replaced_values", "copied_rows", "snapshot_tables"), 0),
+                "name": f"shop.sink{number}", "source": "shop", "sink": f"sink{number}", "type": "kafka",
+                "guarantee": "exactly-once", "state": state, "since": now - 100, "lag_bytes": 12345,
+                "owner": {"id": "8f" * 16, "service": "shop", "since": "2026-11-01T00:00:00+00:00"},
+                "error": "the broker is away" if state in ("failed", "retrying") else "",
+                "lag_seconds": number * 1.5, "file": "binlog.000123", "offset": 4711, "gtids": f"{'a' * 32}:1-9" * 9,
+                "last_commit": now, "rows": 10**6, "commit_seconds": 3.5, "copying": "", "transforms": [],
+                "set_aside": aside, "pause_at": "", "skips": ["0-1-7"] if number == 15 else [], "losses": [],
+                "tables": [{"name": f"shop.{'long_' * 8}t{at}", "rows": at, "bytes": at} for at in range(200)],
+                "table_count": 1000, "errors": [], "schema_changes": [], "dead_letter_file": "",
+                "history": [[now - 5 * at, at, at, at % 7, at] for at in range(720, 0, -1)],
+            }
+        )  # fmt: skip
+    order = {
+        "time": "2026-11-29T01:00:00Z",
+        "sinks": ["shop.sink3"],
+        "by": "user 0",
+        "result": "done",
+    }
+    return {
+        "version": "1", "host": "h", "pid": 1, "now": now, "started": now - 9000, "config": "/c.toml",
+        "config_error": "", "sample_seconds": 5, "sources": [], "routes": routes,
+        "orders": [{**order, "command": "skip", "transaction": "0-1-7"}, {**order, "command": "reload"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_twenty_sinks_of_a_thousand_tables(
+    browser: webdriver.Chrome, tmp_path: Path, width: int, scheme: str
+) -> None:
+    web = files("replica_client.service").joinpath("web")
+    kinds = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
+    pages: dict[str, Callable[[], Page]] = {
+        f"/{name}": partial(Page, web.joinpath(name).read_bytes(), kind)
+        for name, kind in kinds.items()
+    }
+    pages |= {"/": pages["/page.html"], "/status.json": lambda: json_page(many_sinks())}
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get("about:blank")
+    browser.get_log("browser")
+    with served("127.0.0.1:0", pages, "listen") as url:
+        browser.get(url)
+        until(lambda: len(browser.find_elements(By.CSS_SELECTOR, "[data-row]")) == 20)
+        run = browser.execute_script
+        assert run("return document.documentElement.scrollWidth") <= width
+        rows = run(
+            "return [...document.querySelectorAll('[data-row]')].map((one) => one.dataset.row)"
+        )
+        heights = (
+            "return [...document.querySelectorAll('[data-row]')].map((one) => one.offsetHeight)"
+        )
+        assert max(run(heights)) < 40  # a row is one line
+        # What needs somebody comes first: failed, with an error, not streaming, with tables set aside.
+        assert rows[:2] == ["shop.sink14", "shop.sink15"]
+        assert rows[5] == "shop.sink19"
+        assert [one.get_dom_attribute("data-route") for one in
+                browser.find_elements(By.TAG_NAME, "section")] == rows  # fmt: skip
+        assert "20 sinks: " in browser.find_element(By.ID, "summary").text
+        assert "5 tables set aside" in browser.find_element(By.ID, "summary").text
+        assert "will skip 0-1-7" in run("return document.getElementById('shop.sink15').innerText")
+        shown = "return document.getElementById(arguments[0]).querySelectorAll('svg').length"
+        assert [run(shown, name) for name in ("shop.sink14", "shop.sink19", "shop.sink0")] == [
+            2,
+            2,
+            0,
+        ]
+        assert "owner shop (8f8f" in run("return document.getElementById('shop.sink14').innerText")
+        assert (
+            "skip shop.sink3, 0-1-7 by user 0: done" in browser.find_element(By.ID, "orders").text
+        )
+        run("document.querySelector(\"[id='shop.sink0'] button\").click()")
+        until(lambda: run(shown, "shop.sink0") == 2)
+        time.sleep(2.5)  # it is drawn again meanwhile
+        assert run(shown, "shop.sink0") == 2
+        browser.save_screenshot(str(tmp_path / f"{width}-{scheme}.png"))
+        assert not [one for one in browser.get_log("browser") if one["level"] == "SEVERE"]
+        browser.get("about:blank")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -132,23 +132,58 @@ function place(one) {
   return one.file === null ? "unknown" : `${one.file}:${one.offset}${one.gtids ? ` (${one.gtids})` : ""}`;
 }
 
+const kindOf = (route) => (GOOD.has(route.state) ? "good" : BAD.has(route.state) ? "bad" : "busy");
+
+// Many healthy sinks are only in the overview, until somebody opens them.
+const FEW = 4;
+const toggled = new Map();
+
+function isOpen(route, many) {
+  return toggled.get(route.name) ?? (many <= FEW || urgency(route) < 4);
+}
+
+function button(route, open) {
+  const made = node("button", { type: "button", "aria-expanded": String(open) }, open ? "less" : "more");
+  made.addEventListener("click", () => { toggled.set(route.name, !open); show(before); });
+  return made;
+}
+
+function overview(routes) {
+  const rows = routes.map((route) => {
+    const last = route.history[route.history.length - 1] || [0, 0, 0, 0, 0];
+    const name = node("a", { href: `#${route.name}` }, route.name);
+    return node("tr", { "data-row": route.name }, node("td", {}, name),
+      node("td", { class: `state ${kindOf(route)}` }, route.state), node("td", {}, seconds(route.lag_seconds)),
+      node("td", {}, count(last[3])), node("td", {}, String(route.set_aside.length)), node("td", {}, count(route.losses.length)));
+  });
+  const heads = ["sink", "state", "lag", "rows/s", "set aside", "losses"];
+  const head = node("tr", {}, ...heads.map((text) => node("th", { scope: "col" }, text)));
+  return node("div", { class: "wide" }, node("table", {}, node("thead", {}, head), node("tbody", {}, ...rows)));
+}
+
 function section(route, status, old, elapsed) {
   const source = status.sources.find((one) => one.name === route.source);
-  const kind = GOOD.has(route.state) ? "good" : BAD.has(route.state) ? "bad" : "busy";
-  const made = node("section", { "data-route": route.name },
+  const many = status.routes.length, open = isOpen(route, many);
+  const made = node("section", { "data-route": route.name, id: route.name },
     node("div", { class: "title" },
       node("h2", {}, `${route.source} → ${route.sink}`),
-      node("span", { class: `state ${kind}` }, route.state),
+      node("span", { class: `state ${kindOf(route)}` }, route.state),
       node("span", { class: "quiet" }, `for ${seconds(Math.max(0, status.now - route.since))}`),
-      node("span", { class: "quiet" }, `${route.type}, ${route.guarantee || "not opened yet"}`)));
+      node("span", { class: "quiet" }, `${route.type}, ${route.guarantee || "not opened yet"}`),
+      ...(many > FEW ? [button(route, open)] : [])));
   if (route.error) made.append(node("p", { class: "problem" }, route.error));
   if (route.copying) made.append(node("p", { class: "quiet" }, `copying ${route.copying}`));
+  if (route.pause_at) made.append(node("p", { class: "quiet" }, `pauses at ${route.pause_at}`));
+  if (route.skips.length) made.append(node("p", { class: "quiet" }, `will skip ${route.skips.join(", ")}`));
+  if (!open) return made;
+  const owner = route.owner;
   made.append(numbers(route, status.now),
     node("div", { class: "plots" },
       plot("lag", route.history, 1, seconds),
       plot("rows per second", route.history, 3, count, "second")),
     node("p", { class: "where" }, `committed ${place(route)}`, node("br"),
-      `source at ${source ? place(source) : "unknown"}${source && source.error ? ` — ${source.error}` : ""}`),
+      `source at ${source ? place(source) : "unknown"}${source && source.error ? ` — ${source.error}` : ""}`,
+      ...(owner ? [node("br"), `owner ${owner.service} (${owner.id}) since ${owner.since}`] : [])),
     node("div", { class: "below" },
       tables(route, old, elapsed),
       list("recent errors", route.errors, "none since the start"),
@@ -178,7 +213,8 @@ function summary(routes) {
 }
 
 function order(one) {
-  const what = [...one.sinks, ...one.tables].join(", ");
+  const more = [...(one.tables || []), one.transaction, one.at, one.where, one.what];
+  const what = [...one.sinks, ...more.filter(Boolean)].join(", ");
   return { at: Date.parse(one.time) / 1000, text: `${one.command} ${what} by ${one.by}: ${one.result}` };
 }
 
@@ -196,6 +232,7 @@ function show(status) {
     [...one.querySelectorAll(".scroll")].map((box) => box.scrollTop)));
   const routes = [...status.routes].sort((one, other) => urgency(one) - urgency(other));
   document.getElementById("summary").textContent = summary(routes);
+  document.getElementById("overview").replaceChildren(...(routes.length > 1 ? [overview(routes)] : []));
   document.getElementById("orders").replaceChildren(
     ...(status.orders.length ? [list("orders", status.orders.map(order).reverse(), "")] : []));
   document.getElementById("routes").replaceChildren(...routes.map((route) =>
