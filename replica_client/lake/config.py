@@ -19,6 +19,8 @@
     trigger = "available-now"          # or "continuous"
     interval = "5 seconds"             # least time between batches, continuous only
     max_bytes_per_trigger = "128m"     # of a batch
+    format = "iceberg"                 # the tables in an Iceberg catalogue, too; default: delta
+    catalog = {type = "sql", uri = "sqlite:////var/lib/lake/catalog.db"}  # as pyiceberg's load_catalog takes it
     engine = "auto"                    # Spark only where it is cheaper; or "local", "spark"
     local_below = "64m"                # bytes of binlog that auto reads without Spark
     listen = "127.0.0.1:9191"          # /metrics, /healthz, /readyz and /status.json; default: nowhere
@@ -54,10 +56,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from replica_client.errors import ConfigError
+from replica_client.errors import ConfigError, install_command
 from replica_client.lake.source_options import SourceOptions, nearest
 from replica_client.lake.unmerged import ALWAYS, MergePolicy
 from replica_client.options import (
@@ -116,6 +119,14 @@ PIPELINE_KEYS: Final = _section(
     output=_PLACE,
     checkpoint=_PLACE,
     trigger=choice("available-now", "continuous"),
+    format=choice("delta", "iceberg"),
+    catalog=Kind(
+        'a table such as {{type = "rest", uri = "https://catalog.example.com"}}',
+        lambda value: (
+            isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+        ),
+        is_secret=True,
+    ),
     engine=choice("auto", "local", "spark"),
     local_below=SIZE,
     interval=Kind(
@@ -198,6 +209,8 @@ class PipelineConfig:
         engine: ``local``: all work in this process; ``spark``: on Spark's executors; ``auto``: by its size.
         local_below: bytes of binlog up to which ``auto`` reads in this process.
         lake: settings of the current-state tables.
+        format: ``iceberg``: the current tables are in an Iceberg catalogue, too; ``delta``: they are not.
+        catalog: properties of that catalogue, as pyiceberg's ``load_catalog`` takes them.
     """
 
     file: Path
@@ -213,6 +226,8 @@ class PipelineConfig:
     hosts: Sequence[str] = ()
     engine: Engine = "auto"
     local_below: int = DEFAULT_LOCAL_BELOW
+    format: Literal["delta", "iceberg"] = "delta"
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a token
 
     @property
     def change_log(self) -> Location:
@@ -281,6 +296,8 @@ def load_config(path: str | os.PathLike[str]) -> PipelineConfig:
         tuple(pipeline.get("hosts", ())),
         pipeline.get("engine", "auto"),
         pipeline.get("local_below", DEFAULT_LOCAL_BELOW),
+        pipeline.get("format", "delta"),
+        reader.iceberg(pipeline, output, lake),
     )
     try:
         if SourceOptions.parse(source).transforms:
@@ -346,6 +363,27 @@ class _Reader:
             if key in given
         }
         return {"startingPosition": "earliest", **texts}
+
+    def iceberg(
+        self, given: Mapping[str, Any], output: Location, lake: LakeConfig
+    ) -> Mapping[str, str]:
+        """Return the properties of the Iceberg catalogue; empty for none."""
+        catalog: Mapping[str, str] = given.get("catalog", {})
+        if given.get("format", "delta") == "delta":
+            if catalog:
+                raise self.wrong("pipeline", "catalog", 'it is for format = "iceberg"')
+            return {}
+        if not catalog:
+            raise self.wrong("pipeline", "format", "iceberg needs a catalog, too")
+        if isinstance(output, ObjectUrl):
+            raise self.wrong("pipeline", "format", "iceberg needs an output on this machine")
+        if not lake.current:
+            raise self.wrong("pipeline", "format", "iceberg needs current tables")
+        if find_spec("pyiceberg") is None:
+            raise self.wrong(
+                "pipeline", "format", f"iceberg needs pyiceberg: {install_command('iceberg')}"
+            )
+        return catalog
 
     def listen(self, given: str) -> str:
         """Check and return the address of the pages."""

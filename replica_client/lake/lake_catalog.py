@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Final, Literal, Self
 
@@ -143,6 +144,7 @@ class LakeCatalog:
         history: the source's definitions at that step.
         pipeline: the pipeline under which the tables count their steps; ``""`` while none has.
         tables: entries by database and name.
+        publish: called with the catalog when its file was written, before directories are removed.
     """
 
     directory: Location
@@ -152,6 +154,7 @@ class LakeCatalog:
     tables: dict[TableName, TableEntry] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)  # ids of directories that may exist
     _version: ObjectVersion | None = None
+    publish: Callable[[LakeCatalog], None] | None = None
 
     @classmethod
     def load(cls, directory: Location) -> Self | None:
@@ -238,6 +241,8 @@ class LakeCatalog:
             ) from None
         except OSError as error:
             raise PositionStoreError(f"{where}: {error.strerror}") from None
+        if self.publish is not None:
+            self.publish(self)
         for one in gone:
             remove_tree(self._directory(one))
         self._known = named

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import Final
 
 import pyarrow as pa
@@ -66,11 +67,13 @@ class LoggedVersion:
         number: the version.
         files: the files with new rows.
         transactions: number of the commit by application.
+        about: position and commit time, as ``replica.position`` and the like.
     """
 
     number: int
     files: tuple[LoggedFile, ...]
     transactions: dict[str, int]
+    about: dict[str, str] = field(default_factory=dict)
 
 
 class ChangeLogVersions:
@@ -114,7 +117,7 @@ class ChangeLogVersions:
                 f"{self._entry(number)} is gone: the current tables have not taken it yet; restore it, or start over "
                 "with a snapshot"
             )
-        files, transactions = [], {}
+        files, transactions, about = [], {}, {}
         for line in data.decode().splitlines():
             action = json.loads(line)
             if (add := action.get("add")) and add.get("dataChange", True):
@@ -131,7 +134,11 @@ class ChangeLogVersions:
                 )
             elif txn := action.get("txn"):
                 transactions[str(txn["appId"])] = int(txn["version"])
-        return LoggedVersion(number, tuple(files), transactions)
+            elif stated := action.get("commitInfo"):
+                about = {
+                    name: str(text) for name, text in stated.items() if name.startswith("replica.")
+                }
+        return LoggedVersion(number, tuple(files), transactions, about)
 
     def rows(self, files: Sequence[LoggedFile], *, sort: bool = True) -> pa.Table:
         """Read the rows of files, in the order of the binlog.

@@ -208,7 +208,14 @@ def compact_lake(
                 table = StateTable(home, LakeTable(entry.model, entry.soft_deletes), pipeline)
                 files, _ = table.compact(local_runner())
                 found.append(_sized(".".join(entry.table), home, "current", files_before=files))
+        _publish(catalog)
     return found
+
+
+def _publish(catalog: LakeCatalog) -> None:
+    """Bring the Iceberg tables up to date, also with what a run before left undone."""
+    if catalog.publish is not None:
+        catalog.publish(catalog)
 
 
 def vacuum_lake(
@@ -234,6 +241,7 @@ def vacuum_lake(
             if name not in copies:
                 remove_tree(copies_directory(read.output) / name)
         catalog.remove_unnamed()
+        _publish(catalog)  # no file is removed that they have
         homes = [("change log", read.change_log)]
         homes += [
             (".".join(entry.table), catalog.home(entry))
@@ -266,6 +274,10 @@ def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:
     catalog = LakeCatalog.load(read.output)
     if catalog is None:
         raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
+    if read.format == "iceberg":
+        from replica_client.lake.iceberg_tables import IcebergTables  # pyiceberg is an extra
+
+        catalog.publish = IcebergTables(read.output, read.catalog).publish
     return read, catalog
 
 

@@ -151,6 +151,7 @@ def write_config(
     merge: str = "always",
     soft_deletes: bool = False,
     log_only: bool = False,
+    more: str = "",
 ) -> Path:
     """The pipeline's configuration; executors have the environment, as on a cluster."""
     file = directory / "pipeline.toml"
@@ -162,7 +163,7 @@ def write_config(
         'partition_size = "200k"\n'  # several tasks read a batch that has waited
         f'[pipeline]\noutput = "{output}"\n{checkpoint}trigger = "{trigger}"\n'
         'interval = "500 milliseconds"\n'
-        f'master = "{master}"\nengine = "{engine}"\nmax_bytes_per_trigger = "1m"\n[lake]\nchunk_rows = 500\n'
+        f'master = "{master}"\nengine = "{engine}"\nmax_bytes_per_trigger = "1m"\n{more}\n[lake]\nchunk_rows = 500\n'
         f'distribute_above = "{distribute_above}"\nmerge = "{merge}"\n'
         f"history = {str(history and not log_only).lower()}\n"
         f"soft_deletes = {str(soft_deletes and not log_only).lower()}\n"

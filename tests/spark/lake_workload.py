@@ -5,9 +5,11 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
@@ -190,8 +192,13 @@ class Workload:
         self.statements[kind] += 1
 
 
-def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[str, int]:
-    """Every row of every other table, read with the driver and from Delta; returns rows by table.
+def compare(
+    server: Any,
+    lake: Location,
+    without: tuple[str, ...] = (),
+    read: Callable[[str], pa.Table] | None = None,
+) -> dict[str, int]:
+    """Every row of every other table, read with the driver and from Delta, or by a reader; returns rows by table.
 
     Fails with the first rows that differ.
     """
@@ -212,7 +219,7 @@ def compare(server: Any, lake: Location, without: tuple[str, ...] = ()) -> dict[
             cursor.execute(f"select * from {DATABASE}.`{name}`")
             columns = [one[0] for one in cursor.description]
             theirs = Counter(tuple(map(repr, map(_plain, row))) for row in cursor.fetchall())
-        table = found_there.table((DATABASE, name)).arrow()
+        table = read(name) if read else found_there.table((DATABASE, name)).arrow()
         if catalog.tables[DATABASE, name].soft_deletes and "_deleted" in table.column_names:
             table = table.filter(pc.invert(table["_deleted"]))
         kept = [one for one in table.column_names if not one.startswith("_")]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -59,6 +60,55 @@ def change_while_copied(server, monkeypatch):
 
 def verified(config):
     return {one.table: one for one in Verification(load_config(config)).run().tables}
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_tables_of_an_iceberg_catalogue_equal_the_source(fresh_server, tmp_path, name):
+    """Copied, followed, through kills of the process and statements, and read by pyiceberg and DuckDB."""
+    load_catalog = pytest.importorskip("pyiceberg.catalog").load_catalog
+    pytest.importorskip("duckdb")
+    server = fresh_server(name, ["binlog-row-metadata=FULL"])
+    workload = Workload(server, 3)
+    workload.prepare()
+    uri = f"sqlite:///{tmp_path / 'catalog.db'}"
+    lines = f'format = "iceberg"\ncatalog = {{type = "sql", uri = "{uri}"}}'
+    config = write_config(tmp_path, server.url(), "local[2]", "available-now", more=lines)
+    run_pipeline(config)
+    catalog = load_catalog("replica_client", type="sql", uri=uri)
+    lake = tmp_path / "lake"
+    compare(server, lake, read=lambda one: catalog.load_table((DATABASE, one)).scan().to_arrow())
+    command = [sys.executable, "-m", "replica_client", "pipeline", str(config)]
+    for kill in range(4):
+        workload.start()
+        time.sleep(0.4)
+        workload.stop()
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            time.sleep(0.9 + 0.2 * kill)
+            process.kill()
+        workload = workload.again(10 + kill)
+    for sql in (
+        "alter table orders add column extra varchar(9)",
+        "insert into orders (v, extra) values (1, 'new')",
+        "alter table orders drop column price",
+        "rename table notes to remarks",
+        "create table made (day date primary key, b blob)",
+        "insert into made values ('2026-01-02', x'00ff')",
+    ):
+        server.execute(f"use {DATABASE}")
+        server.execute(sql)
+    run_pipeline(config)
+    names = {one for _, one in catalog.list_tables(DATABASE)}
+    found = compare(
+        server, lake, read=lambda one: catalog.load_table((DATABASE, one)).scan().to_arrow()
+    )
+    assert found.keys() == names
+    orders = catalog.load_table((DATABASE, "orders"))
+    assert orders.schema().identifier_field_names() == {"id"}
+    assert "replica.position" in orders.current_snapshot().summary.additional_properties
+    ((count,),) = (
+        orders.scan().to_duckdb("orders").execute("select count(*) from orders").fetchall()
+    )
+    assert count == found["orders"]
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])

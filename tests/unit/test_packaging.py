@@ -350,7 +350,7 @@ def test_every_third_party_import_is_declared() -> None:
             allowed |= extras["spark"] | extras["arrow"] | extras["daemon"] | extras["redis"]
             allowed |= extras["kafka"] | extras["postgres"] | extras["duckdb"]
             allowed |= extras["http"] | extras["clickhouse"] | extras["nats"] | extras["otlp"]
-            allowed |= extras["avro"]
+            allowed |= extras["avro"] | extras["iceberg"]
             if file.startswith("replica_client/storage/"):
                 allowed |= extras["storage"]
             if file.startswith("replica_client/compat/"):

@@ -199,6 +199,12 @@ class LakeRun:
         self.catalog = LakeCatalog.load(config.output) or LakeCatalog(config.output)
         if self._options.letter_case is not None:
             self.catalog.history.casefold_names(self._options.letter_case != 0)
+        if config.format == "iceberg":
+            from replica_client.lake.iceberg_tables import IcebergTables  # pyiceberg is an extra
+
+            self.catalog.publish = IcebergTables(
+                config.output, config.catalog, goes_on=True
+            ).publish
         self.catalog.save()  # another process that thinks that the lake is its own writes no more
         self.catalog.remove_unnamed()
         self.applier = Applier(
