@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,9 +12,10 @@ from replica_client.errors import ConfigError
 from replica_client.protocol.position import Position
 from replica_client.server.recovery import position_of_dump
 from tests.integration.as_of_instants import url_of
+from tests.integration.recover_points import client, prove_points
 from tests.integration.relays import checksums, options, write_some
 from tests.integration.undo_live import command
-from tests.servers.local import SCRIPT, LocalServer, LocalServers
+from tests.servers.local import LocalServer, LocalServers
 
 Fresh = Callable[[str, int], LocalServer]
 
@@ -33,23 +32,6 @@ def fresh(local_servers: LocalServers) -> Iterator[Fresh]:
     yield make
     for server in made:
         local_servers.close_fresh(server)
-
-
-def client(server: LocalServer, program: str, *arguments: str, **given: bytes) -> bytes:
-    """A client program of the server."""
-    tls = ["--ssl-mode=DISABLED"] if server.flavor == "mysql" else ["--skip-ssl"]
-    done = subprocess.run(
-        [
-            *(sys.executable, str(SCRIPT), "tool", server.name, program, "--no-defaults"),
-            *("--host=127.0.0.1", f"--port={server.port}", "--user=root"),
-            *(f"--password={server.password_of('root')}", *tls, *arguments),
-        ],
-        capture_output=True,
-        timeout=120,
-        **given,
-    )
-    assert done.returncode == 0, done.stderr
-    return bytes(done.stdout)
 
 
 @pytest.mark.timeout(500)
@@ -94,6 +76,13 @@ def test_a_dump_and_an_archive(fresh: Fresh, tmp_path: Path, name: str) -> None:
     assert "its replication is removed" in done.stderr
     assert checksums(target, ["shop"]) == wanted
     assert not target.query("SHOW REPLICA STATUS" if mysql else "SHOW SLAVE STATUS")
+
+
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_random_points(fresh: Fresh, tmp_path: Path, name: str) -> None:
+    counts = prove_points(fresh(name, 12), fresh(name, 22), tmp_path, seed=7, points=4)
+    assert counts == {"position": 1, "gtid": 1, "drop": 1, "time": 1}
 
 
 @pytest.mark.parametrize(
