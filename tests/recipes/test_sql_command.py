@@ -30,6 +30,7 @@ def run(*words: object) -> tuple[int, str, str]:
     pytest.importorskip("duckdb", reason="pip install '.[duckdb]'")
     command = [sys.executable, "-m", "replica_client", "sql", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=PLAIN, check=False)
+    assert done.returncode or not done.stderr, done.stderr  # what succeeds complains of nothing
     return done.returncode, done.stdout, done.stderr
 
 
@@ -55,6 +56,7 @@ def test_outputs() -> None:
         "SELECT _change_type AS kind, count(*) AS n FROM shop.orders GROUP BY 1 ORDER BY 2", DATA
     )
     assert lines[1].splitlines()[:2] == ["kind  n", "delete  3"]
+    assert run("SELECT count(*) AS n FROM shop.orders", DATA)[1].splitlines()[0] == "n"
 
 
 def test_sources_and_limits() -> None:

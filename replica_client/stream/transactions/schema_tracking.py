@@ -27,7 +27,7 @@ from replica_client.schema.history import LogPosition, SchemaChange, SchemaHisto
 from replica_client.schema.kinds import kinds_of
 from replica_client.schema.left_out import describes_rows, hiding_columns
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.schema.names import casefold_table
+from replica_client.schema.names import RESERVED, casefold_table
 from replica_client.schema.resolve import (
     find_mismatch,
     hash_columns,
@@ -405,8 +405,10 @@ class SchemaTracker:
     ) -> frozenset[str] | None:
         """Return the names of a table's delivered columns; None for all."""
         wanted = self.selection.columns_of(shape.database, shape.table)
-        if wanted is not None and wanted.isdisjoint(shape.column_names):
-            text = f"columns: {shape.database}.{shape.table} has none of {', '.join(sorted(wanted))}; it has"
+        # A batch's own columns (_change_type …) may be all that is wanted: count(*).
+        of_table = frozenset(wanted or ()).difference(RESERVED["batches"])
+        if of_table and of_table.isdisjoint(shape.column_names):
+            text = f"columns: {shape.database}.{shape.table} has none of {', '.join(sorted(of_table))}; it has"
             if self.reports and self.history.is_new(text):
                 _LOG.warning("%s %s", text, ", ".join(shape.column_names))
         state = self.state_of(table_map)
