@@ -65,7 +65,7 @@ def doctor(
     """
     for url in urls:
         if live_source([url]) is None:
-            raise typer.BadParameter("give mysql:// or mariadb:// URLs", param_hint="URL")
+            raise typer.BadParameter("give a mysql:// or mariadb:// URL", param_hint="URL")
     positions: dict[str, Position] = {}
     for path in position_file or ():
         saved = open_position_file(path).load()
