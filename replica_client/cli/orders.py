@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import ssl
+import time
 import urllib.error
 import urllib.request
 from enum import StrEnum
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -26,6 +27,7 @@ EXAMPLE = "replica-client service pause shop.toml --sink lines"
 _ANSWER_SECONDS: Final = 10.0
 _HTTP_SECONDS: Final = 60.0
 _MAX_ANSWER: Final = 64 << 20
+_MAX_TEXT: Final = 1000
 _TOKEN: Final = "REPLICA_CLIENT_CONTROL_TOKEN"  # noqa: S105 a name
 
 
@@ -168,7 +170,7 @@ def _post(url: str, order: dict[str, Any], token_file: Path | None, ca: Path | N
     )
     try:
         with opener.open(request, timeout=_HTTP_SECONDS) as answer:
-            found = json.loads(answer.read(_MAX_ANSWER))
+            found = json.loads(_bounded(answer))
     except urllib.error.HTTPError as error:
         raise ConfigError(f"{url}: {_refusal(error)}") from None
     except (OSError, ValueError, HTTPException) as error:
@@ -178,6 +180,20 @@ def _post(url: str, order: dict[str, Any], token_file: Path | None, ca: Path | N
     return found
 
 
+def _bounded(answer: HTTPResponse) -> bytes:
+    """Read the body of an answer.
+
+    Raises:
+        OSError: it is too long, or takes too long.
+    """
+    deadline, body = time.monotonic() + _HTTP_SECONDS, bytearray()
+    while part := answer.read1(64 << 10):
+        body += part
+        if len(body) > _MAX_ANSWER or time.monotonic() > deadline:
+            raise OSError("its answer is too long, or takes too long")
+    return bytes(body)
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         """Follow none."""
@@ -185,7 +201,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _refusal(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.loads(error.read(1 << 16))["error"])
+        body = _bounded(error.fp) if isinstance(error.fp, HTTPResponse) else b""
+        return str(json.loads(body)["error"])[:_MAX_TEXT]
     except (OSError, ValueError, KeyError, TypeError, HTTPException):
         known = {
             404: "it takes no orders; set control_token in [daemon]",

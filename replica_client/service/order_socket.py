@@ -291,7 +291,7 @@ def ask(state: Path, order: Mapping[str, Any], seconds: float) -> dict[str, Any]
             connection.sendall(json.dumps(order).encode() + b"\n")
             while part := connection.recv(_MAX_LINE):
                 data += part
-                if len(data) > 64 * _MAX_LINE:
+                if len(data) > 1024 * _MAX_LINE:
                     break
         answer: dict[str, Any] = json.loads(data)
     except PermissionError:

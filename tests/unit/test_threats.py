@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import replica_client
+from replica_client.errors import ConfigError
 
 ROOT = Path(replica_client.__file__).parent
 TESTS = ROOT.parent / "tests"
@@ -157,7 +158,7 @@ _BOUNDED = {
     "sinks/kafka/avro_messages.py": "BoundedTransport",
     "sinks/mirror/clickhouse_client.py": "BoundedTransport",
     "service/telemetry.py": "an adapter of requests over BoundedTransport",
-    "cli/snapshot.py": "the service's own page on this machine: bytes and seconds are bounded",
+    "cli/orders.py": "orders to a service that the user names: bytes and seconds are bounded, nothing is redirected",
 }
 _SENDS = frozenset(("get", "post", "put", "patch", "delete", "head", "request", "send", "stream"))
 
@@ -303,11 +304,12 @@ def test_what_is_dangerous_is_done_in_one_place(rule: str) -> None:
 def test_a_stranger_on_the_port_of_the_page_takes_neither_time_nor_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``replica-client snapshot`` asks the service's page; another program may have its port."""
-    from replica_client.cli import snapshot
+    """``replica-client service`` gives orders to a URL; another program may have its port."""
+    from replica_client.cli import orders
 
-    monkeypatch.setattr(snapshot, "_PAGE_SECONDS", 1.0)
-    monkeypatch.setattr(snapshot, "_PAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(orders, "_HTTP_SECONDS", 1.0)
+    monkeypatch.setattr(orders, "_MAX_ANSWER", 1 << 20)
+    monkeypatch.setenv("REPLICA_CLIENT_CONTROL_TOKEN", "0123456789abcdef")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
 
     def answer(listener: socket.socket, drips: bool) -> None:
@@ -325,6 +327,7 @@ def test_a_stranger_on_the_port_of_the_page_takes_neither_time_nor_memory(
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=answer, args=(listener, drips), daemon=True).start()
             begun = time.monotonic()
-            address = f"127.0.0.1:{listener.getsockname()[1]}"
-            assert snapshot._route_page(address, "a", "b") is None
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with pytest.raises(ConfigError, match="too long"):
+                orders._post(url, {"command": "status"}, None, None)
             assert time.monotonic() - begun < 15
