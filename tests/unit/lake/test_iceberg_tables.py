@@ -17,6 +17,7 @@ from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.maintenance import local_runner
 from tests.unit.lake.dying import Deaths, Killed
 from tests.unit.lake.lakes import HandLog, applier, rows_of
+from tests.unit.lake.rest_catalog import rest_catalog
 
 
 @pytest.fixture
@@ -30,8 +31,17 @@ def log(lake):
 
 
 @pytest.fixture
-def properties(tmp_path):
-    return {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}"}
+def properties(tmp_path, request):
+    """Of an SQL catalogue, or with the parameter ``rest`` of a REST catalogue over it."""
+    found = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}"}
+    if getattr(request, "param", "sql") == "sql":
+        yield found
+    else:
+        with rest_catalog(load_catalog("replica_client", **found)) as address:
+            yield {"type": "rest", "uri": address}
+
+
+on_both = pytest.mark.parametrize("properties", ["sql", "rest"], indirect=True)
 
 
 @pytest.fixture
@@ -67,6 +77,7 @@ def snapshots(catalog, table):
     return catalog.load_table(("d", table)).metadata.snapshots
 
 
+@on_both
 def test_rows_and_key_and_position(log, run, catalog):
     log.ddl("create table t (id int primary key, v varchar(9), at datetime(6), b blob)")
     log.insert("t", id=1, v="a", at="2026-01-01 00:00:00.000001", b={"$binary": "AP8="})
@@ -151,6 +162,7 @@ def test_older_snapshots_go_with_columns_that_were_written_again(log, run, catal
     assert read(catalog, "t") == rows_of(engine, "t")
 
 
+@on_both
 def test_names_that_change_places(log, run, catalog):
     for name in ("a", "b"):
         log.ddl(f"create table {name} (id int primary key, {name}_ int)")
@@ -181,6 +193,7 @@ def test_a_commit_of_another_program_is_refused(log, run, catalog):
     assert [row["id"] for row in read(catalog, "t")] == [1, 2]
 
 
+@on_both
 def test_a_commit_between_the_plan_and_ours_is_refused(log, run, catalog, monkeypatch):
     log.ddl("create table t (id int primary key, v int)").insert("t", id=1, v=1).commit()
     run()
