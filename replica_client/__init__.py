@@ -39,12 +39,10 @@ if TYPE_CHECKING:
         SourceResetError,
         TransportError,
     )
-    from replica_client.protocol.binlog.context import DecodeOptions
-    from replica_client.protocol.binlog.event import BinlogEvent
-    from replica_client.protocol.binlog.values.binary_types import Geometry
-    from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+    from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
     from replica_client.protocol.binlog.values.json_binary import JsonDocument
     from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+    from replica_client.protocol.binlog.values.value_types import EnumValue, Geometry, SetValue
     from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
     from replica_client.protocol.position import Position
     from replica_client.rows.change import RowsOfEvent
@@ -167,11 +165,10 @@ _MODULES = {
         "SourceResetError",
         "TransportError",
     ),
-    "protocol.binlog.context": ("DecodeOptions",),
-    "protocol.binlog.event": ("BinlogEvent",),
-    "protocol.binlog.values.binary_types": ("Geometry",),
-    "protocol.binlog.values.enum_set": (
+    "protocol.binlog.event": ("BinlogEvent", "DecodeOptions"),
+    "protocol.binlog.values.value_types": (
         "EnumValue",
+        "Geometry",
         "SetValue",
     ),
     "protocol.binlog.values.json_binary": ("JsonDocument",),

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.encoder import cut_rows, encode_event
 from replica_client.protocol.binlog.event import MAGIC, MAGIC_SIZE, BinlogEvent, EventHeader
-from replica_client.protocol.binlog.fragments import cut_rows
 from replica_client.protocol.binlog.layout import HEADER_SIZE, ROWS_TYPES
 from replica_client.protocol.constants.event_types import EventType
 

@@ -15,7 +15,7 @@ from replica_client.archive.statement_texts import StatementTexts
 from replica_client.archive.transaction_ranges import transactions_between
 from replica_client.errors import USER_BOUNDARY, ConfigError, GtidFormatError
 from replica_client.options import checked_arguments, checked_types
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
@@ -471,7 +471,7 @@ def open_archive(
     Args:
         source: a path, a glob, a directory (also one of ``replica-client backup``), the URL of one
             in an object store, or a list of them.
-        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
+        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.event.DecodeOptions`.
             Indexes of encrypted files are not kept.
         options: how values are decoded.
         schema: the definitions of the tables at the start.

@@ -30,8 +30,7 @@ from replica_client.errors import (
     StorageError,
     TruncatedEventError,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import MAGIC_SIZE
+from replica_client.protocol.binlog.event import MAGIC_SIZE, DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection

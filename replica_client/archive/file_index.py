@@ -16,9 +16,8 @@ from typing import Any
 
 from replica_client.archive.file_list import PLAIN_CONTROL, ListedFile, ReadStatement
 from replica_client.archive.transaction_ranges import FileTransactionRanges, TransactionRange
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent
+from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent, DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtid, MariadbGtidSet

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.protocol.binlog.context import BinlogFormat
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position, split_file_name
 from replica_client.schema.ddl.statement_context import StatementContext

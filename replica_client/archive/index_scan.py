@@ -24,9 +24,8 @@ from replica_client.archive.index_format import (
 from replica_client.archive.key_scan import KeyScan, KeyTable, fill_filter, has_number
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent
+from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events.rows import NO_TABLE_ID
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.layout import (

@@ -13,8 +13,8 @@ from replica_client.archive.key_scan import key_number, zone_number
 from replica_client.archive.search_conditions import ColumnStep, key_forms, literal_of
 from replica_client.archive.transaction_ranges import is_plain
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from replica_client.protocol.position import Position

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from replica_client.errors import DataLossError, ServerError, TransportError
 from replica_client.schema.ddl.steps import TableName
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 MOST_ROWS: Final = 500
 """Rows of a statement at most."""

@@ -17,7 +17,7 @@ from replica_client._compiled import tell_plain
 from replica_client.archive.arrow_tables import BinlogTables, TableSource
 from replica_client.errors import BinlogDecodeError, ConfigError, ReplicaClientError, ServerError
 from replica_client.options import checked_arguments, remedies
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
@@ -34,13 +34,14 @@ from replica_client.stream.files.binlog_file import BinlogFileReader
 from replica_client.stream.files.file_bytes import BinlogFile, FileSource, binlog_files
 from replica_client.stream.files.file_order import check_files, check_position
 from replica_client.stream.files.file_range import spooled
-from replica_client.stream.files.piece_batches import (
+from replica_client.stream.files.pieces import (
     ChosenRows,
     Decoding,
+    Piece,
     PieceReading,
+    Pieces,
     decoded_in_order,
 )
-from replica_client.stream.files.pieces import Piece, Pieces
 from replica_client.stream.live.connect import connect
 from replica_client.stream.live.follow import FollowedSource
 from replica_client.stream.live.live_schema import list_tables
@@ -56,8 +57,8 @@ from replica_client.stream.transactions.arguments import (
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.loss_watch import batches_of
 from replica_client.stream.transactions.transaction import Transaction
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 _URLS = ("mysql://", "mariadb://")
 
@@ -105,7 +106,7 @@ def scan_binlog(
             a live source.
         until: where to stop: the first transaction that begins there or later is not read.
         where: a condition that one of a change's rows must meet, as ``changes --where`` takes it.
-        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
+        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.event.DecodeOptions`.
         options: how values are decoded.
         schema: the definitions of the tables at the start.
         full_rows: raise an error for row images that lack wanted columns.

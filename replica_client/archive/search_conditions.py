@@ -9,12 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from replica_client.errors import ConfigError, DataLossError, ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.values.binary_types import (
-    encode_inet4,
-    encode_inet6,
-    encode_uuid,
-)
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.decimal import encode_decimal
 from replica_client.protocol.binlog.values.numbers import (
     encode_bit,
@@ -30,6 +25,11 @@ from replica_client.protocol.binlog.values.temporal_storage import (
     encode_time2,
     encode_timestamp2,
     encode_year,
+)
+from replica_client.protocol.binlog.values.value_types import (
+    encode_inet4,
+    encode_inet6,
+    encode_uuid,
 )
 from replica_client.protocol.codec.charsets import encode_text
 from replica_client.protocol.codec.printable import did_you_mean

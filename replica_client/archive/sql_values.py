@@ -15,15 +15,16 @@ from struct import Struct
 from typing import Any, Final
 
 from replica_client.errors import DataLossError
-from replica_client.protocol.binlog.values.binary_types import (
-    Geometry,
-    encode_geometry,
-    encode_vector,
-)
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.strings import BINARY_COLLATION
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Temporal, Time
+from replica_client.protocol.binlog.values.value_types import (
+    EnumValue,
+    Geometry,
+    SetValue,
+    encode_geometry,
+    encode_vector,
+)
 from replica_client.protocol.constants.column_types import LABEL_TYPES, ColumnType
 from replica_client.schema.character_sets import UTF8MB3, charset_of_id
 from replica_client.schema.left_out import TEXT_CODES

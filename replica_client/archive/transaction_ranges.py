@@ -7,12 +7,12 @@ from typing import BinaryIO, NamedTuple
 
 from replica_client.archive.file_list import ListedFile
 from replica_client.errors import BinlogDecodeError, TruncatedEventError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.event import (
     HEADER_SIZE_V1,
     MAGIC_SIZE,
     BinlogEvent,
+    DecodeOptions,
     FileKind,
     file_kind,
 )

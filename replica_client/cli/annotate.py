@@ -20,8 +20,6 @@ from replica_client.protocol.binlog.events.control import UnknownEvent
 from replica_client.protocol.constants.event_types import event_type_name
 from replica_client.storage.location import Location
 
-EXAMPLE = "replica-client annotate binlog.000024 --position 276"
-
 BYTES_PER_LINE = 8
 COLUMNS = (
     Column("offset", 10, right=True),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -14,10 +13,9 @@ from typer.core import TyperGroup
 
 from replica_client._compiled import compiled
 from replica_client._version import __version__
-from replica_client.cli.failures import DONE, INTERRUPTED, WRONG_USAGE
 from replica_client.cli.flags import Command
 from replica_client.cli.output import message
-from replica_client.cli.program import PROGRAM
+from replica_client.cli.program import DONE, INTERRUPTED, PROGRAM, WRONG_USAGE
 
 _COMPLETE = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
 # typer makes this of its own (or of click's, by its version): the base of every usage error.
@@ -47,52 +45,125 @@ def _common(
     """Options before the subcommand."""
 
 
-# Each is a module of this package of the same name (`as_of` for `as-of`), with a function of that name and an EXAMPLE,
-# or, with the mark, with commands of its own.
-_WITH_COMMANDS = frozenset(("schema", "position", "lake"))
-_SECTIONS = {
+# By section and name: the short help, and an example of the arguments; a command without one has commands of its own.
+_SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Set up": {
-        "doctor": "Check whether a source can be followed.",
-        "init": "Write a commented configuration from a URL that it checks.",
-        "migrate": "Take over the configuration of Debezium, Maxwell or Canal.",
-        "demo": "See it at work: no server needed.",
+        "doctor": (
+            "Check whether a source can be followed.",
+            "replica-client doctor mysql://repl@db1/",
+        ),
+        "init": (
+            "Write a commented configuration from a URL that it checks.",
+            "replica-client init mysql://repl@db1/ shop.toml",
+        ),
+        "migrate": (
+            "Take over the configuration of Debezium, Maxwell or Canal.",
+            "replica-client migrate debezium shop.json --offset offsets.dat --output shop.toml",
+        ),
+        "demo": ("See it at work: no server needed.", "replica-client demo"),
     },
     "Follow": {
-        "changes": "Print row changes.",
-        "events": "Print every event.",
-        "position": "Show, compare and set saved positions.",
+        "changes": (
+            "Print row changes.",
+            "replica-client changes mysql://repl@db1/ --table 'shop.*' --json",
+        ),
+        "events": ("Print every event.", "replica-client events --json binlog.000024"),
+        "position": ("Show, compare and set saved positions.", ""),
     },
     "Files": {
-        "sql": "Ask row changes in SQL.",
-        "check": "Check that files are whole.",
-        "annotate": "Explain each byte of an event.",
-        "schema": "Show what tables looked like, by position.",
-        "index": "Make the indexes that find, history and stats use.",
+        "sql": (
+            "Ask row changes in SQL.",
+            'replica-client sql "SELECT _change_type, count(*) FROM shop.orders GROUP BY 1" binlogs',
+        ),
+        "check": (
+            "Check that files are whole.",
+            "replica-client check /var/lib/mysql/binlog.0000*",
+        ),
+        "annotate": (
+            "Explain each byte of an event.",
+            "replica-client annotate binlog.000024 --position 276",
+        ),
+        "schema": ("Show what tables looked like, by position.", ""),
+        "index": (
+            "Make the indexes that find, history and stats use.",
+            "replica-client index /backup/db1",
+        ),
     },
     "Recover": {
-        "backup": "Copy a source's binlog files, byte for byte.",
-        "find": "Find the changes of a row, a column, a table.",
-        "history": "Show the life of one row.",
-        "stats": "Show where the volume comes from.",
-        "as-of": "Print a table as it was.",
-        "undo": "Print SQL that takes changes back.",
-        "redo": "Print SQL that makes changes again.",
-        "recover": "Bring a server to a moment, from a dump and an archive.",
+        "backup": (
+            "Copy a source's binlog files, byte for byte.",
+            "replica-client backup mysql://repl@db1/ /backup/db1",
+        ),
+        "find": (
+            "Find the changes of a row, a column, a table.",
+            "replica-client find /backup/db1 --table shop.orders --key 42",
+        ),
+        "history": (
+            "Show the life of one row.",
+            "replica-client history /backup/db1 --table shop.orders --key 42",
+        ),
+        "stats": (
+            "Show where the volume comes from.",
+            "replica-client stats /backup/db1 --html stats.html",
+        ),
+        "as-of": (
+            "Print a table as it was.",
+            "replica-client as-of /backup/db1 --table shop.orders --at 0-1-9 --live mysql://db1/",
+        ),
+        "undo": (
+            "Print SQL that takes changes back.",
+            "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9",
+        ),
+        "redo": (
+            "Print SQL that makes changes again.",
+            "replica-client redo /backup/db1 --since binlog.000007:4",
+        ),
+        "recover": (
+            "Bring a server to a moment, from a dump and an archive.",
+            "replica-client recover /backup/db1 --dump shop.sql --before-drop shop.orders --to mysql://root@new/",
+        ),
     },
     "Serve": {
-        "run": "Run the position-resume daemon.",
-        "service": "Look at the running daemon, pause and resume it.",
-        "snapshot": "Ask the daemon for the rows of tables.",
-        "relay": "Read a source's binlog once and serve it to replicas.",
-        "serve": "Serve binlog files over the replication protocol.",
+        "run": (
+            "Run the position-resume daemon.",
+            "replica-client run --example > a.toml; replica-client run a.toml",
+        ),
+        "service": (
+            "Look at the running daemon, pause and resume it.",
+            "replica-client service pause shop.toml --sink lines",
+        ),
+        "snapshot": (
+            "Ask the daemon for the rows of tables.",
+            "replica-client snapshot shop.toml --sink lines --table shop.orders",
+        ),
+        "relay": (
+            "Read a source's binlog once and serve it to replicas.",
+            "replica-client relay --example > relay.toml; replica-client relay relay.toml",
+        ),
+        "serve": (
+            "Serve binlog files over the replication protocol.",
+            "replica-client serve binlog.000024 --port 3307",
+        ),
     },
     "Lake": {
-        "pipeline": "Run the Spark pipeline.",
-        "lake": "Look after the tables of a pipeline's lake.",
-        "verify": "Compare the lake with its source.",
+        "pipeline": ("Run the Spark pipeline.", "replica-client pipeline shop.toml"),
+        "lake": ("Look after the tables of a pipeline's lake.", ""),
+        "verify": ("Compare the lake with its source.", "replica-client verify shop.toml"),
     },
 }
-_SHORT = {name: short for commands in _SECTIONS.values() for name, short in commands.items()}
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    name: texts for commands in _SECTIONS.values() for name, texts in commands.items()
+}
+# Commands in the module of another one; all others have one of their own name (`as_of` for `as-of`).
+_MODULES = {
+    "service": "orders",
+    "history": "find",
+    "index": "find",
+    "redo": "undo",
+    "relay": "run",
+    "verify": "lake",
+    "pipeline": "lake",
+}
 
 
 class _Sections(TyperGroup):
@@ -102,7 +173,7 @@ class _Sections(TyperGroup):
         """Write each section."""
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+                formatter.write_dl([(name, short) for name, (short, _) in commands.items()])
 
 
 def make_app(only: str = "") -> typer.Typer:
@@ -123,27 +194,21 @@ def make_app(only: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_common)
-    for name, short in _SHORT.items():
+    for name, (short, example) in COMMANDS.items():
         if name != only:
             app.command(name, short_help=short)(_not_imported)
-        elif name in _WITH_COMMANDS:
-            app.add_typer(_module(name).app, name=name, short_help=short)
+            continue
+        module = import_module(f"replica_client.cli.{_MODULES.get(name, name.replace('-', '_'))}")
+        if not example:
+            app.add_typer(module.app, name=name, short_help=short)
         else:
-            module = _module(name)
-            add = app.command(
-                name, cls=Command, short_help=short, epilog=f"Example:  {module.EXAMPLE}"
-            )
+            add = app.command(name, cls=Command, short_help=short, epilog=f"Example:  {example}")
             add(getattr(module, name.replace("-", "_")))
     return app
 
 
 def _not_imported() -> None:
     """Stands for a subcommand that was not asked for."""
-
-
-def _module(name: str) -> ModuleType:
-    module = "orders" if name == "service" else name.replace("-", "_")
-    return import_module(f"replica_client.cli.{module}")
 
 
 def run_words(words: Sequence[str]) -> int:

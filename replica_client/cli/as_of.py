@@ -13,10 +13,9 @@ import typer
 from replica_client.archive.binlog_archive import named_table
 from replica_client.archive.known_names import check_table
 from replica_client.cli.archive_options import Sources, opened
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Json, Threads, with_archive_texts
 from replica_client.cli.output import Lines, message
-from replica_client.cli.program import extra_module
+from replica_client.cli.program import FaultFoundError, extra_module
 from replica_client.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from replica_client.archive.as_of.table_state import TableState
 
 _TRIES: Final = 3
-
-EXAMPLE = "replica-client as-of /backup/db1 --table shop.orders --at 0-1-9 --live mysql://db1/"
 
 
 @with_archive_texts
@@ -217,11 +214,7 @@ def _prove_values(
     """
     from replica_client.archive.as_of.reconstruction import is_untouched, reaching
     from replica_client.archive.as_of.table_state import write_state
-    from replica_client.lake.verify.sides import (
-        differing_groups,
-        differing_rows,
-        read_checksums,
-    )
+    from replica_client.lake.verify.sides import differing_groups, differing_rows, read_checksums
 
     table = ".".join(name)
     locking: Literal["brief", "never"] = "brief" if lock else "never"

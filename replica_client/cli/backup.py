@@ -36,8 +36,6 @@ from replica_client.storage.kept_file import (
 )
 from replica_client.storage.location import local_path, location
 
-EXAMPLE = "replica-client backup mysql://repl@db1/ /backup/db1"
-
 COLUMNS = (
     Column("file", 20),
     Column("bytes", 12, right=True),

@@ -32,12 +32,10 @@ from replica_client.errors import ConfigError
 from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
 from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.stream.position.stores.object import position_file as open_position_file
-from replica_client.stream.transactions.reader_errors import reading_state_of
+from replica_client.stream.transactions.loss_watch import reading_state_of
 
 if TYPE_CHECKING:
     from replica_client.rows.where import Condition
-
-EXAMPLE = "replica-client changes mysql://repl@db1/ --table 'shop.*' --json"
 
 
 @with_declared

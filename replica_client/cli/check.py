@@ -9,8 +9,6 @@ import typer
 from replica_client.cli.file_check import check_files
 from replica_client.cli.flags import InvalidText, Json, KeyFile, decode_options
 
-EXAMPLE = "replica-client check /var/lib/mysql/binlog.0000*"
-
 
 def check(
     paths: Annotated[

@@ -11,10 +11,7 @@ import typer
 from replica_client import _compiled
 from replica_client.cli.demonstration.plain_client import PlainClient
 from replica_client.cli.demonstration.proof import Screen
-from replica_client.cli.failures import FaultFoundError
-from replica_client.cli.program import extra_module
-
-EXAMPLE = "replica-client demo"
+from replica_client.cli.program import FaultFoundError, extra_module
 
 _EXTRA = "spark"
 

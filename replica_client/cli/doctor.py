@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Json, Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines
+from replica_client.cli.program import FaultFoundError
 from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
@@ -24,8 +24,6 @@ from replica_client.service.doctor.source_facts import Finding, Severity, to_cop
 from replica_client.service.doctor.standing import can_be_followed, diagnose
 from replica_client.service.doctor.topology import diagnose_topology
 from replica_client.stream.position.stores.object import position_file as open_position_file
-
-EXAMPLE = "replica-client doctor mysql://repl@db1/"
 
 _STYLES = {
     Severity.OK: "green",

@@ -11,8 +11,13 @@ from typing import Any
 
 from replica_client.cli.output import Column, clock, cropped
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions, EventContext
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventContext,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import EVENT_CLASSES
 from replica_client.protocol.binlog.events.control import FormatDescriptionEvent
 from replica_client.protocol.binlog.events.fields import text_names

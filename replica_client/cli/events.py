@@ -25,8 +25,6 @@ from replica_client.cli.sources import binlog_paths, live_source
 from replica_client.errors import ConfigError
 from replica_client.stream.files.binlog_file import open_binlog
 
-EXAMPLE = "replica-client events --json binlog.000024"
-
 
 def events(
     sources: Annotated[

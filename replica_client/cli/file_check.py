@@ -10,8 +10,8 @@ from operator import attrgetter
 
 from replica_client._compiled import compiled
 from replica_client.cli.check_fast_path import CheckFastPath
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Column, Lines, progress_console
+from replica_client.cli.program import FaultFoundError
 from replica_client.cli.sources import binlog_paths
 from replica_client.errors import (
     BinlogDecodeError,
@@ -20,10 +20,9 @@ from replica_client.errors import (
     ReplicaClientError,
     SchemaError,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events.control import UnknownEvent
 from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent

@@ -1,7 +1,8 @@
-"""``replica-client find``: the changes of a row, a column, a table."""
+"""``replica-client find``, ``history`` and ``index``: changes in an archive, one row, indexes."""
 
 from __future__ import annotations
 
+import json as json_lines
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ from replica_client.cli.flags import (
     Until,
     Where,
     check_one_end,
+    with_archive,
     with_archive_texts,
 )
 from replica_client.cli.output import Column, Lines, commit_clock
@@ -34,8 +36,7 @@ from replica_client.cli.reading import tell_losses
 from replica_client.cli.row_output import row_text
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
-
-EXAMPLE = "replica-client find /backup/db1 --table shop.orders --key 42"
+from replica_client.storage.files import file_status
 
 _MOST_SHOWN = 200
 _COLUMNS = (
@@ -273,3 +274,82 @@ def _shown(statement: str) -> str:
     if len(text) > _MOST_SHOWN and sys.stdout.isatty():
         return f"{text[:_MOST_SHOWN]} … ({len(text)} characters)"
     return text
+
+
+@with_archive_texts
+def history(
+    sources: Sources,
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="database.table, its name at the archive's end.")
+    ],
+    key: Annotated[
+        list[str],
+        typer.Option(
+            metavar="VALUE",
+            help="The primary key at any time; repeat it for each of its columns, or give COLUMN=VALUE.",
+        ),
+    ],
+    count: Annotated[bool, typer.Option("--count", help="Only how many changes.")] = False,
+    json: Json = False,
+    html: Html = None,
+    limit: Limit = None,
+    last: Last = None,
+    allow_empty: AllowEmpty = False,
+    **archived: Any,
+) -> None:
+    """Show all changes of one row, in order, through changes of its key and RENAME TABLE."""
+    check_one_output(count=count, json=json, html=html)
+    check_one_end(limit, last)
+    with opened(sources, **archived) as archive:
+        asked = key_of(key)
+        assert asked is not None
+        found = chosen_ones(archive.history(table, asked, allow_empty=allow_empty), limit, last)
+        title = f"{table} {', '.join(key)}"
+        write_found(found, count=count, json=json, html=html, title=title)
+
+
+@with_archive
+def index(
+    sources: Sources,
+    json: Json = False,
+    **archived: Any,
+) -> None:
+    """Make the indexes that find, history and stats use; those that are there and fit are kept.
+
+    An index is a file NAME.rcindex beside the binlog file NAME. The other commands make it by themselves. With --schema
+    the keys of tables are known whose CREATE TABLE is not in the archive, on sources without
+    binlog_row_metadata=FULL.
+    """
+    lines = Lines(
+        (
+            Column("file", 24),
+            Column("bytes", 14, True),
+            Column("index", 12, True),
+            Column("blocks", 8, True),
+            Column("made"),
+        )
+    )
+    with opened(sources, **archived) as archive:
+        if not json:
+            lines.heading()
+        for file in archive.index():
+            kept = file.where is not None and file.base >= 0
+            size = file_status(file.where).size if kept and file.where is not None else None
+            blocks = len(file.index.blocks)
+            if json:
+                entry = {
+                    "file": file.listed.name,
+                    "bytes": file.listed.size,
+                    "index_bytes": size,
+                    "blocks": blocks,
+                    "made": file.made,
+                    "unfiltered": sorted(
+                        {f"{t.database}.{t.name}" for t in file.index.tables if t.unfiltered}
+                    ),
+                }
+                lines.json_text(json_lines.dumps(entry))
+                continue
+            shown = "not kept" if size is None else str(size)
+            made = "yes" if file.made else "no"
+            lines.row([file.listed.name, str(file.listed.size), shown, str(blocks), made])
+        lines.flush()

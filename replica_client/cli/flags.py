@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from replica_client.errors import ConfigError
 from replica_client.options import OPTIONS, options_on
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 
 
 def flag(name: str) -> Any:

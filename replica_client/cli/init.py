@@ -12,18 +12,17 @@ from typing import Annotated, Final
 
 import typer
 
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Tables
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, message
-from replica_client.cli.program import secrets_in
+from replica_client.cli.program import FaultFoundError, secrets_in
 from replica_client.cli.sources import live_source
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.service.doctor.source_facts import Finding, Severity, to_copy, visible_databases
 from replica_client.service.doctor.standing import can_be_followed, diagnose
-from replica_client.stream.transport.url import split_hosts
+from replica_client.stream.transport.connect_options import split_hosts
 
 PASSWORD: Final = "SOURCE_PASSWORD"  # noqa: S105  # its name
 """The environment variable that the password goes to."""
@@ -166,9 +165,6 @@ def _name_of(tables: Sequence[str]) -> str:
 def _quoted(text: str) -> str:
     """Return a text as TOML, whose escapes are JSON's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-EXAMPLE = "replica-client init mysql://repl@db1/ shop.toml"
 
 
 class Kind(StrEnum):

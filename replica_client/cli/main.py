@@ -7,21 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_client.cli.failures import (
-    DONE,
-    FAULTY,
-    INTERRUPTED,
-    UNREAD,
-    FaultFoundError,
-    MissingLibraryError,
-    exit_status,
-    one_line,
-)
-from replica_client.cli.interruption import (
-    end_at_once,
-    runs_the_daemon,
-    terminate_like_interrupt,
-)
+from replica_client.cli.interruption import end_at_once, runs_the_daemon, terminate_like_interrupt
 from replica_client.cli.output import (
     Lines,
     discard_standard_output,
@@ -29,7 +15,19 @@ from replica_client.cli.output import (
     prepare_standard_output,
     wrapped,
 )
-from replica_client.cli.program import PROGRAM, extra_module, hide_passwords
+from replica_client.cli.program import (
+    DONE,
+    FAULTY,
+    INTERRUPTED,
+    PROGRAM,
+    UNREAD,
+    FaultFoundError,
+    MissingLibraryError,
+    exit_status,
+    extra_module,
+    hide_passwords,
+    one_line,
+)
 from replica_client.cli.start import collect_from_here
 from replica_client.errors import ReplicaClientError
 from replica_client.options import Surface, options_of
@@ -95,7 +93,7 @@ _SURFACES: dict[str, Surface] = {
 def _run(words: list[str]) -> int:
     if len(words) == 2 and words[0] == "run" and not words[1].startswith("-"):
         # A daemon is to be back soon after a crash: what reads arguments takes long to import.
-        from replica_client.cli.serving import serve
+        from replica_client.cli.run import serve
 
         collect_from_here()
         with options_of("service"):

@@ -16,8 +16,6 @@ from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 
-EXAMPLE = "replica-client migrate debezium shop.json --offset offsets.dat --output shop.toml"
-
 
 class Tool(StrEnum):
     """Whose configuration it is."""

@@ -23,7 +23,6 @@ from replica_client.errors import ConfigError
 if TYPE_CHECKING:
     from replica_client.service.order_socket import Order
 
-EXAMPLE = "replica-client service pause shop.toml --sink lines"
 _ANSWER_SECONDS: Final = 10.0
 _HTTP_SECONDS: Final = 60.0
 _MAX_ANSWER: Final = 64 << 20

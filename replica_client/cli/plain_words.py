@@ -76,7 +76,7 @@ def _events(sources: Sequence[str], *, json: bool) -> None:
 
 def _check(sources: list[str], *, json: bool) -> None:
     from replica_client.cli.file_check import check_files
-    from replica_client.protocol.binlog.context import DecodeOptions
+    from replica_client.protocol.binlog.event import DecodeOptions
 
     collect_from_here()
     check_files(sources, DecodeOptions(), json=json)

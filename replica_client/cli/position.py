@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import Command, Json
 from replica_client.cli.output import Column, Lines
-from replica_client.cli.program import extra_module
+from replica_client.cli.program import FaultFoundError, extra_module
 from replica_client.cli.reading import print_losses
 from replica_client.errors import (
     ConfigError,
@@ -23,8 +22,8 @@ from replica_client.protocol.position import Position, difference
 from replica_client.stream.position.losses import LOSSES_KEY
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.transactions.arguments import parse_start
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 EXAMPLE = "replica-client position show state/"
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from replica_client.protocol.position import Position
     from replica_client.server.recovery import RecoveryProgress
 
-EXAMPLE = "replica-client recover /backup/db1 --dump shop.sql --before-drop shop.orders --to mysql://root@new/"
-
 _REPORT_SECONDS = 10.0
 
 
@@ -67,7 +65,7 @@ def recover(
     end is checked, and its replication is removed.
     """
     from replica_client.server import recovery
-    from replica_client.stream.transport.url import listen_address
+    from replica_client.stream.transport.connect_options import listen_address
 
     if (dump is None) == (since is None):
         raise ConfigError("give one of --dump and --since: where the data of the server ends")

@@ -14,7 +14,7 @@ from replica_client.cli.output import Lines, message
 from replica_client.cli.reading import ALLOW_EMPTY_HINT, print_losses
 from replica_client.cli.sources import binlog_paths, is_live, live_source, no_letter_case
 from replica_client.errors import ConfigError, SchemaError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import Unverified
@@ -29,8 +29,8 @@ from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.file import FilePositionStore
 from replica_client.stream.position.stores.object import position_file as open_position_file
 from replica_client.stream.transactions.arguments import read_schema_file
-from replica_client.stream.transactions.reader_errors import reading_state_of
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transactions.loss_watch import reading_state_of
+from replica_client.stream.transport.connect_options import parse_url
 
 EXAMPLE = "replica-client schema export mysql://repl@db1/ > schema.json"
 

@@ -16,8 +16,6 @@ from replica_client.testing.source import BinlogSource
 
 _LOOK_SECONDS: Final = 0.1
 
-EXAMPLE = "replica-client serve binlog.000024 --port 3307"
-
 
 def serve(
     paths: Annotated[

@@ -10,12 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.output import Lines, progress_console
-from replica_client.cli.program import extra_module
+from replica_client.cli.program import FaultFoundError, extra_module
 from replica_client.errors import ConfigError
 
-EXAMPLE = "replica-client snapshot shop.toml --sink lines --table shop.orders"
 _LOOK_SECONDS: Final = 0.5
 _PAGE_SECONDS: Final = 5.0
 

@@ -18,7 +18,7 @@ from replica_client.stream.live.connect import connect
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.live.stream_options import ReconnectPolicy
 from replica_client.stream.transactions.arguments import ReadingEnd
-from replica_client.stream.transport.url import parse_hosts
+from replica_client.stream.transport.connect_options import parse_hosts
 
 _GRACE: Final = 2.0
 """Seconds for transactions that were committed just before a time to arrive."""

@@ -33,8 +33,6 @@ from replica_client.errors import ConfigError, without_secrets
 from replica_client.rows.json_values import json_text, plain_text
 from replica_client.rows.table_files import csv_cell
 
-EXAMPLE = 'replica-client sql "SELECT _change_type, count(*) FROM shop.orders GROUP BY 1" binlogs'
-
 _WIDEST = 60
 _NARROWEST = 6
 _LOOKED_AT = 1000

@@ -17,8 +17,6 @@ from replica_client.cli.flags import AllowEmpty, Html, Json, Since, Tables, Unti
 from replica_client.cli.output import Column, Lines, clock, commit_clock, cropped, terminal_width
 from replica_client.errors import ConfigError
 
-EXAMPLE = "replica-client stats /backup/db1 --html stats.html"
-
 _TABLES = (
     Column("table", 28),
     Column("inserted", 10, True),

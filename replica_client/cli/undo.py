@@ -1,4 +1,4 @@
-"""``replica-client undo``: SQL that takes changes back."""
+"""``replica-client undo`` and ``redo``: SQL that takes changes back, and SQL that makes them again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replica_client.cli.archive_options import Sources, key_of, opened
-from replica_client.cli.failures import FaultFoundError
 from replica_client.cli.flags import AllowEmpty, RowKey, Since, Tables, Until, Where, with_archive
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Lines, commit_clock, message
+from replica_client.cli.program import FaultFoundError
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.printable import printable
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from replica_client.archive.question import Question
     from replica_client.archive.undo import Direction, LaterChange, Reversal
 
-EXAMPLE = "replica-client undo /backup/db1 --table shop.orders --gtid 0-1-9"
 
 Gtids = Annotated[
     str | None, typer.Option("--gtid", metavar="SET", help="Only these transactions.")
@@ -212,3 +211,38 @@ def _who(later: LaterChange | None) -> str:
     parts.append(f"({one.change.file}:{one.change.offset})")
     text = "" if one.statement is None else f": {' '.join(one.statement.split())[:200]}"
     return printable(" ".join(parts) + text)
+
+
+@with_archive
+def redo(
+    sources: Sources,
+    table: Tables = None,
+    key: RowKey = None,
+    since: Since = None,
+    until: Until = None,
+    gtid: Gtids = None,
+    where: Where = None,
+    thread: Thread = None,
+    apply: Apply = None,
+    dry_run: DryRun = True,
+    skip_changed: SkipChanged = False,
+    statement_rows: StatementRows = 500,
+    allow_empty: AllowEmpty = False,
+    **archived: Any,
+) -> None:
+    """Print SQL that makes changes again, in order, each transaction between its BEGIN and COMMIT.
+
+    Nothing is applied without --apply and --no-dry-run. What undo refuses is refused here, too, except for DDL
+    before the first and after the last change. It makes row changes only, not DDL.
+    """
+    from replica_client.archive.archive import make_question
+    from replica_client.archive.known_names import check_question
+
+    asked = make_question(
+        table, key_of(key), where=where, since=since, until=until, gtid=gtid, thread=thread
+    )
+    with opened(sources, **archived) as archive:
+        if not allow_empty:
+            check_question(archive, asked)
+        with checked_statements(archive, asked, "redo", allow_empty=allow_empty) as statements:
+            give(statements, apply, dry_run, skip_changed, statement_rows)

@@ -15,8 +15,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from singer_sdk import Stream, Tap
-from singer_sdk import typing as th
+from singer_sdk import Stream, Tap, typing as th
 
 from replica_client._version import __version__
 from replica_client.compat.table_sync import CopiedRows, TableSync
@@ -24,8 +23,8 @@ from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import check_names
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_hosts
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_hosts
 
 _STATE = "replica_client"
 _DELETED = "_sdc_deleted_at"

@@ -46,8 +46,8 @@ from replica_client.stream.snapshot.watermarks import cascaded_tables, read_defi
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transactions.loss_watch import changes_of
 from replica_client.stream.transactions.transaction import Transaction
+from replica_client.stream.transport.connect_options import parse_hosts
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_hosts
 
 TableName = tuple[str, str]
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replica_client.lake.lake_tables import CurrentTable as CurrentTable
-    from replica_client.lake.lake_tables import Lake as Lake
-    from replica_client.lake.lake_tables import open_lake as open_lake
+    from replica_client.lake.lake_tables import (
+        CurrentTable as CurrentTable,
+        Lake as Lake,
+        open_lake as open_lake,
+    )
 
 __all__ = ["CurrentTable", "Lake", "open_lake"]
 

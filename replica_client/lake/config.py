@@ -84,7 +84,7 @@ from replica_client.storage.location import Location, ObjectUrl, is_url, local_p
 from replica_client.storage.toml_file import TomlFile
 from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.snapshot import Locking
-from replica_client.stream.transport.url import listen_address
+from replica_client.stream.transport.connect_options import listen_address
 
 CHANGE_LOG = "change_log"
 """Directory of the change log in the output."""

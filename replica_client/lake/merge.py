@@ -18,11 +18,7 @@ import pyarrow.compute as pc
 
 from replica_client.errors import SchemaMismatchError, SinkError, StorageError
 from replica_client.lake import rewrite
-from replica_client.lake.change_files import (
-    DIGEST,
-    ChangeFile,
-    one_array,
-)
+from replica_client.lake.change_files import DIGEST, ChangeFile, one_array
 from replica_client.lake.data_files import DataFile, plan_data_files
 from replica_client.lake.key_order import comparable, order_of, unheld
 from replica_client.lake.lake_table import COPY_KEY, DELETED, LakeTable
@@ -36,9 +32,7 @@ from replica_client.lake.merge_changes import (
 from replica_client.lake.parquet_files import read_parquet
 from replica_client.lake.partial_rows import newest_rows
 from replica_client.lake.rewrite import NetRows, NewFile, Rewrite, copies_of
-from replica_client.lake.typed_columns import (
-    in_lake_types,
-)
+from replica_client.lake.typed_columns import in_lake_types
 from replica_client.schema.model import TableModel
 from replica_client.storage.location import Location, reason_of
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from replica_client.errors import ConfigError
 from replica_client.options import fields_of, options_on, split_names
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.encryption import read_keys
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.selection import Selection, exact_pattern, split_patterns
 from replica_client.storage.location import Location, ObjectUrl, location
 from replica_client.storage.object_store import ObjectStore
@@ -29,8 +29,7 @@ from replica_client.stream.position.losses import LossKind
 from replica_client.stream.transactions.arguments import Start, parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
-from replica_client.stream.transport.connect_options import ConnectOptions, with_options
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_url, with_options
 
 
 def secret_of(given: Mapping[str, str], variable: str, file: str) -> str | None:

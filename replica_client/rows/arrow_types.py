@@ -18,11 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.decimal import decimal_exists
-from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import EnumValue, Geometry
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.kinds import KINDS, Rules, rules, target_type

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.turns import Turn
 from replica_client.rows.arrow_types import allocate, arrow_column, number_array, text_array
 from replica_client.rows.change import RowsOfEvent, undecoded_of
@@ -17,14 +17,7 @@ from replica_client.rows.column_sink import ColumnSink
 from replica_client.rows.columnar import ColumnarRows
 from replica_client.rows.image import RowImageDecoder, is_partial, located
 from replica_client.rows.row_change import Change
-from replica_client.rows.runs import (
-    CHANGE_TYPES,
-    FILE,
-    GTID,
-    KINDS,
-    VERSION,
-    EventRuns,
-)
+from replica_client.rows.runs import CHANGE_TYPES, FILE, GTID, KINDS, VERSION, EventRuns
 from replica_client.rows.sink_ops import BYTES, DECIMAL, DICTIONARY, FIXED, OBJECTS
 from replica_client.schema.names import check_names
 from replica_client.schema.shape import ColumnShape, TableShape

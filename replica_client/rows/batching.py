@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         f"Arrow batches need pyarrow ({error}): {install_command('arrow')}"
     ) from error
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.batches import BatchBuilder, BatchSizes
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder

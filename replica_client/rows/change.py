@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat
 from replica_client.protocol.binlog.layout import EVENT_SIZE_OFFSET, SERVER_ID_OFFSET
 from replica_client.protocol.constants.event_types import EventType, event_type_name
 from replica_client.protocol.position import Position

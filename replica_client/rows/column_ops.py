@@ -8,23 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from replica_client.errors import ColumnDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values import temporal_legacy as legacy
-from replica_client.protocol.binlog.values.binary_types import (
-    decode_geometry,
-    decode_inet4,
-    decode_inet6,
-    decode_uuid,
-    decode_vector,
-)
 from replica_client.protocol.binlog.values.decimal import decimal_size, decode_old_decimal
-from replica_client.protocol.binlog.values.enum_set import (
-    EnumValue,
-    SetValue,
-    enum_value,
-    enum_values,
-    set_value,
-)
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.strings import (
     BINARY_COLLATION,
@@ -34,6 +20,18 @@ from replica_client.protocol.binlog.values.strings import (
     text_function,
 )
 from replica_client.protocol.binlog.values.temporal_storage import fraction_size
+from replica_client.protocol.binlog.values.value_types import (
+    EnumValue,
+    SetValue,
+    decode_geometry,
+    decode_inet4,
+    decode_inet6,
+    decode_uuid,
+    decode_vector,
+    enum_value,
+    enum_values,
+    set_value,
+)
 from replica_client.protocol.codec.charsets import UnknownCollationError
 from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.quick_dataclass import dataclass

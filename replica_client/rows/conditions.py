@@ -37,10 +37,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_lookup import is_container
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Temporal, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 from replica_client.protocol.codec.printable import did_you_mean
 from replica_client.rows.row import Row
 from replica_client.rows.row_change import Change

@@ -19,12 +19,11 @@ from typing import Any
 import cython
 
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events.rows import modern_images
-from replica_client.protocol.binlog.values.enum_set import SetValue, enum_value, set_value
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import apply_diffs, decode_diffs
+from replica_client.protocol.binlog.values.value_types import SetValue, enum_value, set_value
 from replica_client.protocol.codec.compression import inflate_record
 from replica_client.rows.column_ops import ColumnOp, ColumnReader, column_readers
 from replica_client.rows.row import row_class

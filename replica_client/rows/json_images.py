@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_client.protocol.binlog.values.binary_types import Geometry, decode_vector
 from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
+from replica_client.protocol.binlog.values.value_types import Geometry, decode_vector
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.arrow_types import allocate

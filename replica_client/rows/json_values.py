@@ -32,11 +32,10 @@ from json.encoder import encode_basestring
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from replica_client.protocol.binlog.values.binary_types import Geometry
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import JsonDiffs
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import EnumValue, Geometry, SetValue
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.row import Row

@@ -25,14 +25,7 @@ from dataclasses import replace
 from typing import Any, Final, Self, TypeAlias
 
 from replica_client.errors import SchemaError, SourceChangedError
-from replica_client.schema.catalog import (
-    ABSENT,
-    Absent,
-    TableChange,
-    TableState,
-    Unverified,
-    apply,
-)
+from replica_client.schema.catalog import ABSENT, Absent, TableChange, TableState, Unverified, apply
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import (

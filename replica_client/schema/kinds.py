@@ -12,11 +12,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from replica_client.errors import SchemaError
-from replica_client.protocol.constants.column_types import (
-    BLOB_TYPES,
-    CHARACTER_TYPES,
-    ColumnType,
-)
+from replica_client.protocol.constants.column_types import BLOB_TYPES, CHARACTER_TYPES, ColumnType
 
 Form = Literal[
     "integer", "year", "bit", "real", "decimal", "date", "time", "datetime", "timestamp", "string",

@@ -28,8 +28,8 @@ from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.storage.files import open_file
 from replica_client.stream.transactions.arguments import parse_start
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 _HEAD: Final = 1 << 18
 _LOOK_SECONDS: Final = 0.5

@@ -11,15 +11,10 @@ from functools import partial
 from typing import Final
 
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, EventHeader
-from replica_client.protocol.binlog.events import (
-    HeartbeatEvent,
-    HeartbeatV2Event,
-    RotateEvent,
-)
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, BinlogFormat, EventHeader
+from replica_client.protocol.binlog.events import HeartbeatEvent, HeartbeatV2Event, RotateEvent
 from replica_client.protocol.binlog.events.gtids import FLAG_UNTIL_REACHED
 from replica_client.protocol.binlog.layout import HEADER_SIZE, TYPE_OFFSET
 from replica_client.protocol.constants.client_server import ServerFlavor

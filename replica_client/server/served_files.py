@@ -10,10 +10,9 @@ from pathlib import Path
 
 from replica_client.archive.backup.backup_catalog import following_name, series_of
 from replica_client.errors import BinlogFormatError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC, EventHeader
+from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC, BinlogFormat, EventHeader
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from replica_client.errors import BinlogFormatError, ConfigError, ServerError
-from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC, BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    FIRST_EVENT,
+    MAGIC,
+    BinlogEvent,
+    BinlogFormat,
+    EventContext,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import (
     MariadbGtidListEvent,
     PreviousGtidsEvent,

@@ -8,9 +8,14 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Final
 
 from replica_client.errors import BinlogDecodeError, LimitExceededError, ServerError
-from replica_client.protocol.binlog.context import DecodeOptions, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    FIRST_EVENT,
+    BinlogEvent,
+    DecodeOptions,
+    EventContext,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     AnnotateRowsEvent,

@@ -25,15 +25,15 @@ from replica_client.service.source_access import (
     transformer_of,
 )
 from replica_client.service.stores import store_options
-from replica_client.sinks.output_directory import check_writable
 from replica_client.sinks.protocol import ProbedSink, ReadSink
 from replica_client.sinks.registry import make_sink
+from replica_client.sinks.writing import check_writable
 from replica_client.storage.location import location
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.live.live_schema import list_columns, list_tables
 from replica_client.stream.position.stores.ownership import OwnedSink
+from replica_client.stream.transport.connect_options import listen_address
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import listen_address
 
 _SECONDS = 30
 _DIRECTORIES: Final = ("file", "parquet")

@@ -26,7 +26,7 @@ from replica_client.service.table_checker import TableChecker
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.position.stores.ownership import selections_meet
-from replica_client.stream.transport.url import listen_address
+from replica_client.stream.transport.connect_options import listen_address
 
 _TABLES = ("daemon", "store", "source")
 # Sinks of these types keep positions and tables by owner, so several can share a destination.

@@ -25,8 +25,8 @@ from dataclasses import field
 from pathlib import Path
 
 from replica_client.errors import BinlogDecodeError, PoisonChangeError, SinkError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import change_to_json

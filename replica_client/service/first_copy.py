@@ -28,7 +28,7 @@ from replica_client.stream.snapshot import (
     reading,
 )
 from replica_client.stream.snapshot.watermarks import cascaded_tables, read_definitions
-from replica_client.stream.tables.table_copy import TableCopy, TableName
+from replica_client.stream.tables.net_changes import TableCopy, TableName
 from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection

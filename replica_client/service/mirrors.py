@@ -17,7 +17,7 @@ from replica_client.sinks.protocol import (
     SnapshotSink,
 )
 from replica_client.stream.position.losses import LossKind, loss_kinds
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection

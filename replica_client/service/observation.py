@@ -19,7 +19,7 @@ from replica_client.service.tables_set_aside import SetAside
 from replica_client.sinks.protocol import ReplacingSink
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.position.losses import LossCount
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.dump import DumpStream
 

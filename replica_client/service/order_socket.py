@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 
 _LOG = logging.getLogger("replica_client.service")
 _SOCKET: Final = "control.sock"

@@ -23,14 +23,7 @@ from replica_client.service.external_values import resolve
 from replica_client.service.observation import Remark, RouteState
 from replica_client.service.tables_set_aside import with_reason
 from replica_client.storage.durable import joined_name
-from replica_client.stream.pages.page import (
-    Action,
-    Page,
-    Request,
-    alive,
-    json_page,
-    metrics_page,
-)
+from replica_client.stream.pages.page import Action, Page, Request, alive, json_page, metrics_page
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

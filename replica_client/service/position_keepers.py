@@ -35,7 +35,7 @@ from replica_client.stream.position.stores.sql_table import (
     SqlitePositionStore,
     SqlPositionStore,
 )
-from replica_client.stream.transport.url import is_source_url, parse_url
+from replica_client.stream.transport.connect_options import is_source_url, parse_url
 
 
 class Keeper(Protocol):

@@ -34,7 +34,7 @@ from replica_client.service.source_access import (
 )
 from replica_client.service.table_checker import TableChecker
 from replica_client.storage.location import ObjectUrl, local_path
-from replica_client.stream.transport.url import listen_address
+from replica_client.stream.transport.connect_options import listen_address
 
 _LOG = logging.getLogger("replica_client.service")
 

@@ -82,8 +82,8 @@ from replica_client.stream.position.stores.base import (
     PositionStore,
 )
 from replica_client.stream.position.stores.ownership import Claim, OwnedSink, Owner, StandbyError
-from replica_client.stream.tables.table_copy import CopyNeededError, TableName
-from replica_client.stream.transactions.reader_errors import WITHHELD
+from replica_client.stream.tables.net_changes import CopyNeededError, TableName
+from replica_client.stream.transactions.loss_watch import WITHHELD
 from replica_client.stream.transforms.transformer import Transformer
 from replica_client.stream.transport.connect_options import ConnectOptions
 
@@ -464,7 +464,7 @@ class Route:
         if isinstance(sink, ReplacingSink):
             observation.count_replaced(sink)
         if self._transform is not None and self._transform.has_outbox:
-            from replica_client.sinks.formats.outbox import OutboxSink
+            from replica_client.sinks.formats.line_format import OutboxSink
 
             if isinstance(sink, OutboxSink):
                 sink.route_outbox()

@@ -14,12 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from replica_client.errors import (
-    BinlogDecodeError,
-    ConfigError,
-    DataLossError,
-    GtidFormatError,
-)
+from replica_client.errors import BinlogDecodeError, ConfigError, DataLossError, GtidFormatError
 from replica_client.protocol.gtid import GtidSet, parse_gtid_set
 from replica_client.protocol.position import Position
 from replica_client.service.table_checker import RowCounter

@@ -29,8 +29,8 @@ from replica_client.schema.history import LogPosition
 from replica_client.schema.model import TableModel
 from replica_client.service.first_copy import CopyProgress, server_name
 from replica_client.service.signals import SIGNAL, Signal, SignalTable
-from replica_client.service.snapshot_chunk import STATE_KEY as SCOPE_KEY
 from replica_client.service.snapshot_chunk import (
+    STATE_KEY as SCOPE_KEY,
     EventScope,
     SnapshotChunk,
     SnapshotPlan,
@@ -52,7 +52,7 @@ from replica_client.service.tables_set_aside import TablesSetAside, failed_table
 from replica_client.sinks.protocol import SnapshotSink
 from replica_client.stream.live.source_stream import SourceStream
 from replica_client.stream.snapshot.watermarks import read_definitions
-from replica_client.stream.tables.table_copy import TableName, TableRefusedError
+from replica_client.stream.tables.net_changes import TableName, TableRefusedError
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connection import SourceConnection
 

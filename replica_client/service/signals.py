@@ -31,7 +31,7 @@ from replica_client.rows.selection import Pattern, Selection
 from replica_client.rows.where import parse_where
 from replica_client.service.migration.migrated import names_of
 from replica_client.sinks.protocol import CopyingSink
-from replica_client.stream.tables.table_copy import CopyNeededError, Standing, TableName
+from replica_client.stream.tables.net_changes import CopyNeededError, Standing, TableName
 from replica_client.stream.transactions.transaction import Transaction
 
 EXECUTE: Final = "execute-snapshot"

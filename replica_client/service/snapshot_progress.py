@@ -28,7 +28,7 @@ from replica_client.service.signals import EXECUTE, Signal
 from replica_client.service.table_checker import Key
 from replica_client.storage.durable import replace_file
 from replica_client.stream.snapshot.column_selects import exact_sql
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 from replica_client.stream.transforms.column_rules import ColumnRule
 from replica_client.stream.transforms.table_plan import DROPPED, TablePlan
 from replica_client.stream.transforms.transformer import Transformer

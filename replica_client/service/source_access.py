@@ -28,7 +28,7 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.options import fields_of
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
@@ -39,13 +39,16 @@ from replica_client.service.external_values import resolve, resolved
 from replica_client.service.mirrors import patterns, without_servers_own
 from replica_client.stream.live.source_identity import missing_gtids
 from replica_client.stream.live.stream_options import ReconnectPolicy, StreamOptions
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 from replica_client.stream.transactions.arguments import parse_start, read_schema_file
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
-from replica_client.stream.transport.connect_options import ConnectOptions, with_options
+from replica_client.stream.transport.connect_options import (
+    ConnectOptions,
+    parse_hosts,
+    with_options,
+)
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_hosts
 
 # The tables and keys of the relay's configuration file.
 #

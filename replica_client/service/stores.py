@@ -21,7 +21,7 @@ from replica_client.protocol.position import Position
 from replica_client.service.configuration import DaemonConfig, StoreTable
 from replica_client.service.external_values import resolve
 from replica_client.storage.location import ObjectUrl, local_path, location
-from replica_client.stream.live.stream_progress import START_TIME_KEY
+from replica_client.stream.live.stream_knowledge import START_TIME_KEY
 from replica_client.stream.position.stores.base import (
     Checkpoint,
     HeldStore,
@@ -33,9 +33,8 @@ from replica_client.stream.position.stores.base import (
 from replica_client.stream.position.stores.object import position_file
 from replica_client.stream.position.stores.ownership import Claim, StandbyError
 from replica_client.stream.position.stores.sql_table import DEFAULT_TABLE, SqlPositionStore
-from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_hosts
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_hosts
 
 if TYPE_CHECKING:
     from replica_client.stream.position.stores.sql_table import SqliteDatabase

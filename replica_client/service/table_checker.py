@@ -24,7 +24,7 @@ from replica_client.service.configuration import bytes_of
 from replica_client.service.external_values import override
 from replica_client.sinks.registry import plain_error
 from replica_client.storage.toml_file import KeyPath, TomlFile, nearest
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 from replica_client.stream.transactions.transaction import Transaction
 
 _Table = TypeVar("_Table", bound=msgspec.Struct)

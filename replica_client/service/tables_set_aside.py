@@ -25,8 +25,12 @@ from replica_client.schema.history import SchemaChange
 from replica_client.service.table_checker import RowCounter
 from replica_client.stream.live.grouped import TransactionGroup
 from replica_client.stream.position.losses import Loss
-from replica_client.stream.tables.net_changes import DivergedError
-from replica_client.stream.tables.table_copy import CopyNeededError, TableName, TableRefusedError
+from replica_client.stream.tables.net_changes import (
+    CopyNeededError,
+    DivergedError,
+    TableName,
+    TableRefusedError,
+)
 from replica_client.stream.transactions.transaction import Transaction
 
 STATE_KEY: Final = "set_aside"

@@ -23,17 +23,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.arrow_types import number_array, text_array
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.row_change import Change
 from replica_client.schema.history import SchemaChange
-from replica_client.sinks.formats.line_format import MessageFormat, make_format
+from replica_client.sinks.formats.line_format import MessageFormat, OutboxMessages, make_format
 from replica_client.sinks.formats.message import Message, MessageSpool
-from replica_client.sinks.formats.outbox import OutboxMessages
-from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import Guarantee, SnapshotRows
-from replica_client.sinks.worker import Batches, Worker
+from replica_client.sinks.writing import Batches, Worker, os_errors
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.transactions.transaction import Transaction
 

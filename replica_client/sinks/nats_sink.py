@@ -14,13 +14,11 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlsplit
 
-import msgspec
 from nats.aio.client import Client
-from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError
+from nats.errors import Error as NatsError, MaxPayloadError
 from nats.js.api import Header, PubAck, StreamConfig
 from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
@@ -28,7 +26,7 @@ from nats.js.errors import NotFoundError
 from replica_client.errors import ConfigError, SinkError
 from replica_client.sinks.bounded_http import trusting
 from replica_client.sinks.event_sink import Event, EventSink
-from replica_client.sinks.formats.line_format import chosen_message_format
+from replica_client.sinks.formats.line_format import FormatOptions, chosen_message_format
 from replica_client.sinks.formats.message import Message, unwritable
 from replica_client.sinks.registry import Count, Period, read_options
 
@@ -37,7 +35,7 @@ _SUBJECT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _STREAM: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class NatsOptions(FormatOptions, frozen=True, kw_only=True):
     """Options of the sink ``nats``.
 
     Attributes:
@@ -53,7 +51,6 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             messages.
         replicas: number of replicas of a stream that the sink creates.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
-        format_options: options of the format.
         messages: maximum messages that wait for their acknowledgements at the same time.
         timeout: time limit of connecting and of acknowledgements, in seconds.
     """
@@ -66,8 +63,6 @@ class NatsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     subject: str = "replica_client"
     duplicate_window: Period = 600.0
     replicas: Count = 1
-    format: str = "native"
-    format_options: dict[str, Any] = {}
     messages: Count = 1000
     timeout: Period = 30.0
 

@@ -20,22 +20,24 @@ import msgspec
 import pyarrow as pa
 
 from replica_client.errors import SinkError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaChange
 from replica_client.sinks.event_sink import schema_changes_batch, snapshot_batches
-from replica_client.sinks.output_directory import (
-    CheckpointFile,
-    DirectoryLock,
-    check_file_owner,
-    check_writable,
-    os_errors,
-    owners_of_file,
-)
 from replica_client.sinks.parquet_segments import Journal, SegmentWriter, read_journal
 from replica_client.sinks.protocol import Guarantee, SnapshotRows
 from replica_client.sinks.registry import Count, PathText, Period, read_options
-from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.sinks.writing import (
+    Batches,
+    CheckpointFile,
+    DirectoryLock,
+    Worker,
+    check_file_owner,
+    check_writable,
+    in_thread,
+    os_errors,
+    owners_of_file,
+)
 from replica_client.storage.durable import ignores_case
 from replica_client.storage.location import local_path
 from replica_client.stream.position.stores.base import Checkpoint

@@ -36,7 +36,7 @@ The copying code (:mod:`replica_client.service.first_copy`) opens the sink and, 
         await sink.save_copy(copy)           # commits the chunk and the copy's progress
     await sink.save_copy(copy)               # with ``until``: the copy is done
 
-Then the stream follows, from a position before all copies. :mod:`replica_client.stream.tables.table_copy`
+Then the stream follows, from a position before all copies. :mod:`replica_client.stream.tables.net_changes`
 says which of its changes a copy already contains.
 """
 
@@ -54,7 +54,7 @@ from replica_client.rows.row import Row
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.ownership import Owner
-from replica_client.stream.tables.table_copy import TableCopy, TableName
+from replica_client.stream.tables.net_changes import TableCopy, TableName
 from replica_client.stream.transactions.transaction import Transaction
 
 

@@ -21,13 +21,13 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 from redis import exceptions
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -36,12 +36,16 @@ from redis.exceptions import RedisError
 
 from replica_client.errors import ConfigError, PositionFormatError, SinkError
 from replica_client.protocol.position import Position
-from replica_client.sinks.formats.line_format import LineFormat, chosen_format
-from replica_client.sinks.output_directory import os_errors
+from replica_client.sinks.formats.line_format import (
+    FormatOptions,
+    LineFormat,
+    OutboxFormat,
+    chosen_format,
+)
+from replica_client.sinks.line_sinks import encode_lines, encode_messages
 from replica_client.sinks.protocol import Guarantee, SnapshotRows
-from replica_client.sinks.redis_spool import LineSpool
 from replica_client.sinks.registry import Count, Period, Whole, read_options
-from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.sinks.writing import Batches, Worker, in_thread, os_errors
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys
 from replica_client.stream.position.stores.ownership import (
@@ -100,15 +104,13 @@ _CHUNK_BYTES = 4 << 20
 _CLOCK = re.compile(rb'"ts(?:_ms|_us|_ns)?":[0-9]+')
 
 
-class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RedisOptions(FormatOptions, frozen=True, kw_only=True):
     """Options of the sink ``redis``.
 
     Attributes:
         url: URL ``redis://:password@host:6379/0``, ``rediss://…`` or ``unix:///path?db=0``.
         stream: key of the stream.
         position_key: key of the position; by default the stream's key with ``:position`` as suffix.
-        format: ``native``, ``debezium``, ``maxwell``, ``canal`` or ``cloudevents``.
-        format_options: options of the format.
         maxlen: approximate maximum number of entries in the stream; 0: no limit.
         chunk_entries: maximum entries of one MULTI/EXEC.
         memory_bytes: bytes of waiting entries that are kept in memory; further entries go to a
@@ -119,8 +121,6 @@ class RedisOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     url: str
     stream: str = "replica_client"
     position_key: str = ""
-    format: str = "native"
-    format_options: dict[str, Any] = {}
     maxlen: Whole = 0
     chunk_entries: Count = 2000
     memory_bytes: Count = 16 << 20
@@ -429,3 +429,66 @@ def _client(options: RedisOptions) -> Redis:
 def _digest(line: bytes) -> bytes:
     """Return a digest that identifies a line. The time at which it was made is left out."""
     return hashlib.sha256(_CLOCK.sub(b"", line)).hexdigest().encode()
+
+
+class LineSpool:
+    """Stores lines in order.
+
+    Args:
+        line_format: the format of the lines.
+        memory_bytes: maximum bytes that are kept in memory.
+
+    Attributes:
+        count: number of stored lines.
+    """
+
+    def __init__(self, line_format: LineFormat, memory_bytes: int) -> None:
+        self._format = line_format
+        self._memory_bytes = memory_bytes
+        self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
+        self.count = 0
+
+    def route_outbox(self) -> None:
+        """Write rows of outbox tables as messages from now on."""
+        self._format = OutboxFormat(self._format)
+
+    def take(self, transactions: Iterable[Transaction]) -> None:
+        """Add the lines of transactions."""
+        self._put(encode_lines(self._format, transactions))
+
+    def take_snapshot(self, rows: SnapshotRows) -> None:
+        """Add the lines of snapshot rows."""
+        self._put(encode_messages(self._format.snapshot(rows)))
+
+    def _put(self, pieces: Iterable[bytes | bytearray]) -> None:
+        for data in pieces:
+            if self._file is None:
+                # Closed by clear, in another call.
+                self._file = tempfile.SpooledTemporaryFile(self._memory_bytes)  # noqa: SIM115
+            self._file.write(data)
+            self.count += data.count(b"\n")
+
+    def chunks(self, lines: int, size: int) -> Iterator[list[bytes]]:
+        """Yield all lines without line ends, in lists.
+
+        A list ends at ``lines`` lines, or with the line that reaches ``size`` bytes.
+        """
+        if self._file is None:
+            return
+        self._file.seek(0)
+        chunk: list[bytes] = []
+        buffered = 0
+        for line in self._file:
+            chunk.append(line[:-1])
+            buffered += len(line)
+            if len(chunk) >= lines or buffered >= size:
+                yield chunk
+                chunk, buffered = [], 0
+        if chunk:
+            yield chunk
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        file, self._file, self.count = self._file, None, 0
+        if file is not None:
+            file.close()

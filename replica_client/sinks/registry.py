@@ -23,8 +23,8 @@ ENTRY_POINT_GROUP = "replica_client.sinks"
 SinkFactory = Callable[[Mapping[str, object]], Sink]
 
 _OWN = {
-    "file": "replica_client.sinks.file_sink:make",
-    "stdout": "replica_client.sinks.stdout_sink:make",
+    "file": "replica_client.sinks.line_sinks:make_file",
+    "stdout": "replica_client.sinks.line_sinks:make_stdout",
     "sqlite": "replica_client.sinks.mirror.sqlite_store:make",
     "mysql": "replica_client.sinks.mirror.mysql_sink:make",
     "postgres": "replica_client.sinks.mirror.postgres_sink:make",

@@ -29,7 +29,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,8 +40,8 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.protocol.codec.printable import printable
 from replica_client.sinks.bounded_http import exchange, trusting
 from replica_client.sinks.event_sink import Event, EventSink
-from replica_client.sinks.formats.cloud_events import BATCH
-from replica_client.sinks.formats.line_format import chosen_message_format
+from replica_client.sinks.formats.line_format import FormatOptions, chosen_message_format
+from replica_client.sinks.formats.native import BATCH
 from replica_client.sinks.registry import Count, Period, Seconds, Whole, read_options
 
 _OWN: Final = frozenset(
@@ -52,7 +52,7 @@ _OWN: Final = frozenset(
 )
 
 
-class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WebhookOptions(FormatOptions, frozen=True, kw_only=True):
     """Options of the sink ``http``.
 
     Attributes:
@@ -61,7 +61,6 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             text; may be ``file:…``.
         headers: headers of each request, such as ``{ Authorization = "Bearer ${TOKEN}" }``.
         format: ``native``, ``debezium``, ``maxwell``, ``canal``, ``cloudevents`` or ``arrow``.
-        format_options: options of the format.
         events: maximum events of a request; a larger transaction takes several requests.
         join: whether a request may have events of several transactions. This is faster for small
             ones, but portions differ when they are sent again: no ``Idempotency-Key`` is sent.
@@ -75,9 +74,7 @@ class WebhookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     url: str
     key: str = ""
-    headers: dict[str, str] = {}
-    format: str = "native"
-    format_options: dict[str, Any] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     events: Count = 1000
     join: bool = False
     timeout: Period = 30.0

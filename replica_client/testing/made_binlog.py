@@ -18,7 +18,6 @@ from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.binlog.events.rows import STMT_END_F, RowsEvent, RowsKind
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.values.decimal import encode_decimal
-from replica_client.protocol.binlog.values.enum_set import SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_encoder import encode_json
 from replica_client.protocol.binlog.values.strings import encode_string
@@ -29,6 +28,7 @@ from replica_client.protocol.binlog.values.temporal_storage import (
     encode_time2,
     encode_timestamp2,
 )
+from replica_client.protocol.binlog.values.value_types import SetValue
 from replica_client.protocol.codec.byte_fields import ByteWriter
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.column_types import (

@@ -16,8 +16,7 @@ from typing import Any
 
 from benchmarks.chart import svg
 from benchmarks.growth import growth
-from benchmarks.text import OURS as TEXT_OURS
-from benchmarks.text import measure_text, text_files
+from benchmarks.text import OURS as TEXT_OURS, measure_text, text_files
 from benchmarks.workloads import WORKLOADS, Workload
 
 SCRIPTS = Path(__file__).resolve().parent.parent

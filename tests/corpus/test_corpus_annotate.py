@@ -4,8 +4,8 @@ import pytest
 
 from replica_client.cli.file_check import raw_events
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import DecodeOptions
 from tests.corpus.binlogs import CORPUS, binlog_files, require_corpus
 from tests.unit.cli.annotations import annotated, compared, uncovered
 

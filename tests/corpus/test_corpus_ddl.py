@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import parse_server_version
+from replica_client.protocol.binlog.event import parse_server_version
 from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement

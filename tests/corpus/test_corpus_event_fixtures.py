@@ -13,9 +13,9 @@ from replica_client.errors import (
     ChecksumMismatchError,
     TruncatedEventError,
 )
-from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogFormat, EventContext
 from replica_client.protocol.binlog.events import GtidEvent, TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.event_types import EventType

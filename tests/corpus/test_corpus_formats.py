@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.encryption import (
     ENCRYPTION_HEADER_SIZE,
     EncryptionHeader,
+    decrypt_file as decrypt_mysql_file,
     read_keys,
 )
-from replica_client.protocol.binlog.encryption import decrypt_file as decrypt_mysql_file
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.events import (
     CreateFileEvent,
     ExecuteLoadQueryEvent,

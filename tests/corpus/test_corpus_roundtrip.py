@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from replica_client.errors import BinlogDecodeError, BinlogFormatError, EncryptedBinlogError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.event import (
     ENCRYPTED_MAGIC,
     BinlogEvent,
+    BinlogFormat,
     FileKind,
     file_kind,
 )

@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    EventContext,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import EVENT_CLASSES
 from replica_client.protocol.binlog.events.rows import NO_TABLE_ID, RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.protocol.binlog.values.decimal import decimal_size, decode_decimal
-from replica_client.protocol.binlog.values.enum_set import encode_set
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.temporal_storage import decode_datetime2, decode_time2
+from replica_client.protocol.binlog.values.value_types import encode_set
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.protocol.constants.event_types import EventType

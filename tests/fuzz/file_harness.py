@@ -25,7 +25,7 @@ from replica_client.errors import (
     SchemaMismatchError,
     UnknownTableError,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.json_values import change_to_json
 from replica_client.rows.selection import Selection
 from replica_client.stream.files.binlog_file import open_binlog

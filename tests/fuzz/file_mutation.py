@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import BinlogFormat, EventContext
+from replica_client.protocol.binlog.event import BinlogFormat, EventContext
 from replica_client.protocol.binlog.events import EVENT_CLASSES, RowsEvent, TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.column_types import ColumnType

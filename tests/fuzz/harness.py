@@ -21,10 +21,9 @@ from types import FrameType
 from typing import Any
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event, event_checksum
-from replica_client.protocol.binlog.event import MAGIC
+from replica_client.protocol.binlog.event import MAGIC, BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.events import EVENT_CLASSES, QueryEvent, RowsEvent
 from replica_client.protocol.binlog.events.control import has_checksum_fields
 from replica_client.protocol.binlog.events.rows import row_images

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_client.errors import BinlogDecodeError, ConfigError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encryption import read_keys
-from replica_client.protocol.binlog.event import MAGIC
+from replica_client.protocol.binlog.event import MAGIC, BinlogFormat, DecodeOptions
 from replica_client.protocol.constants.event_types import EventType
 from tests.header_scan import HeaderScan
 

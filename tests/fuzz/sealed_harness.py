@@ -24,8 +24,8 @@ import zstandard
 import replica_client as rc
 from replica_client.archive.index_format import MAGIC, SUFFIX, VERSION
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.protocol.binlog.events.transaction_payload import (
     PayloadCompression,
     TransactionPayloadEvent,

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from replica_client.errors import BinlogDecodeError, EncryptedBinlogError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     BeginLoadQueryEvent,

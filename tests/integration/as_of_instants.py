@@ -14,7 +14,7 @@ from replica_client.archive.archive import open_archive
 from replica_client.archive.as_of.segment_images import as_images, row_schema
 from replica_client.archive.as_of.starting_rows import LiveRows
 from replica_client.errors import DataLossError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.arrow_types import arrow_column
 from tests.integration.undo_histories import SETTINGS, Table
 from tests.servers.local import LocalServer

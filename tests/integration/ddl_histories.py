@@ -18,7 +18,7 @@ import pymysql
 
 from replica_client import open_binlog
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 from replica_client.protocol.codec.charsets import encode_text
 from replica_client.protocol.constants.client_server import CHARSET_BY_COLLATION_ID
 from replica_client.protocol.position import Position

@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from replica_client.protocol.binlog.values.binary_types import Geometry
+from replica_client.protocol.binlog.values.value_types import Geometry
 from replica_client.protocol.codec.charsets import encode_text
 from replica_client.schema.character_sets import representative_id
 from tests.servers.server import Server

@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Partition
+from confluent_kafka import Consumer, TopicPartition as Partition
 
 
 class _OpenAborts(threading.local):

@@ -26,9 +26,9 @@ from replica_client.errors import (
     UnexpectedPacketError,
 )
 from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.integration.login_certificates import Certificates
 from tests.integration.login_pam import pam_service, why_no_pam

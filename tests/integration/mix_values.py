@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from replica_client import ABSENT
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 
 Row = dict[str, Any]
 

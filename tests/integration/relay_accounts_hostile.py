@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from replica_client.protocol.constants.client_server import Capability, Command
 from replica_client.protocol.gtid import GtidSet
-from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.auth.passwords import scramble_native
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComBinlogDumpGtid, ComQuery
 from replica_client.protocol.wire.framing import encode_packets

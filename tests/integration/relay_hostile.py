@@ -14,7 +14,7 @@ from pathlib import Path
 
 from replica_client.protocol.constants.client_server import Capability, Command
 from replica_client.protocol.gtid import GtidSet
-from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.auth.passwords import scramble_native
 from replica_client.protocol.wire.connection_phase import (
     HandshakeResponse,
     HandshakeV10,
@@ -28,8 +28,8 @@ from replica_client.protocol.wire.dump_commands import (
     SemiSyncAck,
 )
 from replica_client.protocol.wire.framing import encode_packets
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.relays import PASSWORD, USER
 from tests.source.binlogs import SOURCE_UUID
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replica_client.protocol.constants.client_server import Capability, DumpFlag
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.protocol.wire.auth.caching_sha2 import scramble_sha2
+from replica_client.protocol.wire.auth.passwords import scramble_sha2
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.dump_commands import ComBinlogDump, ComQuery
 from replica_client.protocol.wire.framing import encode_packets

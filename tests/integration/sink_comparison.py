@@ -32,7 +32,7 @@ from replica_client.schema.names import sqlite_name
 from replica_client.sinks.formats.line_format import make_format
 from replica_client.sinks.mirror.stored_names import sqlite_names
 from replica_client.sinks.parquet_segments import read_journal
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.testing.sink_conformance import assert_repeats
 from tests.integration.mirror_source import GEOMETRIES, shortest_float, source_rows, source_tables
 from tests.servers.local import LocalServer

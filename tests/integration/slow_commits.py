@@ -16,9 +16,9 @@ import pymysql
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.events import RotateEvent
 from replica_client.protocol.constants.event_types import EventType
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest, DumpStream
-from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer
 
 _SERVER_ID = 900_107

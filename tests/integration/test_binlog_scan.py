@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from replica_client import DecodeOptions, open_binlog
-from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.schema.ddl.steps import tables_touched
 from replica_client.stream.live import binlog_scan
 from replica_client.stream.live.binlog_scan import BinlogScan
 from replica_client.stream.transactions.query_text import read_query
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 
 STATEMENTS = (
     "CREATE DATABASE scanned",

@@ -13,9 +13,9 @@ import pytest
 
 import replica_client as rc
 from replica_client.stream.snapshot import low_watermark
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.source_gtids import owned_gtids
-from replica_client.stream.transport.url import parse_url
 from tests.integration import failures
 from tests.servers.local import LocalServer
 

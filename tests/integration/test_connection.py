@@ -24,9 +24,9 @@ from replica_client.errors import (
 )
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,8 @@ from replica_client.rows.arrow_types import allocate
 from replica_client.rows.json_values import json_null_columns, row_to_json, with_json_nulls
 from replica_client.stream.snapshot import reading
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import TYPES
 
 MORE = {

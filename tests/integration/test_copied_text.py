@@ -17,8 +17,8 @@ from replica_client.lake.typed_columns import copied_rows
 from replica_client.rows.arrow_types import allocate
 from replica_client.stream.snapshot import KeyRange, reading
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 _CODE_FAULT = 1300
 SEED = 20261127

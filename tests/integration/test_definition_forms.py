@@ -14,8 +14,8 @@ from replica_client.schema.history import LogPosition, SchemaHistory
 from replica_client.schema.model import TableModel
 from replica_client.stream.live.live_schema import read_source
 from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.definition_forms import (
     Form,
     Probe,

@@ -15,8 +15,8 @@ from replica_client.lake.source.live_plan import shape_of_table
 from replica_client.schema.model import TableModel
 from replica_client.schema.names import mysql_text
 from replica_client.stream.live.live_schema import read_source
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 SERVERS = {
     "mysql-9.7": "binlog-row-metadata=MINIMAL",

@@ -33,11 +33,14 @@ from replica_client.rows.arrow_types import allocate
 from replica_client.storage.location import location
 from replica_client.stream.snapshot import KeyRange, reading
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.lake_types import KEYS, NAMES, change_types, make_types
-from tests.integration.writer_mutations import MUTATIONS as MUTATIONS_OF_THE_WRITER
-from tests.integration.writer_mutations import found_by_verifier, make_tables
+from tests.integration.writer_mutations import (
+    MUTATIONS as MUTATIONS_OF_THE_WRITER,
+    found_by_verifier,
+    make_tables,
+)
 
 EDGES = {
     "documents": ("json", "'null'", "NULL", "'\"\"'", "'0'", "'false'", "'\"null\"'", "'[null]'"),

@@ -18,12 +18,11 @@ from typing import NamedTuple
 import pytest
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.rows import row_images
 from replica_client.protocol.constants.client_server import ServerFlavor
-from replica_client.protocol.constants.event_types import ChecksumAlgorithm
-from replica_client.protocol.constants.event_types import EventType as E
+from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType as E
 from tests.corpus.binlogs import BROKEN, CORPUS, DECRYPTED, binlog_files, require_corpus
 from tests.header_scan import HeaderScan
 

@@ -15,15 +15,10 @@ from cryptography.hazmat.primitives import serialization
 
 import replica_client as rc
 from replica_client.archive.backup.engine import Backup
-from replica_client.errors import (
-    AccessDeniedError,
-    ConfigError,
-    TlsError,
-    UnexpectedPacketError,
-)
+from replica_client.errors import AccessDeniedError, ConfigError, TlsError, UnexpectedPacketError
 from replica_client.server.accounts import rsa_key
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.integration import logins
 from tests.integration.login_certificates import (

@@ -24,7 +24,7 @@ import psycopg
 from replica_client import open_binlog
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.position.stores.base import Checkpoint
-from replica_client.stream.tables.table_copy import TableRefusedError
+from replica_client.stream.tables.net_changes import TableRefusedError
 from tests.integration.clickhouse_server import ClickhouseServer
 from tests.integration.postgres_server import PostgresServer
 from tests.servers.local import LocalServer

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from replica_client.errors import UnexpectedPacketError
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.login_certificates import make_certificates
 from tests.source import password_exposure as exposure
 from tests.source.rogue import Between

@@ -6,9 +6,8 @@ import struct
 import pymysql
 import pytest
 
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.binlog.event import BinlogFormat, EventHeader
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet

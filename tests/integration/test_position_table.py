@@ -7,7 +7,7 @@ import pytest
 from replica_client.errors import PositionStoreError
 from replica_client.protocol.position import Position
 from replica_client.service.stores import MysqlDatabase, MysqlPositionStore
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 from tests.integration.position_stores import StoreConformance
 
 

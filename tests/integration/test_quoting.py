@@ -17,8 +17,8 @@ from replica_client.schema.names import (
 )
 from replica_client.stream.snapshot.chunks import key_ranges, read_chunk
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.servers.local import LocalServer
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.relay_answers import assert_same_answers
 from tests.integration.relays import (
     RelayProcess,

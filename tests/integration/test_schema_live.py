@@ -19,9 +19,9 @@ from replica_client.stream.live import live_schema
 from replica_client.stream.live.live_schema import read_source
 from replica_client.stream.position.stores.file import FilePositionStore
 from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.server_statements import BinlogStatus
-from replica_client.stream.transport.url import parse_url
 
 SERVERS = {
     "mysql-9.7": "binlog-row-metadata=MINIMAL",

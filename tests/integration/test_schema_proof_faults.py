@@ -16,7 +16,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import TransportError
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 
 FAST = rc.ReconnectPolicy(first_delay=0.0, max_delay=0.0)
 

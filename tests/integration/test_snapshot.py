@@ -8,7 +8,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ConfigError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.json_values import row_to_json
 from replica_client.stream.live.live_schema import read_source
@@ -22,8 +22,8 @@ from replica_client.stream.snapshot import (
     reading,
     snapshot,
 )
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 COLUMNS = """
     i1 tinyint, i2 smallint unsigned, i3 mediumint, i4 int unsigned, i8 bigint unsigned, f float, d double,

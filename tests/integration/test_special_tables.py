@@ -16,8 +16,8 @@ import replica_client as rc
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.schema.model import TableModel
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.sink_comparison import compare_sink

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
+from replica_client.protocol.binlog.values.value_types import encode_geometry, encode_vector
 from tests.integration.values_kinds import Draws, Kind, Maker, hex_text, quoted
 
 GEOMETRIES = (

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from tests.integration import values_documents as documents
-from tests.integration import values_scalars as scalars
-from tests.integration import values_strings as strings
+from tests.integration import (
+    values_documents as documents,
+    values_scalars as scalars,
+    values_strings as strings,
+)
 from tests.integration.values_kinds import Maker
 
 _END_OF_32_BITS = "2038-01-19 03:14:07"

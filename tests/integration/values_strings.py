@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from replica_client.errors import EncodeError
-from replica_client.protocol.binlog.values.enum_set import EnumValue
+from replica_client.protocol.binlog.values.value_types import EnumValue
 from tests.integration.values_charsets import encoded, labels, repertoire
 from tests.integration.values_kinds import Draws, Kind, Literal, Maker, hex_text, quoted
 

@@ -113,14 +113,14 @@ MUTATIONS = (
     ),
     _mutation(
         "labels are in the other order",
-        "protocol/binlog/values/enum_set.py",
+        "protocol/binlog/values/value_types.py",
         "map(EnumValue, range(1, len(labels) + 1), labels)",
         "map(EnumValue, range(1, len(labels) + 1), labels[::-1])",
         "labels",
     ),
     _mutation(
         "sets are separated by semicolons",
-        "protocol/binlog/values/enum_set.py",
+        "protocol/binlog/values/value_types.py",
         'text = f"{text},{label}" if text else label',
         'text = f"{text};{label}" if text else label',
         "sets",
@@ -174,14 +174,14 @@ MUTATIONS = (
     ),
     _mutation(
         "vectors are reversed",
-        "protocol/binlog/values/binary_types.py",
+        "protocol/binlog/values/value_types.py",
         "range(0, len(data), _ITEM_SIZE))",
         "reversed(range(0, len(data), _ITEM_SIZE)))",
         "vectors",
     ),
     _mutation(
         "a geometry has no srid",
-        "protocol/binlog/values/binary_types.py",
+        "protocol/binlog/values/value_types.py",
         'Geometry(int.from_bytes(data[:_SRID_SIZE], "little"), data[_SRID_SIZE:])',
         "Geometry(0, data[_SRID_SIZE:])",
         "shapes",
@@ -253,8 +253,8 @@ def differing_tables(url: str, database: str, position: str, directory: Path) ->
         together,
     )
     from replica_client.storage.location import location
+    from replica_client.stream.transport.connect_options import parse_url
     from replica_client.stream.transport.connection import SourceConnection
-    from replica_client.stream.transport.url import parse_url
     from tests.spark.change_logs import lake_of, typed_log
 
     log = typed_log(directory / "log", url, tables=f"{database}.*", startingPosition=position)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     GtidEvent,
@@ -30,7 +33,7 @@ from replica_client.protocol.binlog.events import (
     XidEvent,
 )
 from replica_client.protocol.binlog.events.query_status import parse_query_status
-from replica_client.protocol.binlog.events.table_metadata import parse_table_metadata
+from replica_client.protocol.binlog.events.table_map import parse_table_metadata
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.header_scan import HeaderScan
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event

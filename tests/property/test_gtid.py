@@ -1,7 +1,6 @@
 """Laws of GTID sets, against Python's own sets as a model."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import GtidFormatError
 from replica_client.protocol.gtid import (

@@ -5,8 +5,7 @@ The model knows which events form a transaction because it made them; the tracke
 
 from dataclasses import dataclass
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from replica_client.protocol.constants.event_types import EventType as T
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet

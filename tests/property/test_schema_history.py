@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.schema.ddl.statements import read_statement
 from replica_client.schema.ddl.steps import NotUnderstood, Unrelated

@@ -4,9 +4,8 @@ import struct
 from pathlib import Path
 from uuid import UUID
 
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, EventHeader
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest, DumpStream
-from replica_client.stream.transport.url import parse_url
 
 REPLICA_UUID = "6a3f6f56-0000-4000-8000-000000000001"
 

@@ -29,8 +29,8 @@ from replica_client.rows.json_values import change_to_json
 from replica_client.server.served_files import ServedFile
 from replica_client.stream.live.source_start import dump_request, transaction_start
 from replica_client.stream.transactions.event_feed import EventFeed
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt, CutInFile, Drip, Fault, Stall
 

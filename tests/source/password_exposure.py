@@ -16,8 +16,8 @@ from urllib.parse import quote
 from replica_client.errors import ReplicaClientError
 from replica_client.protocol.wire.auth.server import SERVER_PLUGINS
 from replica_client.stream.transport import tls as secrecy_notices
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.source.rogue import Listener, RogueServer
 from tests.source.rogue_certificates import CERTIFICATES, RogueCertificates
 

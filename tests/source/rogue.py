@@ -20,9 +20,9 @@ from typing import Self
 from cryptography.hazmat.primitives import serialization
 
 from replica_client.protocol.constants.client_server import Capability
-from replica_client.protocol.wire.auth import caching_sha2, parsec, sha256
+from replica_client.protocol.wire.auth import parsec, passwords
+from replica_client.protocol.wire.auth.passwords import decrypt_password
 from replica_client.protocol.wire.auth.server import DIALOG_QUESTION
-from replica_client.protocol.wire.auth.sha256 import decrypt_password
 from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
 from replica_client.protocol.wire.packets import AuthMoreData, AuthSwitchRequest, ErrPacket
@@ -183,10 +183,10 @@ class _Questions:
         if plugin == "parsec":
             self._ask(parsec.parameters(0, bytes(parsec.SALT_SIZE)))
         elif plugin == "caching_sha2_password":
-            answer = self._ask(AuthMoreData(caching_sha2.FULL_AUTH_NEEDED).encode())
-            self._open(answer, caching_sha2.REQUEST_PUBLIC_KEY)
+            answer = self._ask(AuthMoreData(passwords.FULL_AUTH_NEEDED).encode())
+            self._open(answer, passwords.REQUEST_CACHING_KEY)
         elif plugin == "sha256_password":
-            self._open(answer, sha256.REQUEST_PUBLIC_KEY)
+            self._open(answer, passwords.REQUEST_SHA256_KEY)
 
     def _open(self, answer: bytes, wants_key: bytes) -> None:
         if answer != wants_key:

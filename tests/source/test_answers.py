@@ -11,9 +11,8 @@ import pytest
 
 from replica_client.errors import PacketTooLargeError
 from replica_client.protocol.wire.resultset import encode_result
-from replica_client.stream.transport.connect_options import TlsMode, TlsOptions
+from replica_client.stream.transport.connect_options import TlsMode, TlsOptions, parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import BinlogMaker
 

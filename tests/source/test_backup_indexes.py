@@ -15,7 +15,7 @@ from replica_client.archive.backup.engine import Backup, BackupOptions
 from replica_client.archive.backup.finished_files import FinishedFiles
 from replica_client.archive.binlog_archive import IndexedFiles
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import two_files
 

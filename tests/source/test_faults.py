@@ -17,9 +17,9 @@ from replica_client.errors import (
 )
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource, faults
 from tests.source.binlogs import BinlogMaker, two_files
 from tests.source.conftest import read_all, read_until_error

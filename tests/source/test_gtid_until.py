@@ -14,9 +14,9 @@ from replica_client.protocol.binlog.events.gtids import FLAG_UNTIL_REACHED
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import MariadbGtid, MariadbGtidSet
 from replica_client.server.transactions import GtidUntil
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import two_files, type_of
 from tests.source.conftest import REPLICA_UUID

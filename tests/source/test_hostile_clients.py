@@ -21,7 +21,7 @@ from replica_client.errors import (
     StreamEndedError,
 )
 from replica_client.protocol.constants.client_server import Capability
-from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.auth.passwords import scramble_native
 from replica_client.protocol.wire.auth.server import Sha2Verifier, sha256_crypt, stored_password
 from replica_client.protocol.wire.connection_phase import HandshakeResponse, HandshakeV10
 from replica_client.protocol.wire.framing import encode_packets
@@ -30,10 +30,9 @@ from replica_client.server import packet_output
 from replica_client.server.accounts import Account, Accounts, Limits, server_context
 from replica_client.server.binlog_server import BinlogServer
 from replica_client.server.served_library import BinlogLibrary
-from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest, DumpStream
-from replica_client.stream.transport.url import parse_url
 from tests.source.binlogs import SOURCE_UUID, BinlogMaker, two_files
 
 LIMITS = Limits(connections=40, logins=20)

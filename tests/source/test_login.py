@@ -29,9 +29,9 @@ from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, Han
 from replica_client.protocol.wire.framing import encode_packets
 from replica_client.protocol.wire.packets import AuthSwitchRequest, OkPacket
 from replica_client.protocol.wire.resultset import encode_result
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from replica_client.testing.faults import CutAt
 from tests.source.binlogs import BinlogMaker, two_files

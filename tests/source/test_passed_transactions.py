@@ -7,7 +7,7 @@ import pytest
 import replica_client as rc
 from replica_client.archive.transaction_ranges import TransactionRange
 from replica_client.lake.source.read_ranges import PassedTransactions
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.stream.transport.dump import DumpRequest
 from replica_client.testing import BinlogSource

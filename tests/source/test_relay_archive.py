@@ -19,9 +19,9 @@ from replica_client.server.relay.relay_server import Relay, RelayOptions
 from replica_client.server.relay.retention import Retention
 from replica_client.storage.location import ObjectUrl
 from replica_client.storage.object_store import ObjectStore
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import (
     SOURCE_UUID,

@@ -20,8 +20,8 @@ from replica_client.server.relay.relay_server import Relay, RelayOptions
 from replica_client.server.relay.retention import Clients, KnownClient, Retention, removable
 from replica_client.server.served_library import BinlogLibrary
 from replica_client.server.transactions import Transactions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.dump import DumpRequest, DumpStream
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import events_in, is_artificial, next_position_of
 from tests.source.conftest import read_all, start_dump

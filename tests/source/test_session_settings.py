@@ -8,9 +8,9 @@ import pytest
 
 from replica_client.errors import ServerError
 from replica_client.server.understood_sql import Rows
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.server_statements import SESSION, reading_session
-from replica_client.stream.transport.url import parse_url
 from replica_client.testing import BinlogSource
 from tests.source.binlogs import BinlogMaker
 

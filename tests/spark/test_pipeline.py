@@ -16,10 +16,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from replica_client.cli.demonstration.proof import ServedBinlog, prove
-from replica_client.lake.change_log_files import (
-    change_log_row_count,
-    change_log_rows,
-)
+from replica_client.lake.change_log_files import change_log_row_count, change_log_rows
 from tests.spark.binlogs import FILES, envelope_of, expected_tables, served
 
 KILLS = 3

@@ -18,7 +18,7 @@ from replica_client.lake.source_options import SourceOptions
 from replica_client.service.config_file import read_config
 from replica_client.service.relay_config_file import read_relay_config
 from replica_client.service.source_access import hosts_of, stream_options
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 
 U = "mysql://repl@127.0.0.1:1/"
 SOURCE = f'name = "shop"\nurl = "{U}"\n'

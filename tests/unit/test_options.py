@@ -24,8 +24,7 @@ from replica_client.options import (
     options_on,
     remedies,
 )
-from replica_client.service.examples import EXAMPLE as SERVICE
-from replica_client.service.examples import RELAY_EXAMPLE as RELAY
+from replica_client.service.examples import EXAMPLE as SERVICE, RELAY_EXAMPLE as RELAY
 from replica_client.stream.transport.connect_options import ConnectOptions
 
 

@@ -11,7 +11,7 @@ import typer
 
 from replica_client import errors
 from replica_client.cli.app import make_app
-from replica_client.cli.failures import one_line
+from replica_client.cli.program import one_line
 from replica_client.errors import ConfigError, ReplicaClientError, without_secrets
 from tests.source.planted_files import Document, documents, outputs_of
 from tests.source.planted_secrets import MARK, commands, output_of, places

@@ -18,8 +18,13 @@ from replica_client.rows.runs import CHANGE_TYPES
 from replica_client.rows.selection import Selection, exact_pattern
 from replica_client.rows.special_values import WHY_ABSENT
 from replica_client.schema.shape import TableShape
-from replica_client.stream.files.piece_batches import Decoding, PieceReading, decoded_in_order
-from replica_client.stream.files.pieces import PIECE_SIZE, Piece
+from replica_client.stream.files.pieces import (
+    PIECE_SIZE,
+    Decoding,
+    Piece,
+    PieceReading,
+    decoded_in_order,
+)
 from replica_client.stream.position.prepared import PreparedLedger
 from replica_client.stream.transactions.assembler import AssemblyOptions
 

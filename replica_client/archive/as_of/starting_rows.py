@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from replica_client.archive.as_of.segment_images import LOSSLESS, LOSSLESS_FIELD, plain_type
 from replica_client.archive.as_of.table_state import KEY, POSITION
 from replica_client.errors import ConfigError, DataLossError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.batches import BatchBuilder
@@ -30,8 +30,8 @@ from replica_client.stream.snapshot.watermarks import (
     cascaded_tables,
     read_definitions,
 )
+from replica_client.stream.transport.connect_options import is_source_url, parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import is_source_url, parse_url
 
 _T = TypeVar("_T")
 

@@ -26,11 +26,7 @@ from replica_client.schema.left_out import TEXT_CODES, shape_of
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.stream.files.pieces import Pieces
-from replica_client.stream.tables.alterations import (
-    CannotFollowError,
-    alteration,
-    sources_of,
-)
+from replica_client.stream.tables.alterations import CannotFollowError, alteration, sources_of
 from replica_client.stream.tables.conversions import StoredValue, added_value
 from replica_client.stream.transactions.assembler import AssemblyOptions
 

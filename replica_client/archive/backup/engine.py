@@ -34,10 +34,9 @@ from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.wire.dump_commands import MAX_POSITION
 from replica_client.storage.location import local_path
 from replica_client.stream.live.stream_options import ReconnectPolicy
-from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_url
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD, SourceConnection
 from replica_client.stream.transport.dump import DumpRequest, DumpStream, random_server_id
-from replica_client.stream.transport.url import parse_url
 
 _LOG = logging.getLogger("replica_client.archive")
 

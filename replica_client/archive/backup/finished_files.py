@@ -17,7 +17,7 @@ from replica_client.archive.binlog_archive import SidecarFiles
 from replica_client.archive.file_list import list_files
 from replica_client.archive.index_format import SUFFIX
 from replica_client.errors import BackupMismatchError, ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import new_file

@@ -33,13 +33,7 @@ from replica_client.protocol.constants.event_types import (
     EventType,
     event_type_name,
 )
-from replica_client.protocol.gtid import (
-    Gtid,
-    GtidSet,
-    GtidSetBuilder,
-    MariadbGtid,
-    MariadbGtidSet,
-)
+from replica_client.protocol.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
 from replica_client.storage.durable import sync_directory
 from replica_client.stream.position.groups import STEPS, Ending, State, class_of, step
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from replica_client.cli.output import clock
 from replica_client.errors import ShortBufferError
-from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.event import EventContext
 from replica_client.protocol.binlog.events.coding import names_of
 from replica_client.protocol.binlog.events.fields import (
     DeclaredEvent,

@@ -12,9 +12,8 @@ from replica_client.errors import (
     SchemaError,
     ShortBufferError,
 )
-from replica_client.protocol.binlog.context import EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, EventContext
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.quick_dataclass import dataclass

@@ -16,10 +16,14 @@ from replica_client.cli.annotation.annotator import (
 )
 from replica_client.cli.annotation.rows_body import RowText, rows, show_type
 from replica_client.errors import BinlogDecodeError, MissingTableMapError, ShortBufferError
-from replica_client.protocol.binlog.context import EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import event_checksum
-from replica_client.protocol.binlog.event import HEADER_SIZE_V1, BinlogEvent, EventBody
+from replica_client.protocol.binlog.event import (
+    HEADER_SIZE_V1,
+    BinlogEvent,
+    EventBody,
+    EventContext,
+)
 from replica_client.protocol.binlog.events import EVENT_CLASSES
 from replica_client.protocol.binlog.events.control import HeartbeatV2Event, UnknownEvent
 from replica_client.protocol.binlog.events.fields import DeclaredEvent

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_client.compat.asyncmy.bitmap import bit_count as bit_count
-from replica_client.compat.asyncmy.bitmap import bit_get as bit_get
+from replica_client.compat.asyncmy.bitmap import bit_count as bit_count, bit_get as bit_get
 from replica_client.compat.asyncmy.column import Column as Column
 from replica_client.compat.asyncmy.constants import *  # noqa: F403
 from replica_client.compat.asyncmy.errors import (

@@ -79,8 +79,7 @@ from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.codec.event_queue import EventQueue
 from replica_client.protocol.constants.client_server import Command
 from replica_client.protocol.constants.event_types import EventType
-from replica_client.protocol.gtid import GtidSet as CoreGtidSet
-from replica_client.protocol.gtid import MariadbGtidSet
+from replica_client.protocol.gtid import GtidSet as CoreGtidSet, MariadbGtidSet
 from replica_client.protocol.wire.dump_commands import ComRegisterSlave
 from replica_client.schema.model import TableModel
 from replica_client.stream.transport import driver_dump

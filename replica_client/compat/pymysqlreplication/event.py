@@ -12,8 +12,6 @@ from replica_client.compat.event_screen import LaterLoaded, state_of
 from replica_client.compat.pymysqlreplication.constants.STATUS_VAR_KEY import *  # noqa: F403
 from replica_client.compat.pymysqlreplication.exceptions import (
     MalformedBinLogEvent as MalformedBinLogEvent,
-)
-from replica_client.compat.pymysqlreplication.exceptions import (
     StatusVariableMismatch as StatusVariableMismatch,
 )
 from replica_client.compat.pymysqlreplication.logger import logger as logger

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replica_client.protocol.binlog.events.query_status import QueryStatus
-from replica_client.protocol.binlog.events.table_map import TableMapEvent
-from replica_client.protocol.binlog.events.table_metadata import TableMetadata
+from replica_client.protocol.binlog.events.table_map import TableMapEvent, TableMetadata
 from replica_client.protocol.constants.column_types import (
     CHARACTER_TYPES,
     LABEL_TYPES,

@@ -9,20 +9,23 @@ from typing import Any
 from replica_client.compat.pymysqlreplication import event, row_event
 from replica_client.compat.pymysqlreplication.constants import BINLOG
 from replica_client.compat.pymysqlreplication.exceptions import MalformedBinLogEvent
-from replica_client.compat.pymysqlreplication.json_binary import JsonDiff as JsonDiff
 from replica_client.compat.pymysqlreplication.json_binary import (
+    JsonDiff as JsonDiff,
     JsonDiffOperation as JsonDiffOperation,
+    parse_json,
 )
-from replica_client.compat.pymysqlreplication.json_binary import parse_json
 from replica_client.compat.pymysqlreplication.reading import PacketReader
 from replica_client.compat.pymysqlreplication.stream_tables import TableBook, TableFilter
 from replica_client.compat.pymysqlreplication.util.bytes import *  # noqa: F403
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import event_checksum
-from replica_client.protocol.binlog.event import BinlogEvent as DecodedEvent
-from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent as DecodedEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventHeader,
+)
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm

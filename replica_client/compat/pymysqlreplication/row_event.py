@@ -7,13 +7,14 @@ from enum import Enum
 from typing import Any
 
 from replica_client.compat.event_screen import state_of
-from replica_client.compat.pymysqlreplication.bitmap import BitCount as BitCount
-from replica_client.compat.pymysqlreplication.bitmap import BitGet as BitGet
+from replica_client.compat.pymysqlreplication.bitmap import BitCount as BitCount, BitGet as BitGet
 from replica_client.compat.pymysqlreplication.column import Column as Column
-from replica_client.compat.pymysqlreplication.constants import BINLOG as BINLOG
-from replica_client.compat.pymysqlreplication.constants import CHARSET as CHARSET
-from replica_client.compat.pymysqlreplication.constants import FIELD_TYPE as FIELD_TYPE
-from replica_client.compat.pymysqlreplication.constants import NONE_SOURCE as NONE_SOURCE
+from replica_client.compat.pymysqlreplication.constants import (
+    BINLOG as BINLOG,
+    CHARSET as CHARSET,
+    FIELD_TYPE as FIELD_TYPE,
+    NONE_SOURCE as NONE_SOURCE,
+)
 from replica_client.compat.pymysqlreplication.event import BinLogEvent
 from replica_client.compat.pymysqlreplication.optional_metadata import (
     OptionalMetaData as OptionalMetaData,

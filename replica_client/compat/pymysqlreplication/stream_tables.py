@@ -18,7 +18,7 @@ from replica_client.compat.pymysqlreplication.json_binary import (
 from replica_client.compat.pymysqlreplication.optional_metadata import OptionalMetaData
 from replica_client.compat.pymysqlreplication.table import Table
 from replica_client.compat.row_dicts import document_value
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.values.json_diff import JsonDiff as CoreDiff
 from replica_client.protocol.codec.charsets import charset_of

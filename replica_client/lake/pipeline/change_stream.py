@@ -34,7 +34,7 @@ from replica_client.lake.source.live_plan import Planner, make_planner
 from replica_client.lake.source.read_ranges import BinlogRange, range_batches
 from replica_client.lake.source_options import SourceOptions
 from replica_client.options import options_of
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.history import SchemaChange

@@ -24,12 +24,7 @@ from replica_client.lake.pipeline.change_stream import ChangeStream, source_opti
 from replica_client.lake.pipeline.lake_run import LakeRun, check_image, prepare_lake
 from replica_client.lake.pipeline.report import PipelineResult, RunState, pages_of, write_report
 from replica_client.lake.pipeline.run_history import Progress, RunHistory
-from replica_client.lake.pipeline.workers import (
-    PurgedRangeError,
-    Workers,
-    cause_of,
-    is_transient,
-)
+from replica_client.lake.pipeline.workers import PurgedRangeError, Workers, cause_of, is_transient
 from replica_client.lake.pipeline_state import SCHEMA_KEY, Checkpoint, locked
 from replica_client.lake.source.live_plan import make_planner
 from replica_client.lake.source_options import SourceOptions

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_client.lake.change_log_files import CHANGE_LOG_SCHEMA, LOSS, statement_json
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.batches import BatchBuilder
 from replica_client.rows.batching import BatchAssembler

@@ -19,9 +19,8 @@ from replica_client._version import __version__
 from replica_client.archive.file_index import FileIndex, is_current, make_index
 from replica_client.archive.file_list import ListedFile, list_files
 from replica_client.lake.source_options import SourceOptions
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.storage.location import local_path
 from replica_client.stream.files.file_bytes import BinlogFile, open_events

@@ -17,9 +17,13 @@ from replica_client.archive.file_list import PLAIN_CONTROL, ListedFile, ReadStat
 from replica_client.errors import DataLossError, ReplicaClientError
 from replica_client.lake.source.envelope import MAX_ROWS
 from replica_client.lake.source_options import SourceOptions
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import (
+    FIRST_EVENT,
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+)
 from replica_client.protocol.position import Position
 from replica_client.rows.batching import BatchAssembler
 from replica_client.schema.catalog import Absent, TableChange

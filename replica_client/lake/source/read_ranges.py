@@ -21,15 +21,14 @@ from replica_client.lake.source.live_partition import (
 )
 from replica_client.lake.source_options import SourceOptions
 from replica_client.options import options_of
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
 from replica_client.stream.fast.statement_scan import NO_LIMIT, StatementScan
 from replica_client.stream.position.tracker import PositionTracker
-from replica_client.stream.transactions.reader_errors import withheld_error
+from replica_client.stream.transactions.loss_watch import withheld_error
 from replica_client.stream.transport.dump import DumpStream
 
 GtidSets = GtidSet | MariadbGtidSet

@@ -21,9 +21,13 @@ from replica_client.lake.source.file_catalog import FileCatalog
 from replica_client.lake.source.live_source import LiveSource
 from replica_client.lake.source.read_ranges import PassedTransactions
 from replica_client.lake.source_options import SourceOptions
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import (
+    FIRST_EVENT,
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+)
 from replica_client.protocol.constants.client_server import ErrorCode
 from replica_client.protocol.position import Position, split_file_name
 from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS

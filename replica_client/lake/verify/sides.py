@@ -30,8 +30,8 @@ from replica_client.schema.names import mysql_name, mysql_table
 from replica_client.storage.location import Location
 from replica_client.stream.snapshot import Locking, Window, begin_between
 from replica_client.stream.snapshot.watermarks import read_definitions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 _ROWS_AT_ONCE: Final = 20_000
 _DELETED: Final = "_deleted"

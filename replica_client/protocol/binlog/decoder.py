@@ -17,17 +17,20 @@ from replica_client.errors import (
     ShortBufferError,
     TruncatedEventError,
 )
-from replica_client.protocol.binlog.context import (
+from replica_client.protocol.binlog.encoder import FragmentJoiner, ends_in_checksum, event_checksum
+from replica_client.protocol.binlog.encryption import EventCipher
+from replica_client.protocol.binlog.event import (
+    MAGIC_SIZE,
+    BinlogEvent,
     BinlogFormat,
     DecodeOptions,
+    EventBody,
     EventContext,
+    EventHeader,
     current_type_code,
     is_permuted,
     parse_server_version,
 )
-from replica_client.protocol.binlog.encoder import ends_in_checksum, event_checksum
-from replica_client.protocol.binlog.encryption import EventCipher
-from replica_client.protocol.binlog.event import MAGIC_SIZE, BinlogEvent, EventBody, EventHeader
 from replica_client.protocol.binlog.events import EVENT_CLASSES, UnknownEvent
 from replica_client.protocol.binlog.events.control import (
     FormatDescriptionEvent,
@@ -38,7 +41,6 @@ from replica_client.protocol.binlog.events.control import (
 )
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
-from replica_client.protocol.binlog.fragments import FragmentJoiner
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.byte_fields import ByteReader

@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from replica_client.protocol.constants.event_types import EVENTS, EventType
-from replica_client.protocol.constants.event_types import EventClass as EventClass
+from replica_client.protocol.constants.event_types import (
+    EVENTS,
+    EventClass as EventClass,
+    EventType,
+)
 
 # The common header.
 HEADER_SIZE = 19

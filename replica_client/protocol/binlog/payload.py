@@ -32,7 +32,7 @@ from replica_client.errors import (
     TruncatedEventError,
     UnsupportedEventError,
 )
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, DecodeOptions
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT, DecodeOptions
 from replica_client.protocol.binlog.events.transaction_payload import (
     PayloadCompression,
     TransactionPayloadEvent,

@@ -1,7 +1,7 @@
 """Compression formats, and a cache bounded in bytes.
 
 No function returns more bytes than its limit, whatever size the input claims. The limit is the
-option ``max_uncompressed_size`` (:class:`~replica_client.protocol.binlog.context.DecodeOptions`).
+option ``max_uncompressed_size`` (:class:`~replica_client.protocol.binlog.event.DecodeOptions`).
 """
 
 from __future__ import annotations

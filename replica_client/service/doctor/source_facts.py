@@ -14,10 +14,9 @@ from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS
 from replica_client.schema.names import mysql_name
 from replica_client.stream.live.source_start import grants_select
 from replica_client.stream.transport import server_statements
-from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_hosts
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.server_statements import ServerInfo
-from replica_client.stream.transport.url import parse_hosts
 
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 _VARIABLES = (

@@ -34,11 +34,10 @@ from replica_client.service.doctor.source_facts import (
 )
 from replica_client.stream.live.live_schema import list_tables
 from replica_client.stream.transactions.query_text import changes_rows
-from replica_client.stream.transport.connect_options import ConnectOptions
+from replica_client.stream.transport.connect_options import ConnectOptions, parse_url
 from replica_client.stream.transport.connection import SourceConnection
 from replica_client.stream.transport.driver_dump import open_dump
 from replica_client.stream.transport.dump import DumpRequest
-from replica_client.stream.transport.url import parse_url
 
 _DAY = 86400
 

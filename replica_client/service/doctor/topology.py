@@ -19,8 +19,8 @@ from replica_client.service.doctor.source_facts import (
     warning,
 )
 from replica_client.service.doctor.standing import diagnose, gone
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 
 _LATE: Final = 60
 

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent
 from replica_client.sinks.event_sink import schema_changes_batch, snapshot_batches

@@ -42,7 +42,7 @@ from typing import Any
 
 import msgspec
 
-from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
+from replica_client.protocol.binlog.values.value_types import encode_geometry, encode_vector
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import ByDecoder, quote
 from replica_client.rows.special_values import ABSENT
@@ -52,8 +52,11 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import KINDS, TARGETS, Rules, rules
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
 from replica_client.sinks.column_models import column_model, listed_type
-from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
-from replica_client.sinks.formats.row_text import (
+from replica_client.sinks.formats.message import (
+    KeyChoice,
+    KeyWriter,
+    Message,
+    MessageKind,
     ValueWriter,
     array,
     delivered_columns,

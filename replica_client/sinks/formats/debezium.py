@@ -46,9 +46,12 @@ from replica_client.sinks.formats.message import (
     KeyChoice,
     KeyWriter,
     Message,
+    RowWriter,
+    array,
+    delivered_columns,
+    numbered_rows,
     row_message,
 )
-from replica_client.sinks.formats.row_text import RowWriter, array, delivered_columns, numbered_rows
 from replica_client.sinks.protocol import SnapshotRows
 from replica_client.sinks.registry import read_options
 from replica_client.stream.transactions.transaction import Transaction

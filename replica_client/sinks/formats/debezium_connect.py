@@ -33,7 +33,7 @@ from replica_client.sinks.formats.debezium_values import (
     is_old_decimal,
     is_point,
 )
-from replica_client.sinks.formats.row_text import array
+from replica_client.sinks.formats.message import array
 from replica_client.stream.transactions.transaction import Statement
 
 Schema = dict[str, Any]

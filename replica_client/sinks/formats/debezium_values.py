@@ -48,14 +48,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from replica_client.errors import ConfigError
-from replica_client.protocol.binlog.values.binary_types import Geometry
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import Geometry
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.json_values import quote, value_to_json
 from replica_client.schema.kinds import BYTES, REALS, TEXT_KINDS, WHOLE, Rules, rules
 from replica_client.schema.model import ColumnModel
 from replica_client.schema.shape import ColumnShape, kind_of
-from replica_client.sinks.formats.row_text import ValueWriter
+from replica_client.sinks.formats.message import ValueWriter
 
 _EPOCH: Final = datetime.datetime.fromordinal(datetime.date(1970, 1, 1).toordinal())
 _BITS: Final = re.compile(r"(?:[bB]'([01]*)'|0b([01]*))")

@@ -37,8 +37,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from replica_client.protocol.binlog.values.binary_types import Geometry
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.values.value_types import EnumValue, Geometry, SetValue
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.json_values import ByDecoder, quote, value_to_json
 from replica_client.rows.special_values import ABSENT
@@ -46,8 +45,11 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import BYTES, CLOCKS, INTEGERS, STRINGS, rules
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape, TableShape, kind_of
-from replica_client.sinks.formats.message import KeyChoice, KeyWriter, Message, MessageKind
-from replica_client.sinks.formats.row_text import (
+from replica_client.sinks.formats.message import (
+    KeyChoice,
+    KeyWriter,
+    Message,
+    MessageKind,
     RowWriter,
     ValueWriter,
     array,

@@ -12,7 +12,7 @@ import msgspec
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.codec.compression import SizedCache
-from replica_client.sinks.formats.line_format import make_message_format
+from replica_client.sinks.formats.line_format import FormatOptions, make_message_format
 from replica_client.sinks.protocol import Guarantee
 from replica_client.sinks.registry import Count, Period, Whole, read_options
 
@@ -191,7 +191,7 @@ _OF_ALL_CLIENTS: Final = (
 """Beginnings of the properties of ``client`` that concern connections, of producers and readers."""
 
 
-class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class KafkaOptions(FormatOptions, frozen=True, kw_only=True):
     """Options of the sink ``kafka``.
 
     Attributes:
@@ -254,16 +254,14 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     position_topic: str = "{prefix}.position"
     transactional_id: str = "{prefix}"
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
-    format: str = "native"
-    format_options: dict[str, Any] = {}
     registry: RegistryOptions | None = None
-    key_columns: dict[str, list[str]] = {}
+    key_columns: dict[str, list[str]] = msgspec.field(default_factory=dict)
     tombstones_on_delete: bool | None = None
     headers: bool = False
     create_topics: bool = True
     partitions: int = -1
     replication_factor: int = -1
-    topic_config: dict[str, str | int | float | bool] = {}
+    topic_config: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     max_message_bytes: Count = 1_000_000
     transaction_messages: Whole = 0
@@ -277,7 +275,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     tls_certificate: str = ""
     tls_key: str = ""
     tls_key_password: str = ""
-    client: dict[str, str | int | float | bool] = {}
+    client: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Kafka at {self.bootstrap_servers}>"  # nothing that may hold a password

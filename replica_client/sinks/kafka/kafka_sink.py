@@ -26,9 +26,12 @@ from typing import TYPE_CHECKING, Final
 
 from replica_client.errors import ConfigError, SinkError, install_command
 from replica_client.protocol.position import Position
-from replica_client.sinks.formats.line_format import MessageFormat, make_message_format
+from replica_client.sinks.formats.line_format import (
+    MessageFormat,
+    OutboxMessages,
+    make_message_format,
+)
 from replica_client.sinks.formats.message import NEW_KEY, KeyChoice, Message, MessageSpool
-from replica_client.sinks.formats.outbox import OutboxMessages
 from replica_client.sinks.kafka.kafka_errors import FencedProducerError
 from replica_client.sinks.kafka.kafka_options import (
     KafkaOptions,
@@ -48,9 +51,8 @@ from replica_client.sinks.kafka.position_topic import (
     read_writers,
 )
 from replica_client.sinks.kafka.topic_writer import TopicWriter
-from replica_client.sinks.output_directory import os_errors
 from replica_client.sinks.protocol import SnapshotRows
-from replica_client.sinks.worker import Batches, Worker, in_thread
+from replica_client.sinks.writing import Batches, Worker, in_thread, os_errors
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.growing import GrowingKeys
 from replica_client.stream.position.stores.ownership import Claim, Heart, Lease, Owner, fenced

@@ -39,7 +39,7 @@ from replica_client.sinks.mirror.stored_values import (
     storable_encoder,
 )
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 
 _LOG = logging.getLogger("replica_client.sinks")
 OWN_DATABASE: Final = "_replica_client"
@@ -444,8 +444,7 @@ class ClickhouseSink(TableMirrorSink):
         self._years = (1900, 2299)
         super().__init__(
             where_of(options),
-            strict=options.missing_rows == "error",
-            create=options.unknown_tables == "create",
+            options,
         )
 
     async def probe(self) -> None:

@@ -19,17 +19,20 @@ from replica_client.schema.history import SchemaChange
 from replica_client.schema.model import TEXT_KINDS, ColumnModel, TableModel
 from replica_client.schema.shape import is_hash
 from replica_client.sinks.column_models import column_model, table_model
-from replica_client.sinks.formats.row_text import delivered_columns, numbered_rows
+from replica_client.sinks.formats.message import delivered_columns, numbered_rows
 from replica_client.sinks.mirror.stored_names import check_same_columns, is_followed
 from replica_client.stream.position.losses import Loss
 from replica_client.stream.position.stores.ownership import ForeignOwnerError
-from replica_client.stream.tables.net_changes import DivergedError, NetChanges, Values, same_names
-from replica_client.stream.tables.table_copy import (
+from replica_client.stream.tables.net_changes import (
     CopyNeededError,
+    DivergedError,
+    NetChanges,
     Standing,
     TableCopy,
     TableName,
     TableRefusedError,
+    Values,
+    same_names,
 )
 from replica_client.stream.transactions.transaction import Transaction
 

@@ -35,7 +35,7 @@ from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
 from replica_client.storage.durable import DATA_MODE, open_locked
 from replica_client.stream.position.stores.base import Checkpoint
 from replica_client.stream.position.stores.ownership import StandbyError
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName
 
 _OWN: Final = "_replica_client"
 _RESERVED: Final = ("information_schema", "pg_catalog")

@@ -32,8 +32,7 @@ from replica_client.sinks.mirror.mysql_rows import MysqlRows, TargetServer
 from replica_client.sinks.mirror.stored_names import StoredNames, mysql_database, mysql_names
 from replica_client.stream.tables.alterations import CannotFollowError, ColumnSource
 from replica_client.stream.tables.conversions import StoredValue
-from replica_client.stream.tables.net_changes import Values
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName, Values
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.connection import SourceConnection
 

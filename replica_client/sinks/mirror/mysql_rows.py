@@ -12,8 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from replica_client.errors import ServerError, SinkError
-from replica_client.protocol.binlog.values.binary_types import encode_geometry, encode_vector
-from replica_client.protocol.binlog.values.enum_set import EnumValue
+from replica_client.protocol.binlog.values.value_types import (
+    EnumValue,
+    encode_geometry,
+    encode_vector,
+)
 from replica_client.rows.special_values import RawJson
 from replica_client.schema.kinds import LIMITS, NUMBERS, REALS, TEXT_KINDS, kinds_of, rules
 from replica_client.schema.model import ColumnModel, TableModel

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from replica_client.errors import ConfigError, ServerError, SinkError, TransportError
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS
@@ -16,10 +14,11 @@ from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.mysql_database import MysqlDatabase
 from replica_client.sinks.mirror.mysql_rows import mysql_encoder
+from replica_client.sinks.mirror.stored_values import MirrorOptions
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.protocol import SERVER_IDENTITY
 from replica_client.sinks.registry import Period, read_options
-from replica_client.stream.transport.url import parse_url
+from replica_client.stream.transport.connect_options import parse_url
 
 _NO_SUCH_TABLE = 1146
 _OF_ALL = frozenset((1044, 1045, 1142, 1143, 1227, 1290, 1792, 1836))
@@ -28,26 +27,19 @@ _OF_ALL = frozenset((1044, 1045, 1142, 1143, 1227, 1290, 1792, 1836))
 _MAY_PASS = frozenset((1205, 1213, 1021, 1114, 3675, 1290, 1836, 1053, 1040, 1203, 1135, 1037))
 
 
-class MysqlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MysqlOptions(MirrorOptions, frozen=True, kw_only=True):
     """Options of the sink ``mysql``.
 
     Attributes:
         url: URL of the mirror's server: ``mysql://user:password@host:3306/`` or ``mariadb://…``.
         database_prefix: prefix of the mirror's databases, put before the source's database names.
         state_database: database in which the mirror keeps its position.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
-            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
-            rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
-            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         statement_timeout: time limit of a statement in seconds, such as an ALTER of a large table.
     """
 
     url: str
     database_prefix: str = ""
     state_database: str = "replica_client"
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
     statement_timeout: Period = 3600.0
 
 
@@ -77,8 +69,7 @@ class MysqlSink(TableMirrorSink):
         self._connect = replace(parse_url(options.url), read_timeout=options.statement_timeout)
         super().__init__(
             self._connect.address,
-            strict=options.missing_rows == "error",
-            create=options.unknown_tables == "create",
+            options,
         )
 
     async def probe(self) -> None:

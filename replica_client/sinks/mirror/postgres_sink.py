@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import msgspec
 import psycopg
 from msgspec import Meta
 
@@ -16,7 +15,7 @@ from replica_client.schema.model import ColumnModel
 from replica_client.sinks.mirror.collector import ValueEncoder
 from replica_client.sinks.mirror.mirror_database import MirrorDatabase
 from replica_client.sinks.mirror.postgres_store import PostgresDatabase
-from replica_client.sinks.mirror.stored_values import storable_encoder
+from replica_client.sinks.mirror.stored_values import MirrorOptions, storable_encoder
 from replica_client.sinks.mirror.table_mirror_sink import TableMirrorSink
 from replica_client.sinks.registry import read_options
 
@@ -24,7 +23,7 @@ from replica_client.sinks.registry import read_options
 _MAY_PASS = ("08", "53", "57", "40", "55", "58")
 
 
-class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PostgresOptions(MirrorOptions, frozen=True, kw_only=True):
     """Options of the sink ``postgres``.
 
     Attributes:
@@ -32,11 +31,6 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             (``?sslmode=verify-full``).
         password: password, instead of one in the URL; may be ``file:…``.
         schema_prefix: prefix of the mirror's schemas, put before the source's database names.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
-            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
-            rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
-            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that PostgreSQL cannot store, such as a zero date,
             February 31st, or text with a character U+0000: ``error`` stops; ``null`` stores NULL.
         lock_timeout: seconds that a statement waits for a lock, such as an ALTER for readers of its
@@ -47,8 +41,6 @@ class PostgresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     url: str
     password: str = ""
     schema_prefix: str = ""
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
     lock_timeout: Annotated[float, Meta(ge=0.001)] = 10.0
     timeout: Annotated[float, Meta(ge=1)] = 30.0
@@ -81,8 +73,7 @@ class PostgresSink(TableMirrorSink):
         parts = urlsplit(options.url)
         super().__init__(
             f"PostgreSQL at {parts.hostname or 'the local socket'}:{parts.port or 5432}{parts.path}",
-            strict=options.missing_rows == "error",
-            create=options.unknown_tables == "create",
+            options,
         )
 
     async def probe(self) -> None:

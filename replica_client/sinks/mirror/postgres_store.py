@@ -22,7 +22,7 @@ from psycopg import sql
 from replica_client.errors import SinkError
 from replica_client.schema.kinds import REALS
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.sinks.mirror.mirror_database import Alteration
+from replica_client.sinks.mirror.mirror_database import Alteration, StatementDatabase
 from replica_client.sinks.mirror.postgres_objects import (
     PostgresObjects,
     SavedView,
@@ -30,11 +30,9 @@ from replica_client.sinks.mirror.postgres_objects import (
     postgres_type,
     shown,
 )
-from replica_client.sinks.mirror.statement_database import StatementDatabase
 from replica_client.sinks.mirror.stored_names import StoredNames
 from replica_client.storage.durable import file_name, shortened
-from replica_client.stream.tables.net_changes import Values
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName, Values
 
 _MAX_NAME: Final = 63
 _OWN: Final = "_replica_client"

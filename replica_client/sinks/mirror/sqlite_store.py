@@ -12,21 +12,18 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from replica_client.errors import SinkError
 from replica_client.schema.model import ColumnModel, TableModel, column_type
 from replica_client.schema.names import sqlite_name
-from replica_client.sinks.mirror.mirror_database import MirrorDatabase
-from replica_client.sinks.mirror.statement_database import StatementDatabase
+from replica_client.sinks.mirror.mirror_database import MirrorDatabase, StatementDatabase
 from replica_client.sinks.mirror.stored_names import sqlite_names
+from replica_client.sinks.mirror.stored_values import FileMirrorOptions
 from replica_client.sinks.mirror.table_mirror_sink import FileMirrorSink
-from replica_client.sinks.registry import PathText, read_options
+from replica_client.sinks.registry import read_options
 from replica_client.storage.durable import DATA_MODE
-from replica_client.stream.tables.net_changes import Values
-from replica_client.stream.tables.table_copy import TableName
+from replica_client.stream.tables.net_changes import TableName, Values
 
 _BUSY_SECONDS = 10.0
 _LONG = 8 << 20
@@ -307,21 +304,8 @@ _MAY_PASS = frozenset(
 _NO_SUCH_TABLE = re.compile("no such table: (?!_replica_client)")
 
 
-class SqliteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of the sink ``sqlite``.
-
-    Attributes:
-        path: path of the file; created if it does not exist.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
-            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
-            rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
-            ``error`` stops; ``create`` creates the table and assumes that it was empty.
-    """
-
-    path: PathText
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
+class SqliteOptions(FileMirrorOptions, frozen=True, kw_only=True):
+    """Options of the sink ``sqlite``."""
 
 
 _OF_ALL = (

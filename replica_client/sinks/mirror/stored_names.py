@@ -17,7 +17,7 @@ from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.schema.shape import ColumnShape
 from replica_client.sinks.column_models import column_model
 from replica_client.storage.durable import joined_name, shortened, with_digest
-from replica_client.stream.tables.table_copy import CopyNeededError, TableName
+from replica_client.stream.tables.net_changes import CopyNeededError, TableName
 
 STORED_AS: Final = "stored_as"
 """Member of a definition's JSON: the table's name in the mirror, if it is not the plain one."""

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replica_client.errors import ConfigError, SinkError
-from replica_client.protocol.binlog.values.binary_types import encode_geometry
-from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
+from replica_client.protocol.binlog.values.value_types import EnumValue, encode_geometry
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.special_values import RawJson
 from replica_client.schema.kinds import DATES, TEXT_KINDS, rules
@@ -174,7 +173,32 @@ def _has_day(value: str, first: int, last: int) -> bool:
     )
 
 
-class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MirrorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options that all mirrors have.
+
+    Attributes:
+        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
+            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
+            rows.
+        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
+            ``error`` stops; ``create`` creates the table and assumes that it was empty.
+    """
+
+    missing_rows: Literal["error", "ignore"] = "error"
+    unknown_tables: Literal["error", "create"] = "error"
+
+
+class FileMirrorOptions(MirrorOptions, frozen=True, kw_only=True):
+    """Options that all mirrors in a file have.
+
+    Attributes:
+        path: path of the file; created if it does not exist.
+    """
+
+    path: PathText
+
+
+class ClickhouseOptions(MirrorOptions, frozen=True, kw_only=True):
     """Options of the sink ``clickhouse``.
 
     Attributes:
@@ -182,11 +206,6 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         user: user of the connection.
         password: password of that user; may be ``file:…``.
         database_prefix: prefix of the mirror's databases, put before the source's database names.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
-            exists: ``error`` stops, which costs a query of the keys of each batch; ``ignore`` goes
-            on, for a mirror that does not start with all rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
-            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that ClickHouse cannot store, such as a zero date or
             February 31st: ``error`` stops; ``null`` stores NULL.
         timeout: time limit of an answer, in seconds.
@@ -197,8 +216,6 @@ class ClickhouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     user: str = "default"
     password: str = ""
     database_prefix: str = ""
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
     timeout: Period = 300.0
     ca: str = ""
@@ -231,11 +248,10 @@ def read_clickhouse_options(table: Mapping[str, object]) -> ClickhouseOptions:
 _MEMORY: Final = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B|%)", re.IGNORECASE)
 
 
-class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DuckdbOptions(FileMirrorOptions, frozen=True, kw_only=True):
     """Options of the sink ``duckdb``.
 
     Attributes:
-        path: path of the file; created if it does not exist.
         release: whether the file is closed after each commit, so that other processes can read it
             in between; ``false``: the file stays open, which is faster, and no other process can
             open it.
@@ -243,22 +259,14 @@ class DuckdbOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         threads: number of DuckDB's threads.
         memory_limit: DuckDB's memory limit: a size such as ``1GB``, or a part of the machine's
             memory such as ``50%``.
-        missing_rows: reaction to a change of a row that is missing, or an insert of a row that
-            exists: ``error`` stops; ``ignore`` goes on, for a mirror that does not start with all
-            rows.
-        unknown_tables: reaction to a row of a table without CREATE TABLE or snapshot before:
-            ``error`` stops; ``create`` creates the table and assumes that it was empty.
         unstorable_values: reaction to a value that DuckDB cannot store, such as a zero date or
             February 31st: ``error`` stops; ``null`` stores NULL.
     """
 
-    path: PathText
     release: bool = True
     wait: Seconds = 10.0
     threads: Count = 1
     memory_limit: str = "1GB"
-    missing_rows: Literal["error", "ignore"] = "error"
-    unknown_tables: Literal["error", "create"] = "error"
     unstorable_values: Literal["error", "null"] = "error"
 
 

@@ -40,8 +40,13 @@ from replica_client.stream.position.stores.ownership import (
     owners_of,
     unknown_owner,
 )
-from replica_client.stream.tables.net_changes import DivergedError, NetChanges, Values
-from replica_client.stream.tables.table_copy import TableCopy, TableName
+from replica_client.stream.tables.net_changes import (
+    DivergedError,
+    NetChanges,
+    TableCopy,
+    TableName,
+    Values,
+)
 
 
 class TableStore:

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 if not cython.compiled:
-    from replica_client.protocol.binlog.layout import (
-        HEADER_SIZE,
-        TYPE_OFFSET,
-        EventClass,
-    )
+    from replica_client.protocol.binlog.layout import HEADER_SIZE, TYPE_OFFSET, EventClass
     from replica_client.protocol.codec.event_queue import EventQueue
     from replica_client.stream.fast.fast_path import FastPath
     from replica_client.stream.fast.fast_path_tables import FastPathTables

@@ -38,8 +38,8 @@ if not cython.compiled:
     from replica_client.rows.runs import EventRuns
 
 if TYPE_CHECKING:
-    from replica_client.protocol.binlog.context import BinlogFormat
     from replica_client.protocol.binlog.decoder import BinlogDecoder
+    from replica_client.protocol.binlog.event import BinlogFormat
     from replica_client.rows.image import RowImageDecoder
     from replica_client.stream.transactions.event_feed import EventFeed
 

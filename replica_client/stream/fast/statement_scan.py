@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import cython
 
-from replica_client.protocol.binlog.layout import CLASSES
-from replica_client.protocol.binlog.layout import EventClass as _Class
+from replica_client.protocol.binlog.layout import CLASSES, EventClass as _Class
 
 if not cython.compiled:
     from replica_client.protocol.binlog.layout import (

@@ -16,20 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from replica_client._compiled import tell_plain
 from replica_client.errors import USER_BOUNDARY, ConfigError
 from replica_client.options import checked_arguments, checked_types, remedies
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.stream.fast.event_fast_path import EventFastPath
 from replica_client.stream.fast.row_fast_path import RowFastPath
 from replica_client.stream.files.file_batches import FileBatches, FileSteps, raw_events
-from replica_client.stream.files.file_bytes import (
-    BinlogFile,
-    FileSource,
-    binlog_files,
-    open_events,
-)
+from replica_client.stream.files.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.stream.files.file_order import check_files, check_position
 from replica_client.stream.files.file_range import (
     AnyGtidSet,
@@ -382,12 +376,13 @@ class BinlogFileReader:
         self, begin: Begin, stop: Position | None, max_rows: int, notices: bool
     ) -> Iterator[RecordBatch | Notice]:
         """Yield the batches of several threads, each of which decodes pieces of the files."""
-        from replica_client.stream.files.piece_batches import (
+        from replica_client.stream.files.pieces import (
             Decoding,
+            Piece,
             PieceReading,
+            Pieces,
             decoded_in_order,
         )
-        from replica_client.stream.files.pieces import Piece, Pieces
 
         self._files = spooled(self._files)
         self._new_assembler(begin)
@@ -595,7 +590,7 @@ def open_binlog(
         columns: names of the wanted columns, for all tables or by table pattern.
         start: where to start; default the first event.
         stop: where to stop: the first transaction that begins there or later is not delivered.
-        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
+        keys: encryption keys by id, see :class:`~replica_client.protocol.binlog.event.DecodeOptions`.
         options: how values are decoded.
         assembly: how transactions are put together, instead of ``tables``, ``exclude``, ``columns``,
             ``full_rows`` and ``record_losses``.

@@ -19,13 +19,18 @@ from replica_client.errors import (
     TruncatedEventError,
     without_secrets,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.encryption import (
     ENCRYPTION_HEADER_SIZE,
     ContentCipher,
     EncryptionHeader,
 )
-from replica_client.protocol.binlog.event import HEADER_SIZE_V1, MAGIC_SIZE, FileKind, file_kind
+from replica_client.protocol.binlog.event import (
+    HEADER_SIZE_V1,
+    MAGIC_SIZE,
+    DecodeOptions,
+    FileKind,
+    file_kind,
+)
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.event_queue import EventQueue
 from replica_client.protocol.codec.quick_dataclass import dataclass

@@ -13,9 +13,8 @@ from itertools import islice, pairwise
 from typing import BinaryIO, Final
 
 from replica_client.errors import BinlogDecodeError, ConfigError, DataLossError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC_SIZE, BinlogEvent
+from replica_client.protocol.binlog.event import FIRST_EVENT, MAGIC_SIZE, BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.layout import EVENT_SIZE_OFFSET, HEADER_SIZE, TYPE_OFFSET
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType

@@ -12,8 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from replica_client.errors import ConfigError, GtidFormatError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.gtid import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, MariadbSkip

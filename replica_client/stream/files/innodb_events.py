@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events.control import (
     SERVER_VERSION_SIZE,
     FormatDescriptionEvent,

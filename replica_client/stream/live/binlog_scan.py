@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from replica_client.errors import AccessDeniedError, BinlogReadError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent
+from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events.transaction_payload import TransactionPayloadEvent
 from replica_client.protocol.binlog.payload import split_payload
 from replica_client.protocol.codec.quick_dataclass import dataclass

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from replica_client.errors import ConfigError
 from replica_client.options import checked_arguments, fields_of, only_tables
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.schema.history import SchemaHistory
@@ -21,9 +21,13 @@ from replica_client.stream.position.stores.object import position_file
 from replica_client.stream.transactions.arguments import assembly_of, decode_of, parse_start
 from replica_client.stream.transactions.assembler import AssemblyOptions
 from replica_client.stream.transforms.transformer import Transformer
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsOptions, with_options
+from replica_client.stream.transport.connect_options import (
+    ConnectOptions,
+    TlsOptions,
+    parse_hosts,
+    with_options,
+)
 from replica_client.stream.transport.connection import DEFAULT_HEARTBEAT_PERIOD
-from replica_client.stream.transport.url import parse_hosts
 
 
 @checked_arguments(

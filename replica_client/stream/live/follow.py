@@ -9,19 +9,13 @@ import inspect
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError as WorkCancelledError
-from concurrent.futures import Future
+from concurrent.futures import CancelledError as WorkCancelledError, Future
 from contextlib import aclosing, suppress
 from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
-from replica_client.errors import (
-    USER_BOUNDARY,
-    ConfigError,
-    PositionStoreError,
-    StreamStateError,
-)
+from replica_client.errors import USER_BOUNDARY, ConfigError, PositionStoreError, StreamStateError
 from replica_client.options import check_names, checked_types
 from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.position import Position
@@ -39,8 +33,7 @@ from replica_client.stream.transactions.inside import (
     acknowledged_position,
     position_at,
 )
-from replica_client.stream.transactions.loss_watch import Notice, changes_of
-from replica_client.stream.transactions.reader_errors import SynchronousOnly
+from replica_client.stream.transactions.loss_watch import Notice, SynchronousOnly, changes_of
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.server_statements import ServerInfo
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from replica_client.errors import BinlogReadError, ConfigError, SchemaError, ServerError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import FIRST_EVENT
+from replica_client.protocol.binlog.event import FIRST_EVENT, DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.client_server import ErrorCode
 from replica_client.protocol.position import Position

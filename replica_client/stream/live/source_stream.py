@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 from replica_client._compiled import tell_plain
 from replica_client.errors import USER_BOUNDARY, ConfigError, ReplicaClientError
 from replica_client.options import checked_types, remedies
-from replica_client.protocol.binlog.context import BinlogFormat
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
 from replica_client.rows.row_change import AnyChange
@@ -33,9 +32,8 @@ from replica_client.stream.live.grouped import (
 from replica_client.stream.live.skipped_events import TimeGate
 from replica_client.stream.live.source_link import SourceLink
 from replica_client.stream.live.stream_events import StreamEvents
-from replica_client.stream.live.stream_knowledge import StreamKnowledge
+from replica_client.stream.live.stream_knowledge import StreamKnowledge, StreamProgress
 from replica_client.stream.live.stream_options import StreamOptions
-from replica_client.stream.live.stream_progress import StreamProgress
 from replica_client.stream.position.losses import LossLedger
 from replica_client.stream.position.stores.base import SAVE_INTERVAL, PositionStore
 from replica_client.stream.transactions import inside
@@ -43,9 +41,14 @@ from replica_client.stream.transactions.arguments import micros_of
 from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.stream.transactions.event_feed import LocatedEvent
 from replica_client.stream.transactions.inside import Acknowledged
-from replica_client.stream.transactions.loss_watch import Notice, batches_of, changes_of
+from replica_client.stream.transactions.loss_watch import (
+    AsynchronousOnly,
+    Notice,
+    batches_of,
+    changes_of,
+    withheld_error,
+)
 from replica_client.stream.transactions.pending_rows import PreparedRows
-from replica_client.stream.transactions.reader_errors import AsynchronousOnly, withheld_error
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transport.connect_options import ConnectOptions
 from replica_client.stream.transport.dump import DumpStream

@@ -29,9 +29,8 @@ from replica_client.stream.live.source_start import (
     resolve_start,
     transaction_start,
 )
-from replica_client.stream.live.stream_knowledge import StreamKnowledge
+from replica_client.stream.live.stream_knowledge import StreamKnowledge, StreamProgress
 from replica_client.stream.live.stream_options import StreamOptions
-from replica_client.stream.live.stream_progress import StreamProgress
 from replica_client.stream.transactions.arguments import Start
 from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 from replica_client.stream.transport.connect_options import ConnectOptions

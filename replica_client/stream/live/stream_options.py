@@ -21,7 +21,7 @@ from replica_client.errors import (
     TransportError,
 )
 from replica_client.options import check_argument
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.wire.server_errors import TRANSIENT_ERRORS, UNKNOWABLE_ERRORS
 from replica_client.rows.selection import Selection

@@ -21,7 +21,7 @@ import h11
 
 from replica_client.errors import ConfigError
 from replica_client.stream.pages.page import Action, Page, Request
-from replica_client.stream.transport.url import listen_address
+from replica_client.stream.transport.connect_options import listen_address
 
 _LOG = logging.getLogger("replica_client.stream")
 _MAX_REQUEST = 16 << 10

@@ -10,13 +10,7 @@ from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, Event
 from replica_client.protocol.binlog.layout import HEADER_SIZE, EventClass
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.constants.event_types import EventFlag, EventType
-from replica_client.protocol.gtid import (
-    Gtid,
-    GtidSet,
-    GtidSetBuilder,
-    MariadbGtid,
-    MariadbGtidSet,
-)
+from replica_client.protocol.gtid import Gtid, GtidSet, GtidSetBuilder, MariadbGtid, MariadbGtidSet
 from replica_client.protocol.position import Position
 from replica_client.stream.position.groups import MIDDLE, STEPS, Ending, State, class_of, step
 

@@ -17,16 +17,16 @@ from functools import cache, partial
 from typing import Any, Final
 
 from replica_client.errors import ColumnDecodeError, MalformedPacketError
-from replica_client.protocol.binlog.values.enum_set import (
+from replica_client.protocol.binlog.values.numbers import decode_float, encode_float
+from replica_client.protocol.binlog.values.strings import TextPolicy, char_function, text_function
+from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import (
     EnumValue,
     SetValue,
     enum_value,
     enum_values,
     set_value,
 )
-from replica_client.protocol.binlog.values.numbers import decode_float, encode_float
-from replica_client.protocol.binlog.values.strings import TextPolicy, char_function, text_function
-from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 from replica_client.protocol.codec.charsets import text_decoder
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.rows.column_ops import decoder_of, known_enum, known_set
@@ -201,7 +201,7 @@ def selected(
 
     Args:
         column: its definition.
-        invalid_text: see :class:`~replica_client.protocol.binlog.context.DecodeOptions`.
+        invalid_text: see :class:`~replica_client.protocol.binlog.event.DecodeOptions`.
         table: ``database.table``, for errors.
     """
     name, kind = mysql_name(column.name), column.kind

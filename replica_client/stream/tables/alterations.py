@@ -26,7 +26,7 @@ from replica_client.schema.ddl.steps import (
 from replica_client.schema.history import SchemaChange
 from replica_client.schema.kinds import BLOBS, INTEGERS, STRINGS
 from replica_client.schema.model import ColumnModel, TableModel
-from replica_client.stream.tables.table_copy import CopyNeededError
+from replica_client.stream.tables.net_changes import CopyNeededError
 
 _TAKES_OUT: Final = frozenset(
     ("DROP PARTITION", "TRUNCATE PARTITION", "CONVERT PARTITION", "IGNORE", "DISCARD TABLESPACE")

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from replica_client.errors import ConfigError, GtidFormatError, PositionFormatError, SchemaError
 from replica_client.options import fields_of
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.protocol.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from replica_client.protocol.position import Position

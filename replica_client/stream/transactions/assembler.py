@@ -22,9 +22,8 @@ from replica_client.errors import (
     UnsupportedEventError,
 )
 from replica_client.options import check_argument, remedies
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events.control import UnknownEvent
 from replica_client.protocol.binlog.events.gtids import MariadbGtidFlag
 from replica_client.protocol.binlog.events.rows import STMT_END_F
@@ -37,8 +36,7 @@ from replica_client.protocol.constants.event_types import EventFlag, EventType
 from replica_client.protocol.gtid import Gtid, MariadbGtid
 from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
-from replica_client.rows.image import RowImageDecoder
-from replica_client.rows.image import located as error_at
+from replica_client.rows.image import RowImageDecoder, located as error_at
 from replica_client.rows.selection import Selection
 from replica_client.schema.catalog import TableState
 from replica_client.schema.ddl.statements import LONG_STATEMENT

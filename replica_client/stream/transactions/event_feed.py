@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from replica_client.errors import BinlogDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import CONTAINERS, BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.layout import EventClass
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position

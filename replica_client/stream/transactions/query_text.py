@@ -27,8 +27,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from replica_client.protocol.binlog.context import BinlogFormat, parse_server_version
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, parse_server_version
 from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.codec.charsets import (
     UndecodableTextError,

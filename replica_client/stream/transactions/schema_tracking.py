@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from replica_client.errors import UnknownTableError
 from replica_client.options import remedies
-from replica_client.protocol.binlog.context import BinlogFormat, parse_server_version
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, parse_server_version
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.compression import SizedCache
 from replica_client.protocol.constants.client_server import ServerFlavor

@@ -90,7 +90,7 @@ def _measure(spark: Any, count: int, url: str) -> list[list[dict[str, float]]]:
 def _write(url: str, count: int) -> None:
     import pymysql
 
-    from replica_client.stream.transport.url import parse_url
+    from replica_client.stream.transport.connect_options import parse_url
 
     options = parse_url(url)
     connection = pymysql.connect(

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 import replica_client as rc
 from reference_pages.markdown import table
-from replica_client.lake.spark.source import shapes as envelope
-from replica_client.lake.spark.source import shapes as typed
+from replica_client.lake.spark.source import shapes as envelope, shapes as typed
 from replica_client.schema.kinds import KINDS, LIMITS, TARGETS
 
 DATA = Path(rc.__file__).parent / "testing" / "data"

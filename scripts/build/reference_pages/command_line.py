@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from reference_pages.markdown import table
-from replica_client.cli import app, failures, main
+from replica_client.cli import app, main, program
 from replica_client.cli.program import PROGRAM
 
 _EXAMPLE = re.compile(r"Example:\s+(.*)", re.DOTALL)
@@ -17,9 +17,8 @@ _EXAMPLE = re.compile(r"Example:\s+(.*)", re.DOTALL)
 
 def commands() -> str:
     """Every command with its options."""
-    names = list(app._SHORT)
     parts = []
-    for name in names:
+    for name in app.COMMANDS:
         group: Any = typer.main.get_command(app.make_app(name))
         parts += _command(group.commands[name], f"{PROGRAM} {name}", 2)
     return "\n".join(parts)
@@ -85,12 +84,12 @@ def _prose(text: str) -> str:
 def exit_statuses() -> str:
     """What the command's exit status means."""
     meanings = {
-        failures.DONE: "done",
-        failures.FAULTY: "the input or the source is faulty; one line says what, where and what to do",
-        failures.WRONG_USAGE: "wrong usage",
-        failures.INTERRUPTED: "interrupted, with the position saved",
-        failures.NOT_CURRENT: "with `--strict`: a table of the lake is not current",
-        failures.UNREAD: "nobody reads the output any more; the position is that of what was read",
+        program.DONE: "done",
+        program.FAULTY: "the input or the source is faulty; one line says what, where and what to do",
+        program.WRONG_USAGE: "wrong usage",
+        program.INTERRUPTED: "interrupted, with the position saved",
+        program.NOT_CURRENT: "with `--strict`: a table of the lake is not current",
+        program.UNREAD: "nobody reads the output any more; the position is that of what was read",
     }
     stated = set(re.findall(r"\b\d+\b", inspect.getdoc(main.main) or ""))
     if stated != {str(status) for status in meanings}:

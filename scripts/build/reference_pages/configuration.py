@@ -14,8 +14,8 @@ from replica_client.lake import config
 from replica_client.options import OPTIONS, SURFACES, Surface, options_on
 from replica_client.service import configuration, source_access
 from replica_client.service.examples import EXAMPLE
-from replica_client.sinks.file_sink import FileOptions
 from replica_client.sinks.kafka.kafka_options import KafkaOptions
+from replica_client.sinks.line_sinks import FileOptions, StdoutOptions
 from replica_client.sinks.mirror.mysql_sink import MysqlOptions
 from replica_client.sinks.mirror.postgres_sink import PostgresOptions
 from replica_client.sinks.mirror.sqlite_store import SqliteOptions
@@ -24,7 +24,6 @@ from replica_client.sinks.nats_sink import NatsOptions
 from replica_client.sinks.parquet_sink import ParquetOptions
 from replica_client.sinks.redis_sink import RedisOptions
 from replica_client.sinks.registry import sink_kinds
-from replica_client.sinks.stdout_sink import StdoutOptions
 from replica_client.sinks.webhook_sink import WebhookOptions
 
 _SINKS: Mapping[str, type[msgspec.Struct]] = {
@@ -82,7 +81,8 @@ def sinks() -> str:
 def _keys(kind: type[msgspec.Struct], surface: Surface | None = None) -> str:
     meanings = attributes(kind)
     rows = []
-    for field in msgspec.structs.fields(kind):
+    fields = msgspec.structs.fields(kind)
+    for field in sorted(fields, key=lambda one: one.name not in kind.__annotations__):
         if surface and field.name == "options":
             rows += [
                 (f"`{name}`", _code(option.default), option.said(option.help, surface))

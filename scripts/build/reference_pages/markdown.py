@@ -27,7 +27,9 @@ def plain(text: str) -> str:
 
 
 def attributes(of: type) -> dict[str, str]:
-    """The meanings that a class's docstring gives its attributes."""
+    """The meanings that a class's docstring gives its attributes; then those of its bases."""
+    if not of.__dict__.get("__doc__"):
+        return {}
     found: dict[str, str] = {}
     name, indent = "", None
     _, _, section = inspect.cleandoc(of.__doc__ or "").partition("Attributes:\n")
@@ -42,7 +44,10 @@ def attributes(of: type) -> dict[str, str]:
             found[name] = match["text"]
         else:
             found[name] += " " + line.strip()
-    return {one: plain(text) for names, text in found.items() for one in names.split(", ")}
+    own = {one: plain(text) for names, text in found.items() for one in names.split(", ")}
+    for base in of.__bases__:
+        own = {**attributes(base), **own}
+    return own
 
 
 def summary(of: type) -> str:

@@ -16,11 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
 from replica_client.archive.as_of import net_images  # noqa: E402
 from replica_client.archive.as_of.moments import moment_of  # noqa: E402
-from replica_client.archive.as_of.reconstruction import (  # noqa: E402
-    Resources,
-    state_forward,
-    state_lines,
-)
+from replica_client.archive.as_of.reconstruction import Resources, state_forward, state_lines  # noqa: E402
 from replica_client.archive.as_of.segment_images import LOSSLESS_FIELD, with_images  # noqa: E402
 from replica_client.archive.as_of.table_state import POSITION, TableState, difference  # noqa: E402
 from replica_client.rows.json_values import row_to_json  # noqa: E402

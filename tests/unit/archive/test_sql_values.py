@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from replica_client.archive.sql_values import condition_sql, value_sql
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.temporal import DateTime
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
 

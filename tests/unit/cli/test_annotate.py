@@ -8,10 +8,9 @@ import pytest
 from replica_client.cli.annotation.annotator import Annotator
 from replica_client.cli.annotation.whole_event import CODED, annotate_event
 from replica_client.errors import ShortBufferError
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, EventHeader
 from replica_client.protocol.binlog.events import EVENT_CLASSES
 from replica_client.protocol.binlog.events.fields import DeclaredEvent
 from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent

@@ -14,7 +14,7 @@ from replica_client.cli.event_lines import COLUMNS, json_line, plain_line
 from replica_client.cli.event_output import EventOutput, write_file_events
 from replica_client.cli.file_check import FileCheck, Findings
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.printable import escaped_json
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory

@@ -9,8 +9,8 @@ import pytest
 import replica_client as rc
 import replica_client.cli.event_lines as event_fields_module
 from replica_client.cli.event_lines import event_fields
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.unit.cli.conftest import DATA
 

@@ -32,7 +32,7 @@ OWN_TEXT = {
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield the name of each command, also of those in groups, and the command."""
-    for name in app._SHORT:
+    for name in app.COMMANDS:
         group: Any = typer.main.get_command(app.make_app(name))
         command = group.commands[name]
         for inner, one in getattr(command, "commands", {name: command}).items():
@@ -50,7 +50,7 @@ OPTIONS = [
 
 def test_every_command_is_looked_at():
     names = {name.split()[0] for name, _, _ in OPTIONS}
-    assert names == set(app._SHORT)
+    assert names == set(app.COMMANDS)
     assert len(SHARED) >= 20
 
 

@@ -27,7 +27,7 @@ def calls(monkeypatch):
         return result
 
     module = SimpleNamespace(run_pipeline=run_pipeline)
-    monkeypatch.setattr("replica_client.cli.pipeline.extra_module", lambda name, extra: module)
+    monkeypatch.setattr("replica_client.cli.lake.extra_module", lambda name, extra: module)
     return seen
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_client.cli.serving import serve
+from replica_client.cli.run import serve
 from replica_client.protocol.position import Position
 from replica_client.service import process as logs
 from replica_client.stream.position.stores.file import FilePositionStore

@@ -6,8 +6,10 @@ Nothing of it runs.
 from collections.abc import AsyncIterator
 
 from replica_client.compat.asyncmy import BinLogStream
-from replica_client.compat.asyncmy.row_events import TableMapEvent as AsyncTableMapEvent
-from replica_client.compat.asyncmy.row_events import WriteRowsEvent as AsyncWriteRowsEvent
+from replica_client.compat.asyncmy.row_events import (
+    TableMapEvent as AsyncTableMapEvent,
+    WriteRowsEvent as AsyncWriteRowsEvent,
+)
 from replica_client.compat.pymysqlreplication import BinLogStreamReader
 from replica_client.compat.pymysqlreplication.event import GtidEvent, QueryEvent, RotateEvent
 from replica_client.compat.pymysqlreplication.gtid import Gtid, GtidSet

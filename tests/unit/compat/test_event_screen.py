@@ -9,11 +9,7 @@ from replica_client.compat.pymysqlreplication.constants.BINLOG import (
     ROTATE_EVENT,
     TABLE_MAP_EVENT,
 )
-from replica_client.compat.pymysqlreplication.event import (
-    BinLogEvent,
-    QueryEvent,
-    XidEvent,
-)
+from replica_client.compat.pymysqlreplication.event import BinLogEvent, QueryEvent, XidEvent
 from replica_client.compat.pymysqlreplication.json_binary import JsonDiff
 from replica_client.compat.pymysqlreplication.row_event import (
     DeleteRowsEvent,

@@ -10,11 +10,10 @@ import pytest
 from replica_client.compat import row_dicts as ops
 from replica_client.compat.pymysqlreplication.stream_tables import TableFacts, TableFilter
 from replica_client.errors import ColumnDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.values.binary_types import Geometry
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import EnumValue, Geometry, SetValue
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.image import RowImageDecoder
 from replica_client.rows.special_values import ABSENT

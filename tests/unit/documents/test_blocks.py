@@ -15,7 +15,7 @@ import replica_client
 from replica_client.cli.app import make_app
 from replica_client.service.config_file import read_config
 from replica_client.service.relay_config_file import read_relay_config
-from replica_client.stream.transport.url import parse_hosts
+from replica_client.stream.transport.connect_options import parse_hosts
 from tests.recipes.served import served
 from tests.unit.documents.pages import PACKAGE, PAGES, ROOT, Block, blocks, for_source, furnish, run
 

@@ -273,8 +273,7 @@ def versions_of(lake, table):
 
 
 def test_files_without_a_change_stay(log, lake, monkeypatch):
-    from replica_client.lake import data_files as data_files
-    from replica_client.lake import rewrite
+    from replica_client.lake import data_files as data_files, rewrite
 
     monkeypatch.setattr(data_files, "FULL_DATA_FILE_SIZE", 1)
     log.ddl("create table t (id int primary key, v int)")

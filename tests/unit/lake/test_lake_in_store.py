@@ -9,8 +9,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from replica_client.errors import ConfigError, ObjectNotFoundError, SinkError, StorageError
-from replica_client.lake import open_lake, rewrite, state_table
-from replica_client.lake import pipeline_state as writer_lock
+from replica_client.lake import open_lake, pipeline_state as writer_lock, rewrite, state_table
 from replica_client.lake.change_log_files import commit_files, remove_uncommitted
 from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog

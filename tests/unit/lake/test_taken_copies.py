@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from replica_client.lake import applier as applier_module
-from replica_client.lake import open_lake, taken_copies
+from replica_client.lake import applier as applier_module, open_lake, taken_copies
 from replica_client.lake.lake_catalog import LakeCatalog, new_id
 from replica_client.lake.log_versions import ChangeLogVersions
 from replica_client.rows.selection import Selection

@@ -7,18 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from replica_client.protocol.binlog.values import temporal_storage as storage
-from replica_client.protocol.binlog.values.binary_types import (
-    Geometry,
-    encode_geometry,
-    encode_vector,
-)
 from replica_client.protocol.binlog.values.decimal import encode_decimal
-from replica_client.protocol.binlog.values.enum_set import (
-    EnumValue,
-    SetValue,
-    encode_enum,
-    encode_set,
-)
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.numbers import (
     encode_bit,
@@ -28,6 +17,15 @@ from replica_client.protocol.binlog.values.numbers import (
 )
 from replica_client.protocol.binlog.values.strings import encode_binary, encode_string
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import (
+    EnumValue,
+    Geometry,
+    SetValue,
+    encode_enum,
+    encode_geometry,
+    encode_set,
+    encode_vector,
+)
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.schema.shape import ColumnShape, TableShape
 

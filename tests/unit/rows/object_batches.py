@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.rows.batches import CHANGE_FIELDS
 from replica_client.rows.columnar import lossless_text

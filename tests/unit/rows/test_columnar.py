@@ -12,8 +12,7 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ColumnDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions, EventHeader
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.constants.column_types import ColumnType as T
 from replica_client.protocol.constants.event_types import EventType

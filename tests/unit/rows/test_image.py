@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import BinlogDecodeError, ColumnDecodeError, LimitExceededError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events.rows import PartialUpdateRowsEvent, RowsEvent
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import (

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.rows.batching import BatchAssembler
 from replica_client.rows.change import RowsOfEvent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.rows import RowsEvent
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.constants.column_types import ColumnType

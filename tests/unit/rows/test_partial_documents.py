@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica_client import ABSENT, open_binlog
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.json_diff import (
     JsonDiff,

@@ -5,8 +5,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import replica_client as rc
 from replica_client.rows.json_values import change_to_json

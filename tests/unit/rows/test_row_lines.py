@@ -12,8 +12,7 @@ import replica_client as rc
 from replica_client._compiled import compiled
 from replica_client.cli.row_output import change_line
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.numbers import encode_double, encode_float
 from replica_client.protocol.binlog.values.strings import encode_string

@@ -9,10 +9,10 @@ import pytest
 
 from replica_client.archive.question import ChangeTest, ColumnStep, Question
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.temporal import Temporal
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 from replica_client.rows.change import RowsOfEvent
 from replica_client.rows.conditions import matches
 from replica_client.rows.image import RowImageDecoder

@@ -3,7 +3,7 @@
 import pytest
 
 from replica_client.errors import ColumnDecodeError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.charsets import UnknownCollationError
 from replica_client.protocol.constants.column_types import ColumnType as T

@@ -6,14 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import replica_client as rc
-from replica_client.protocol.binlog.values.enum_set import EnumValue, SetValue
 from replica_client.protocol.binlog.values.json_binary import JsonDocument
 from replica_client.protocol.binlog.values.numbers import decode_float
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
+from replica_client.protocol.binlog.values.value_types import EnumValue, SetValue
 from replica_client.rows.conditions import as_double, matches, value_outcome
 from replica_client.rows.row import row_class
 from replica_client.rows.where import (

@@ -6,8 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import SchemaError
 from replica_client.protocol.constants.client_server import ServerFlavor

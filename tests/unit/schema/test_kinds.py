@@ -15,7 +15,7 @@ from replica_client.compat.pymysqlreplication.optional_metadata import OptionalM
 from replica_client.errors import SchemaError
 from replica_client.lake.lake_columns import lake_column
 from replica_client.lake.verify.texts import lake_text, sql_text
-from replica_client.protocol.binlog.events.table_metadata import DefaultCharset, TableMetadata
+from replica_client.protocol.binlog.events.table_map import DefaultCharset, TableMetadata
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.constants.column_types import CHARACTER_TYPES, TYPE_FACTS, ColumnType
 from replica_client.rows.arrow_types import arrow_column, arrow_type
@@ -107,7 +107,7 @@ def test_spark_has_every_kind(kind: str) -> None:
     from pyspark.sql.types import StringType
 
     from replica_client.lake.spark.source.shapes import spark_type
-    from replica_client.protocol.binlog.context import DecodeOptions
+    from replica_client.protocol.binlog.event import DecodeOptions
 
     for flavor in ServerFlavor:
         for model in (_column(kind), ColumnModel("c", kind, 40, unsigned=True)):
@@ -193,7 +193,7 @@ _USE = """
 import struct
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT
 from replica_client.cli.annotation.rows_body import column_size
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.lake.lake_columns import lake_column

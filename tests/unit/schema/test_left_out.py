@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replica_client.errors import SchemaMismatchError, UnknownTableError
-from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.selection import Selection
@@ -23,9 +23,7 @@ from replica_client.schema.left_out import (
 from replica_client.schema.model import TableModel
 from replica_client.schema.shape import ColumnShape, TableShape
 from replica_client.stream.transactions.schema_tracking import SchemaTracker, UnknownTablePolicy
-from tests.unit.schema.tables import MARIADB as MARIADB_CONTEXT
-from tests.unit.schema.tables import MYSQL as MYSQL_CONTEXT
-from tests.unit.schema.tables import history_of
+from tests.unit.schema.tables import MARIADB as MARIADB_CONTEXT, MYSQL as MYSQL_CONTEXT, history_of
 
 MARIADB, MYSQL = ServerFlavor.MARIADB, ServerFlavor.MYSQL
 STRING, VARCHAR, UTF8, BINARY = 254, 15, 45, 63

@@ -9,8 +9,8 @@ from types import FrameType
 import pytest
 
 from replica_client.errors import BinlogDecodeError, ShortBufferError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
 from replica_client.protocol.codec.compression import SizedCache

@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from replica_client import (
-    AssemblyOptions,
-    FilePositionStore,
-    Selection,
-    open_binlog,
-)
+from replica_client import AssemblyOptions, FilePositionStore, Selection, open_binlog
 from replica_client.protocol.position import Position
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.schema.model import TableModel

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replica_client.protocol.binlog.context import BinlogFormat
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import BinlogEvent, BinlogFormat, EventHeader
 from replica_client.protocol.binlog.events.control import FormatDescriptionEvent
 from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.protocol.constants.event_types import EventFlag

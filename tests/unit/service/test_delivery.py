@@ -11,12 +11,7 @@ from dataclasses import replace
 import pytest
 
 from replica_client import open_binlog
-from replica_client.errors import (
-    BinlogDecodeError,
-    ColumnDecodeError,
-    PoisonChangeError,
-    SinkError,
-)
+from replica_client.errors import BinlogDecodeError, ColumnDecodeError, PoisonChangeError, SinkError
 from replica_client.service.dead_letters import DeadLetters
 from replica_client.service.delivery import pause_behind
 from tests.unit.service.conftest import DATA, running, until

@@ -28,7 +28,7 @@ from replica_client.service.pages import pages_of
 from replica_client.service.process import Notifier, StateLock
 from replica_client.service.source_access import SourceEnd, is_passing
 from replica_client.stream.position.stores.file import FilePositionStore
-from replica_client.stream.transactions.reader_errors import reading_state_of
+from replica_client.stream.transactions.loss_watch import reading_state_of
 from tests.unit.service.conftest import running, until
 from tests.unit.service.test_delivery import route
 

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from replica_client.schema.names import sqlite_name
-from replica_client.sinks.file_sink import make as make_file
 from replica_client.sinks.formats.line_format import make_format
+from replica_client.sinks.line_sinks import StdoutOptions, StdoutSink, make_file
 from replica_client.sinks.mirror.sqlite_store import make as make_sqlite
 from replica_client.sinks.parquet_sink import make as make_parquet
 from replica_client.sinks.protocol import Sink
-from replica_client.sinks.stdout_sink import StdoutOptions, StdoutSink
 from replica_client.testing.sink_conformance import SinkConformance
 from tests.integration.sink_comparison import file_lines, parquet_changes
 

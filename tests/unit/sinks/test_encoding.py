@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.sinks.formats.message import Message
-from replica_client.sinks.stdout_sink import encode_messages
+from replica_client.sinks.line_sinks import encode_messages
 
 _PIECE = 256 << 10
 _LENGTHS = st.one_of(

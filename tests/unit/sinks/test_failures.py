@@ -21,14 +21,14 @@ from replica_client.errors import SinkError
 from replica_client.protocol.position import Position
 from replica_client.sinks.column_models import table_model
 from replica_client.sinks.formats.line_format import make_format
-from replica_client.sinks.formats.row_text import delivered_columns
+from replica_client.sinks.formats.message import delivered_columns
+from replica_client.sinks.line_sinks import StdoutOptions, StdoutSink
 from replica_client.sinks.mirror.collector import ApplyRows, Collector
 from replica_client.sinks.mirror.sqlite_store import SqliteDatabase
 from replica_client.sinks.registry import make_sink
-from replica_client.sinks.stdout_sink import StdoutOptions, StdoutSink
 from replica_client.stream.files.binlog_file import open_binlog
 from replica_client.stream.position.stores.base import Checkpoint
-from replica_client.stream.tables.table_copy import TableCopy
+from replica_client.stream.tables.net_changes import TableCopy
 from replica_client.stream.transactions.transaction import Transaction
 from tests.integration.sink_comparison import file_lines
 from tests.servers.plugin import unavailable

@@ -12,7 +12,7 @@ import pytest
 
 from replica_client.errors import ConfigError, install_command
 from replica_client.sinks import registry
-from replica_client.sinks.file_sink import FileSink
+from replica_client.sinks.line_sinks import FileSink
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink, sink_kinds
 
@@ -165,7 +165,7 @@ def points(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_sinks_of_others_come_by_entry_point(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    points(monkeypatch, "replica_client.sinks.file_sink:make")
+    points(monkeypatch, "replica_client.sinks.line_sinks:make_file")
     assert isinstance(make_sink("theirs", {"path": str(tmp_path)}), FileSink)
     assert "theirs" in sink_kinds()
 

@@ -23,8 +23,8 @@ from replica_client.protocol.wire.connection_phase import BASE_CAPABILITIES, Han
 from replica_client.protocol.wire.framing import encode_packets
 from replica_client.sinks.mirror.clickhouse_client import ClickhouseClient
 from replica_client.sinks.mirror.stored_values import ClickhouseOptions
+from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
-from replica_client.stream.transport.url import parse_url
 from tests.source.rogue_certificates import RogueCertificates, rogue_certificates
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import SchemaError
 from replica_client.sinks.parquet_segments import table_directory

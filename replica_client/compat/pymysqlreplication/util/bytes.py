@@ -6,8 +6,10 @@ import datetime
 import decimal
 import struct
 
-from replica_client.protocol.binlog.values.decimal import decimal_size as _decimal_size
-from replica_client.protocol.binlog.values.decimal import decode_decimal as _packed_decimal
+from replica_client.protocol.binlog.values.decimal import (
+    decimal_size as _decimal_size,
+    decode_decimal as _packed_decimal,
+)
 
 __all__ = [
     "datetime",

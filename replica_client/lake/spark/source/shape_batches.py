@@ -23,7 +23,7 @@ from replica_client.lake.spark.source.shapes import (
     with_variants,
 )
 from replica_client.options import options_of
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.values.json_diff import JSON_DIFF
 from replica_client.protocol.position import Position
 from replica_client.rows.batches import BatchBuilder

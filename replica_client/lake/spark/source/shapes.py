@@ -47,7 +47,7 @@ from pyspark.sql.types import (
 
 from replica_client.errors import ColumnDecodeError, ConfigError
 from replica_client.lake.source_options import SourceOptions
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.position import Position
 from replica_client.rows.arrow_types import arrow_column
 from replica_client.schema.kinds import KINDS, target_type

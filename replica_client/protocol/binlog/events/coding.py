@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any, Final, TypeGuard
 
 from replica_client.errors import BinlogDecodeError, EncodeError, ShortBufferError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT
 from replica_client.protocol.binlog.events.fields import (
     Check,
     Field,

@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import Self
 
 from replica_client.errors import BinlogDecodeError, BinlogFormatError
-from replica_client.protocol.binlog.context import (
+from replica_client.protocol.binlog.event import (
     DEFAULT_CONTEXT,
+    HEADER_SIZE_V1,
     MYSQL_POST_HEADER_SIZES,
     BinlogFormat,
     EventContext,
     current_post_header_sizes,
 )
-from replica_client.protocol.binlog.event import HEADER_SIZE_V1
 from replica_client.protocol.binlog.events.fields import (
     BODY,
     EXTRA,

@@ -6,7 +6,7 @@ annotate`` and the text of ``replica-client events`` read the same list.
 
 Conditions and sizes are Python expressions. They know the fields before them by name, the length
 and count of a field as ``<name>_length`` and ``<name>_count``, ``post_header`` (the post-header length of the
-type in this file), ``ctx`` (the :class:`~replica_client.protocol.binlog.context.EventContext`), what the
+type in this file), ``ctx`` (the :class:`~replica_client.protocol.binlog.event.EventContext`), what the
 module of the class defines and, when bytes are read, ``reader`` (a :class:`ByteReader` or what
 annotates). Integers are little-endian.
 """
@@ -18,7 +18,7 @@ from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, Final, Literal, Self
 
 from replica_client.errors import BinlogDecodeError, EncodeError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT, EventContext
 from replica_client.protocol.codec.byte_fields import ByteReader
 from replica_client.protocol.codec.quick_dataclass import dataclass
 

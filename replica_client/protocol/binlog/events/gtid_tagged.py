@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from replica_client.errors import BinlogDecodeError, EncodeError, UnsupportedEventError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT, EventContext
 from replica_client.protocol.binlog.payload import (
     VERSION,
     MessageHead,

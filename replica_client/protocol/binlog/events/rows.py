@@ -13,7 +13,7 @@ from replica_client.errors import (
     TruncatedEventError,
     UnsupportedEventError,
 )
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, DecodeOptions, EventContext
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT, DecodeOptions, EventContext
 from replica_client.protocol.binlog.events.fields import DeclaredEvent, rest, uint, when
 from replica_client.protocol.binlog.layout import (
     ROWS_COMPRESSED,

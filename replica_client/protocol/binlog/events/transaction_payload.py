@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final, Self
 
 from replica_client.errors import BinlogDecodeError, LimitExceededError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT, EventContext
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT, EventContext
 from replica_client.protocol.codec.byte_fields import ByteReader, ByteWriter
 from replica_client.protocol.codec.quick_dataclass import dataclass
 

@@ -1,4 +1,4 @@
-"""Authentication plugins, one module each, both sides; :data:`CLIENT_PLUGINS` is their list.
+"""Authentication plugins, both sides; :data:`CLIENT_PLUGINS` is their list.
 
 Spec: MySQL "Authentication Methods"; MariaDB KB "Authentication from MariaDB 10.4", "ed25519",
 "parsec".
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replica_client.errors import UnexpectedPacketError
-from replica_client.protocol.wire.auth.caching_sha2 import CachingSha2Client
 from replica_client.protocol.wire.auth.ed25519 import Ed25519Client
-from replica_client.protocol.wire.auth.native_password import (
+from replica_client.protocol.wire.auth.parsec import ParsecClient
+from replica_client.protocol.wire.auth.passwords import (
+    CachingSha2Client,
     ClearPasswordClient,
     DialogClient,
     NativePasswordClient,
+    Sha256Client,
 )
-from replica_client.protocol.wire.auth.parsec import ParsecClient
 from replica_client.protocol.wire.auth.plugin import ClientPlugin, Credentials
-from replica_client.protocol.wire.auth.sha256 import Sha256Client
 
 CLIENT_PLUGINS: Mapping[str, type[ClientPlugin]] = {
     "mysql_native_password": NativePasswordClient,

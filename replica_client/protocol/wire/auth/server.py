@@ -19,10 +19,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from replica_client.protocol.codec.quick_dataclass import dataclass
-from replica_client.protocol.wire.auth import caching_sha2, ed25519, parsec, sha256
-from replica_client.protocol.wire.auth.caching_sha2 import verify_sha2
-from replica_client.protocol.wire.auth.native_password import verify_native
-from replica_client.protocol.wire.auth.sha256 import decrypt_password
+from replica_client.protocol.wire.auth import ed25519, parsec, passwords
+from replica_client.protocol.wire.auth.passwords import decrypt_password, verify_native, verify_sha2
 from replica_client.protocol.wire.packets import AuthMoreData
 
 if TYPE_CHECKING:
@@ -383,7 +381,7 @@ class ServerLogin:
     def _sha256(self, data: bytes) -> bytes | bool:
         if (self.secure and not self.unix_socket) or self.password.is_empty:
             return self._is_clear(data)
-        if data == sha256.REQUEST_PUBLIC_KEY:
+        if data == passwords.REQUEST_SHA256_KEY:
             return self._public_key()
         return self._is_encrypted(data)
 
@@ -397,7 +395,7 @@ class ServerLogin:
 
     def _caching_sha2(self, data: bytes) -> bytes | bool:
         if self._waiting == "password":
-            if data == caching_sha2.REQUEST_PUBLIC_KEY and not self.secure:
+            if data == passwords.REQUEST_CACHING_KEY and not self.secure:
                 return self._public_key()
             return self._is_clear(data) if self.secure else self._is_encrypted(data)
         if self.password.is_empty:
@@ -408,9 +406,9 @@ class ServerLogin:
         if not proved and (cached or (data and self.password.is_cached)):
             return False
         if cached:
-            return AuthMoreData(caching_sha2.FAST_AUTH_SUCCEEDED).encode()
+            return AuthMoreData(passwords.FAST_AUTH_SUCCEEDED).encode()
         self._waiting = "password"
-        return AuthMoreData(caching_sha2.FULL_AUTH_NEEDED).encode()
+        return AuthMoreData(passwords.FULL_AUTH_NEEDED).encode()
 
     def _is_encrypted(self, data: bytes) -> bool:
         if self.private_key is None:
@@ -431,4 +429,4 @@ class ServerLogin:
 
 def is_final(payload: bytes) -> bool:
     """Return whether an answer of :meth:`ServerLogin.receive` already means success."""
-    return payload == AuthMoreData(caching_sha2.FAST_AUTH_SUCCEEDED).encode()
+    return payload == AuthMoreData(passwords.FAST_AUTH_SUCCEEDED).encode()

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from replica_client.archive.backup.backup_catalog import Catalog, FileRecord
-from replica_client.archive.backup.finished_files import (
-    FileKeeper,
-    FinishedFiles,
-    KeepOptions,
-)
+from replica_client.archive.backup.finished_files import FileKeeper, FinishedFiles, KeepOptions
 from replica_client.storage.files import open_file
 from replica_client.storage.kept_file import Keeping
 

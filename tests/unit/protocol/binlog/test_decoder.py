@@ -14,10 +14,14 @@ from replica_client.errors import (
     MissingTableMapError,
     TruncatedEventError,
 )
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event, event_checksum
-from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+from replica_client.protocol.binlog.event import (
+    BinlogEvent,
+    BinlogFormat,
+    DecodeOptions,
+    EventHeader,
+)
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     RotateEvent,

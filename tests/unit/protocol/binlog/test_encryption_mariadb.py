@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from replica_client.errors import EncryptedBinlogError, TruncatedEventError
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import event_checksum
 from replica_client.protocol.binlog.encryption import EventCipher
-from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.binlog.event import BinlogFormat, DecodeOptions, EventHeader
 from replica_client.protocol.binlog.events import (
     AnnotateRowsEvent,
     FormatDescriptionEvent,

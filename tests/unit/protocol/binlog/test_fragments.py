@@ -11,9 +11,9 @@ import pytest
 import replica_client as rc
 from replica_client.cli.main import main
 from replica_client.errors import BinlogDecodeError, LimitExceededError, ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.encoder import cut_rows
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     HeartbeatEvent,
@@ -22,7 +22,6 @@ from replica_client.protocol.binlog.events import (
     StopEvent,
     TableMapEvent,
 )
-from replica_client.protocol.binlog.fragments import cut_rows
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.rows.json_values import change_to_json
 from replica_client.testing import BinlogSource

@@ -11,11 +11,7 @@ import pytest
 import replica_client as rc
 from replica_client.cli.main import main
 from replica_client.errors import BinlogDecodeError, ReplicaClientError
-from replica_client.protocol.binlog.innodb_binlog import (
-    InnodbRecords,
-    crc32c,
-    read_number,
-)
+from replica_client.protocol.binlog.innodb_binlog import InnodbRecords, crc32c, read_number
 from tests.ibb_writer import IbbWriter, write_number
 from tests.mariadb_fragments import transactions_of
 

@@ -6,12 +6,7 @@ from typing import Any
 
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.event import (
-    MAGIC,
-    BinlogEvent,
-    EventBody,
-    EventHeader,
-)
+from replica_client.protocol.binlog.event import MAGIC, BinlogEvent, EventBody, EventHeader
 from replica_client.protocol.binlog.events import (
     CreateFileEvent,
     ExecLoadEvent,

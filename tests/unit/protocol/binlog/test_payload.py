@@ -15,9 +15,8 @@ from replica_client.errors import (
     TruncatedEventError,
     UnsupportedEventError,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.event import BinlogEvent
+from replica_client.protocol.binlog.event import BinlogEvent, DecodeOptions
 from replica_client.protocol.binlog.events import (
     QueryEvent,
     TableMapEvent,

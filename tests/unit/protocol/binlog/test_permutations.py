@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.protocol.binlog.context import (
+from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import (
     current_post_header_sizes,
     current_type_code,
     is_permuted,
     permuted_type_code,
 )
-from replica_client.protocol.binlog.decoder import BinlogDecoder
-from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.events import FormatDescriptionEvent, TableMapEvent, XidEvent
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventType
 from tests.unit.protocol.binlog.events.seed import NO_CHECKSUM, whole_event

@@ -22,9 +22,8 @@ from replica_client.protocol.wire.auth import (
     client_plugin,
     ed25519,
 )
-from replica_client.protocol.wire.auth.caching_sha2 import scramble_sha2
-from replica_client.protocol.wire.auth.native_password import scramble_native
 from replica_client.protocol.wire.auth.parsec import verify as verify_parsec
+from replica_client.protocol.wire.auth.passwords import scramble_native, scramble_sha2
 from replica_client.protocol.wire.auth.plugin import (
     Credentials,
     UnverifiedPassword,

@@ -1,8 +1,7 @@
 """Compressed frames."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import MalformedPacketError, PacketSequenceError, ProtocolError
 from replica_client.protocol.wire.dump_commands import DumpSession

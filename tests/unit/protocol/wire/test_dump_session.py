@@ -1,8 +1,7 @@
 """The answer to a dump command."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import (
     AccessDeniedError,

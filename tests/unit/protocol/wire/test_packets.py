@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import MalformedPacketError, ProtocolError
 from replica_client.protocol.constants.client_server import Capability

@@ -4,8 +4,7 @@ import hashlib
 
 import pytest
 
-from replica_client.protocol.wire.auth.caching_sha2 import scramble_sha2
-from replica_client.protocol.wire.auth.native_password import scramble_native
+from replica_client.protocol.wire.auth.passwords import scramble_native, scramble_sha2
 from replica_client.protocol.wire.auth.server import (
     ClearPassword,
     NativeVerifier,

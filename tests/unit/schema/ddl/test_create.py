@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.schema.ddl.create import TableHead, read_alike

@@ -18,8 +18,7 @@ from replica_client.errors import ConfigError
 from replica_client.protocol.position import Position
 from replica_client.rows.change import RowsOfEvent
 from replica_client.sinks.formats.line_format import make_message_format
-from replica_client.sinks.formats.message import Message
-from replica_client.sinks.formats.row_text import delivered_columns
+from replica_client.sinks.formats.message import Message, delivered_columns
 from replica_client.sinks.protocol import SnapshotRows
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.testing.sink_conformance import SinkConformance

@@ -8,13 +8,15 @@ from decimal import Decimal
 
 import pytest
 
-from replica_client.protocol.binlog.values.enum_set import EnumValue
 from replica_client.protocol.binlog.values.temporal import Time
+from replica_client.protocol.binlog.values.value_types import EnumValue
 from replica_client.protocol.constants.column_types import ColumnType
 from replica_client.schema.shape import ColumnShape
-from replica_client.sinks.formats import debezium_values
-from replica_client.sinks.formats import debezium_values as debezium_times
-from replica_client.sinks.formats import maxwell as maxwell_values
+from replica_client.sinks.formats import (
+    debezium_values,
+    debezium_values as debezium_times,
+    maxwell as maxwell_values,
+)
 from replica_client.sinks.formats.canal import _object, canal_column
 from replica_client.sinks.formats.debezium_connect import column_schema
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from replica_client.sinks.formats import row_text as well_known_text
+from replica_client.sinks.formats import message as well_known_text
 
 
 def point(order: str, x: float, y: float) -> bytes:

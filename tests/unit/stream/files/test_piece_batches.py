@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from replica_client.protocol.codec.turns import Turn, outside
-from replica_client.stream.files.piece_batches import PieceReading, decoded_in_order
-from replica_client.stream.files.pieces import Piece
+from replica_client.stream.files.pieces import Piece, PieceReading, decoded_in_order
 
 
 def test_a_reader_that_ends_in_a_thread_of_its_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 from replica_client.errors import ConfigError
 from replica_client.stream.pages.http_server import HttpServer
 from replica_client.stream.pages.page import Page
-from replica_client.stream.transport.url import listen_address
+from replica_client.stream.transport.connect_options import listen_address
 
 
 def _broken() -> Page:

@@ -7,8 +7,12 @@ import pytest
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.constants.event_types import EventType as T
 from replica_client.protocol.gtid import Gtid, GtidSet, Intervals, MariadbGtid, MariadbGtidSet
-from replica_client.stream.position import Position, PositionTracker, TransactionBoundary
-from replica_client.stream.position import tracker as tracker_module
+from replica_client.stream.position import (
+    Position,
+    PositionTracker,
+    TransactionBoundary,
+    tracker as tracker_module,
+)
 from tests.unit.stream.position import events as e
 from tests.unit.stream.position.events import SID
 

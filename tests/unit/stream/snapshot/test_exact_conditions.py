@@ -6,8 +6,7 @@ import sqlite3
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.rows.conditions import row_matches
 from replica_client.rows.row import row_class

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import replica_client as rc
-from tests.unit.stream.transactions import test_fast_path as columns
-from tests.unit.stream.transactions import test_row_fast_path as rows
+from tests.unit.stream.transactions import test_fast_path as columns, test_row_fast_path as rows
 from tests.unit.stream.transactions.relocation import relocated
 from tests.unit.stream.transactions.test_fast_path_payloads import events_of, with_checksum
 

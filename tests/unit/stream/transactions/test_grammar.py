@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.gtid_tagged import GtidTaggedEvent
 from replica_client.protocol.binlog.layout import CLASSES, EventClass
 from replica_client.protocol.codec.event_queue import EventQueue
@@ -17,8 +17,7 @@ from replica_client.stream.fast.transaction_scan import END, MORE, TransactionSc
 from replica_client.stream.position.groups import STEPS, Ending, State, step
 from replica_client.stream.position.tracker import PositionTracker
 from replica_client.stream.transactions.event_feed import EventFeed
-from tests.unit.stream.transactions import test_fast_path as columns
-from tests.unit.stream.transactions import test_row_fast_path as rows
+from tests.unit.stream.transactions import test_fast_path as columns, test_row_fast_path as rows
 from tests.unit.stream.transactions.relocation import relocated
 from tests.unit.stream.transactions.test_fast_path import (
     DEMO,

@@ -14,7 +14,7 @@ from replica_client.errors import (
     TlsError,
     TransportError,
 )
-from replica_client.protocol.binlog.context import DecodeOptions
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.protocol.wire.server_errors import UNKNOWABLE_ERRORS
 from replica_client.schema.ddl.statement_context import StatementContext

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.schema.ddl.steps import CreateTable, NotUnderstood
 from replica_client.stream.transactions.query_text import Provenance, ReadQuery, read_query
 from tests.unit.schema.test_temporary_tables import query_event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.rows.selection import Selection
 from replica_client.schema.history import SchemaHistory
 from replica_client.stream.transactions import schema_tracking

@@ -22,11 +22,13 @@ from replica_client.cli.event_output import EventOutput, write_file_events
 from replica_client.cli.file_check import FileCheck, Findings
 from replica_client.cli.row_output import RowOutput
 from replica_client.compat.pymysqlreplication.binlogstream import BinLogStreamReader
-from replica_client.compat.pymysqlreplication.row_event import TableMapEvent as CompatTableMap
-from replica_client.compat.pymysqlreplication.row_event import WriteRowsEvent
+from replica_client.compat.pymysqlreplication.row_event import (
+    TableMapEvent as CompatTableMap,
+    WriteRowsEvent,
+)
 from replica_client.errors import MissingTableMapError
-from replica_client.protocol.binlog.context import DecodeOptions
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.binlog.events.table_map import TableMapEvent
 from replica_client.protocol.codec.event_queue import EventQueue
 from replica_client.protocol.constants.client_server import ServerFlavor

@@ -161,7 +161,7 @@ def test_pieces_are_read_into_memory_that_is_there(monkeypatch: pytest.MonkeyPat
         return made[-1]
 
     monkeypatch.setattr(pieces, "PIECE_SIZE", 1000)
-    monkeypatch.setattr("replica_client.stream.files.piece_batches.EventQueue", make)
+    monkeypatch.setattr("replica_client.stream.files.pieces.EventQueue", make)
     for threads in (1, 2):
         made.clear()
         tables = rc.scan_binlog(DATA, threads=threads)

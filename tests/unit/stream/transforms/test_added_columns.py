@@ -16,7 +16,7 @@ from replica_client.rows.json_values import change_to_json
 from replica_client.schema.left_out import shape_of
 from replica_client.schema.model import ColumnModel, TableModel
 from replica_client.sinks.mirror.stored_names import check_same_columns, is_followed
-from replica_client.stream.tables.table_copy import CopyNeededError
+from replica_client.stream.tables.net_changes import CopyNeededError
 from replica_client.stream.transactions.transaction import Transaction
 from replica_client.stream.transforms.declaration import read_transforms
 from replica_client.stream.transforms.table_plan import TablePlan

@@ -14,8 +14,8 @@ import pytest
 
 import replica_client as rc
 from replica_client.errors import ConfigError, ReplicaClientError
-from replica_client.protocol.binlog.context import DEFAULT_CONTEXT
 from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import DEFAULT_CONTEXT
 from replica_client.protocol.constants.client_server import ServerFlavor
 from replica_client.rows.json_lines import JsonLines
 from replica_client.rows.json_values import change_to_json, value_to_json

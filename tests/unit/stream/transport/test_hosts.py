@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.stream.transport.url import parse_hosts, split_hosts
+from replica_client.stream.transport.connect_options import parse_hosts, split_hosts
 
 
 def test_several_hosts_share_all_but_the_position() -> None:

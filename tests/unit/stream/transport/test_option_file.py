@@ -3,8 +3,8 @@
 import pytest
 
 from replica_client.errors import ConfigError
-from replica_client.stream.transport.connect_options import TlsMode
-from replica_client.stream.transport.url import (
+from replica_client.stream.transport.connect_options import (
+    TlsMode,
     from_environment,
     parse_option_file,
     parse_url,

@@ -4,8 +4,13 @@ import pytest
 
 from replica_client.errors import ConfigError
 from replica_client.protocol.wire.auth.plugin import UnverifiedPassword
-from replica_client.stream.transport.connect_options import ConnectOptions, TlsMode, TlsOptions
-from replica_client.stream.transport.url import is_source_url, parse_url
+from replica_client.stream.transport.connect_options import (
+    ConnectOptions,
+    TlsMode,
+    TlsOptions,
+    is_source_url,
+    parse_url,
+)
 
 
 def test_all_parts() -> None:

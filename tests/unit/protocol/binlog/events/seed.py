@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.encoder import event_checksum
-from replica_client.protocol.binlog.event import EventHeader
+from replica_client.protocol.binlog.event import BinlogFormat, EventHeader
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm
 
 CREATE_TABLE = bytes.fromhex(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from replica_client.errors import BinlogDecodeError, TruncatedEventError
-from replica_client.protocol.binlog.context import BinlogFormat, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogFormat, EventContext
 from replica_client.protocol.binlog.events import (
     FormatDescriptionEvent,
     GtidEvent,

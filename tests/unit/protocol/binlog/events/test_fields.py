@@ -12,13 +12,12 @@ from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import replica_client
 from replica_client.cli.annotation.annotator import Annotator, DeclaredFields
 from replica_client.errors import BinlogDecodeError, EncodeError, ShortBufferError
-from replica_client.protocol.binlog.context import EventContext
+from replica_client.protocol.binlog.event import EventContext
 from replica_client.protocol.binlog.events import EVENT_CLASSES, control
 from replica_client.protocol.binlog.events.coding import decoder_of, encoder_of
 from replica_client.protocol.binlog.events.control import RotateEvent, StartEncryptionEvent
@@ -163,7 +162,7 @@ class WeatherEvent(DeclaredEvent):
 GOLDEN = bytes.fromhex("01044b69656c16ff4d")
 PROGRAM = """
 import json
-from replica_client.protocol.binlog.context import BinlogFormat
+from replica_client.protocol.binlog.event import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
 from replica_client.protocol.binlog.event import BinlogEvent

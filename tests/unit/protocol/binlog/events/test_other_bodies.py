@@ -14,9 +14,9 @@ from replica_client.errors import (
     LimitExceededError,
     UnsupportedEventError,
 )
-from replica_client.protocol.binlog.context import BinlogFormat, DecodeOptions, EventContext
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
+from replica_client.protocol.binlog.event import BinlogFormat, DecodeOptions, EventContext
 from replica_client.protocol.binlog.events import (
     EVENT_CLASSES,
     AnnotateRowsEvent,

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replica_client.protocol.binlog.context import BinlogFormat
 from replica_client.protocol.binlog.decoder import BinlogDecoder
 from replica_client.protocol.binlog.encoder import encode_event
-from replica_client.protocol.binlog.events import (
-    FormatDescriptionEvent,
-    QueryEvent,
-    RotateEvent,
-)
+from replica_client.protocol.binlog.event import BinlogFormat
+from replica_client.protocol.binlog.events import FormatDescriptionEvent, QueryEvent, RotateEvent
 from replica_client.protocol.constants.event_types import ChecksumAlgorithm, EventFlag, EventType
 from tests.unit.protocol.binlog.events.seed import BEGIN, CREATE_TABLE, FORMAT_5_5_2, ROTATE
 

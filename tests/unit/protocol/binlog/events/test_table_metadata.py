@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from replica_client.errors import BinlogDecodeError, TruncatedEventError
-from replica_client.protocol.binlog.events.table_metadata import (
-    DefaultCharset,
-    parse_table_metadata,
-)
+from replica_client.protocol.binlog.events.table_map import DefaultCharset, parse_table_metadata
 from replica_client.protocol.constants.column_types import MetadataFieldType
 
 # INT, BIGINT, VARCHAR, DECIMAL, SET (as STRING), DOUBLE

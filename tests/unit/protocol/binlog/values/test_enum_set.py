@@ -5,11 +5,10 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import EncodeError
-from replica_client.protocol.binlog.values.enum_set import (
+from replica_client.protocol.binlog.values.value_types import (
     EnumValue,
     SetValue,
     decode_enum,

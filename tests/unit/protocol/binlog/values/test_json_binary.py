@@ -2,15 +2,10 @@ import pickle
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from replica_client.errors import ColumnDecodeError, EncodeError
-from replica_client.protocol.binlog.values.json_binary import (
-    JsonDocument,
-    JsonOpaque,
-    encode_json,
-)
+from replica_client.protocol.binlog.values.json_binary import JsonDocument, JsonOpaque, encode_json
 from replica_client.protocol.binlog.values.json_reader import decode_json_value
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time
 

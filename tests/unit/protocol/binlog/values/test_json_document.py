@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import ColumnDecodeError
 from replica_client.protocol.binlog.values.json_binary import JsonDocument

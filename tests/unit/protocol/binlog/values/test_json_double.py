@@ -2,8 +2,7 @@ import struct
 from math import inf, nan
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.protocol.binlog.values.json_encoder import double_text
 

@@ -1,8 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.protocol.binlog.values.json_binary import JsonDocument, JsonOpaque
 from replica_client.protocol.binlog.values.json_encoder import double_text

@@ -4,8 +4,7 @@ import math
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import EncodeError
 from replica_client.protocol.binlog.values.numbers import (

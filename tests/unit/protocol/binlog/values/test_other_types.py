@@ -4,11 +4,11 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import EncodeError, LimitExceededError
-from replica_client.protocol.binlog.values.binary_types import (
+from replica_client.protocol.binlog.values.strings import decode_compressed, encode_compressed
+from replica_client.protocol.binlog.values.value_types import (
     Geometry,
     decode_geometry,
     decode_inet4,
@@ -21,7 +21,6 @@ from replica_client.protocol.binlog.values.binary_types import (
     encode_uuid,
     encode_vector,
 )
-from replica_client.protocol.binlog.values.strings import decode_compressed, encode_compressed
 
 
 @given(st.one_of(st.just(b""), st.binary(min_size=4)))

@@ -5,8 +5,7 @@ import datetime
 import pickle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
 

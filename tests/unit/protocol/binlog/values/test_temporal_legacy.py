@@ -1,8 +1,7 @@
 """The temporal formats of MySQL before 5.6 and MariaDB before 10.1."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.protocol.binlog.values import temporal_legacy as legacy
 from replica_client.protocol.binlog.values.temporal import DateTime, Time, Timestamp

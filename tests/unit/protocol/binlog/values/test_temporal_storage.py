@@ -1,8 +1,7 @@
 """DATE, TIME2, DATETIME2, TIMESTAMP2 and YEAR bytes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from replica_client.errors import EncodeError
 from replica_client.protocol.binlog.values.temporal import Date, DateTime, Time, Timestamp
