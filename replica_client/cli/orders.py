@@ -62,7 +62,7 @@ def service(
         typer.Option("--table", metavar="DATABASE.TABLE", help="May be given again."),
     ] = None,
     gtid: Annotated[
-        str, typer.Option("--gtid", metavar="GTID", help="skip: the transaction.")
+        str, typer.Option("--gtid", metavar="SET", help="skip: the GTID of the transaction.")
     ] = "",
     position: Annotated[
         str,
@@ -76,7 +76,7 @@ def service(
         str,
         typer.Option(
             "--at",
-            metavar="PLACE",
+            metavar="WHEN",
             help="pause: before the first transaction at a FILE:OFFSET or a time, or after a GTID set.",
         ),
     ] = "",

@@ -26,7 +26,7 @@ SHARED = {
 OWN_TEXT = {
     ("history", "--table"), ("as-of", "--table"), ("snapshot", "--table"), ("history", "--key"),
     ("snapshot", "--where"), ("changes", "--since"), ("events", "--since"), ("service", "--table"),
-    ("recover", "--to"), ("recover", "--until"),
+    ("recover", "--to"), ("recover", "--until"), ("service", "--where"), ("service", "--position"),
 }  # fmt: skip
 
 
