@@ -71,10 +71,10 @@ class ObjectReader(io.RawIOBase):
         super().__init__()
         self._store = ObjectStore(url.parent)
         self._at, self._begin = 0, 0
-        self._ahead = memoryview(b"")
         self._next_read = _FIRST_READ
         self.name = str(url)
-        self.status: ObjectStatus = self._store.status(url.name)
+        self.status: ObjectStatus
+        self._ahead, self.status = self._store.begin(url.name, min(_FIRST_READ, READ_AHEAD))
 
     def readable(self) -> bool:
         """Return True: the stream is readable."""

@@ -125,6 +125,30 @@ class ObjectStore:
         with _errors("read", self.url / name):
             return _again(get)
 
+    def begin(self, name: str, size: int) -> tuple[memoryview, ObjectStatus]:
+        """Read the first bytes of an object, fewer where it ends, and its status, in one request.
+
+        Raises:
+            ObjectNotFoundError: there is none.
+            StorageError: as of :meth:`status`.
+        """
+        import obstore
+
+        def read() -> tuple[memoryview, ObjectStatus]:
+            found = obstore.get(self._store, self._key(name), options={"range": (0, size)})
+            return memoryview(found.bytes()), self._status(found.meta, name)
+
+        try:
+            with _errors("read", self.url / name):
+                return _again(read)
+        except ObjectNotFoundError:
+            raise
+        except StorageError:
+            status = self.status(name)
+            if status.size:
+                raise
+            return memoryview(b""), status  # stores refuse a range of an empty object
+
     def read(
         self, name: str, start: int, size: int, version: ObjectVersion | None = None
     ) -> memoryview:

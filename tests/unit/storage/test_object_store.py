@@ -91,6 +91,24 @@ def test_large_objects(bucket: str) -> None:
         assert read_at(stream, 0, len(data)) == data == stream.read()
 
 
+def test_an_object_is_opened_with_one_request(bucket: str, monkeypatch) -> None:
+    store = ObjectStore(bucket)
+    store.put("a", b"0123456789")
+    store.put("empty", b"")
+
+    def unexpected(*_: object) -> None:
+        raise AssertionError("a request more")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectStore, "status", unexpected)
+        with ObjectReader(ObjectUrl.parse(f"{bucket}/a")) as stream:
+            assert stream.read() == b"0123456789"
+    with ObjectReader(ObjectUrl.parse(f"{bucket}/empty")) as stream:
+        assert (stream.read(), stream.status.size) == (b"", 0)
+    with pytest.raises(ObjectNotFoundError):
+        ObjectReader(ObjectUrl.parse(f"{bucket}/nosuch"))
+
+
 def test_an_object_that_is_replaced_while_it_is_read(bucket: str, monkeypatch) -> None:
     monkeypatch.setattr(files, "READ_AHEAD", 4)
     store = ObjectStore(bucket)
