@@ -6,6 +6,8 @@ to commit follows from the two lists of files, so that a commit that was lost is
 twice. Files that Delta no longer has are removed after that.
 
 A commit of another program is refused: pyiceberg's own retry, which would put our files on top of it, is off.
+
+pyiceberg is imported where there is something to do: that takes two CPU seconds.
 """
 
 from __future__ import annotations
@@ -13,22 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table import Table, Transaction
-from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.config import CHANGE_LOG
@@ -41,6 +34,11 @@ from replica_client.schema.ddl.steps import TableName
 from replica_client.storage.durable import replace_file
 from replica_client.storage.files import remove_tree
 from replica_client.storage.location import Location, local_path
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
 
 ICEBERG: Final = "iceberg"
 """Directory with the metadata of the Iceberg tables in the output."""
@@ -68,6 +66,8 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     Raises:
         ConfigError: it cannot be opened.
     """
+    from pyiceberg.catalog import load_catalog
+
     given = dict(properties)
     name = given.pop("name", "replica_client")
     try:
@@ -84,9 +84,6 @@ class IcebergTables:
         catalog: properties of the catalogue, as pyiceberg's ``load_catalog`` takes them.
         goes_on: whether the first call may find nothing to do by the step of the last one alone: a run begins where
             the last one ended.
-
-    Raises:
-        ConfigError: the catalogue cannot be opened.
     """
 
     def __init__(
@@ -95,13 +92,18 @@ class IcebergTables:
         self._lake = lake
         self._home = lake / ICEBERG
         self._log = ChangeLogVersions(lake / CHANGE_LOG)
-        self._catalog = open_catalog(catalog)
+        self._properties = catalog
         self._goes_on = goes_on
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return open_catalog(self._properties)
 
     def publish(self, lake: LakeCatalog) -> None:
         """Commit what changed since the last call, under the names that the tables have now.
 
         Raises:
+            ConfigError: the catalogue cannot be opened.
             SinkError: a table cannot be committed; the lake itself is whole, and the next run tries again.
         """
         step, known = self._read()
@@ -115,6 +117,7 @@ class IcebergTables:
         same = step == lake.step and named == {name: one[0] for name, one in known.items()}
         if goes_on and same:
             return
+        _ = self._catalog  # a wrong one is found before there is work
         if new := [name for name in wanted if name not in known]:
             # First the names, so that a table that was made before a crash is found.
             known |= dict.fromkeys(new, ("", -1))
@@ -130,7 +133,7 @@ class IcebergTables:
             del known[name]
         self._write(known, lake.step)
 
-    def _read(self) -> tuple[int, dict[TableName, tuple[str, int]]]:
+    def _read(self) -> tuple[int | None, dict[TableName, tuple[str, int]]]:
         """Return the step of the last call, and the directory and Delta version of each table."""
         where = self._home / _RECORD
         try:
@@ -139,7 +142,7 @@ class IcebergTables:
                 (one[0], one[1]): (one[2], one[3]) for one in found["tables"]
             }
         except FileNotFoundError:
-            return -1, {}
+            return None, {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SinkError(f"{where} cannot be read: {error}; restore it from a backup") from None
 
@@ -208,6 +211,8 @@ class IcebergTables:
         Raises:
             SinkError: the table is another's, or another program wrote to it.
         """
+        from pyiceberg.exceptions import NoSuchTableError
+
         try:
             table = self._catalog.load_table(name)
         except NoSuchTableError:
@@ -226,6 +231,8 @@ class IcebergTables:
         return table
 
     def _drop(self, name: TableName) -> None:
+        from pyiceberg.exceptions import NoSuchTableError
+
         try:
             with suppress(NoSuchTableError):
                 table = self._catalog.load_table(name)
@@ -265,6 +272,8 @@ def _expire(change: Transaction, kept: int) -> None:
 
     All but the last go with columns that were written again: old files would be read by the new columns.
     """
+    from pyiceberg.table.update.snapshot import ExpireSnapshots
+
     found = sorted(change.table_metadata.snapshots, key=lambda one: one.sequence_number or 0)
     if len(found) > kept:
         with ExpireSnapshots(change) as expired:
@@ -330,6 +339,13 @@ def _set_columns(change: Transaction, schema: pa.Schema, key: list[str], *, is_n
 
 def _data_file(change: Transaction, where: Location, path: str, size: int) -> DataFile:
     """Describe a file of ours, with the bounds of its columns from its footer."""
+    from pyiceberg.io.pyarrow import (
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
     metadata = change.table_metadata
     schema, spec = metadata.schema(), metadata.spec()
     with parquet_file(where) as file:

@@ -15,6 +15,7 @@ from replica_client.errors import ConfigError, SinkError
 from replica_client.lake.config import PipelineConfig, load_config
 from replica_client.lake.copies import REASON, CopyPlan, CopyRequests, copies_directory, tables_of
 from replica_client.lake.data_files import open_delta
+from replica_client.lake.iceberg_tables import IcebergTables
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import LakeTable
 from replica_client.lake.log_versions import ChangeLogVersions, first_untaken
@@ -275,8 +276,6 @@ def _lake(config: str | os.PathLike[str]) -> tuple[PipelineConfig, LakeCatalog]:
     if catalog is None:
         raise ConfigError(f"{read.output}: no lake with current tables; run the pipeline first")
     if read.format == "iceberg":
-        from replica_client.lake.iceberg_tables import IcebergTables  # pyiceberg is an extra
-
         catalog.publish = IcebergTables(read.output, read.catalog).publish
     return read, catalog
 

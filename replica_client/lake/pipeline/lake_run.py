@@ -25,6 +25,7 @@ from replica_client.lake.copies import (
     copy_chunk,
     tables_of,
 )
+from replica_client.lake.iceberg_tables import IcebergTables
 from replica_client.lake.lake_catalog import LakeCatalog, TableEntry
 from replica_client.lake.lake_table import cannot_hold
 from replica_client.lake.log_versions import ChangeLogVersions
@@ -200,8 +201,6 @@ class LakeRun:
         if self._options.letter_case is not None:
             self.catalog.history.casefold_names(self._options.letter_case != 0)
         if config.format == "iceberg":
-            from replica_client.lake.iceberg_tables import IcebergTables  # pyiceberg is an extra
-
             self.catalog.publish = IcebergTables(
                 config.output, config.catalog, goes_on=True
             ).publish

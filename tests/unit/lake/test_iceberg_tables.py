@@ -328,4 +328,4 @@ def test_a_store_and_a_catalogue_that_cannot_be_opened(tmp_path, lake):
     with pytest.raises(ConfigError, match="iceberg needs an output on this machine"):
         load_config(file)
     with pytest.raises(ConfigError, match=r"\[pipeline\] catalog: "):
-        IcebergTables(lake, {"type": "nothing"})
+        IcebergTables(lake, {"type": "nothing"}, goes_on=True).publish(LakeCatalog(lake))
