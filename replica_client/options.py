@@ -651,7 +651,7 @@ _ROWS: Final = (
     _reading(
         "key_file",
         FILE,
-        "Keys of encrypted binlogs: a MySQL keyring file or MariaDB's key file.",
+        "Keys of encrypted binlogs: a MySQL keyring file or MariaDB's key file; or that of kept files.",
         target="",
         keyword=_Not("keys"),
         service=_Not("a live source decrypts"),

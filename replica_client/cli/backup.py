@@ -21,7 +21,7 @@ from rich.progress import (
 from replica_client.archive.backup.backup_catalog import FileRecord
 from replica_client.archive.backup.engine import Backup, BackupOptions, BackupStatus
 from replica_client.archive.backup.finished_files import KeepOptions
-from replica_client.cli.flags import Json, StopAtEnd
+from replica_client.cli.flags import Json, KeyFile, StopAtEnd
 from replica_client.cli.interruption import run_async
 from replica_client.cli.output import Column, Lines, clock, message, progress_console
 from replica_client.cli.sources import live_source
@@ -65,18 +65,11 @@ def backup(
         bool,
         typer.Option(
             "--encrypt",
-            help="Keep finished files encrypted (AES-256-GCM) with the key of --key-file, "
+            help="Keep finished files encrypted (AES-256-GCM) with the key of --key-file (64 hexadecimal digits), "
             "REPLICA_CLIENT_ARCHIVE_KEY or REPLICA_CLIENT_ARCHIVE_KEY_FILE.",
         ),
     ] = False,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--key-file",
-            metavar="FILE",
-            help="The key: 64 hexadecimal digits, as of openssl rand -hex 32.",
-        ),
-    ] = None,
+    key_file: KeyFile = None,
     store: Annotated[
         str | None,
         typer.Option(
