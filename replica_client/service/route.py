@@ -743,6 +743,9 @@ class Route:
         finally:
             if stream.acknowledged is not None:
                 self.observation.committed = stream.acknowledged
+                if self._memory is not None and self._memory.committed != stream.acknowledged:
+                    # A process that was killed committed more than it wrote down in the state directory.
+                    self.observation.oldest = 0.0
         try:
             options = self._stream_options(sink)
             guard = self._guard(stream, sink)

@@ -550,3 +550,17 @@ async def test_a_sink_that_is_stuck_stops_no_other(configure, disk, wanted, wher
     async with running(path):
         await until(lambda: disks["stuck"].lines == wanted)
     assert [disks[name].lines for name in ("one", "two")] == [wanted, wanted]
+
+
+async def test_what_a_killed_process_had_committed_is_no_lag(configure, disk, wanted):
+    """It wrote down at most once a second what it had committed, and an age from before that."""
+    one, path = disk(), configure()
+    async with running(path) as service:
+        await until(lambda: one.lines == wanted)
+        await until(lambda: service.routes[0].observation.lag_seconds() == 0)
+    memory = path.parent / "state" / "shop.one.memory.json"
+    saved = json.loads(memory.read_text())
+    saved["committed"]["offset"] -= 1
+    memory.write_text(json.dumps({**saved, "oldest": 1.0}))
+    async with running(path) as service:
+        await until(lambda: service.routes[0].observation.lag_seconds() == 0)
