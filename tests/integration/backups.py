@@ -76,7 +76,7 @@ def _left_between(data: bytes, following: bytes) -> bool:
 def read_copy(directory: Path, entry: dict[str, Any], store: Location | None) -> bytes:
     """A file of a backup, where it is; kept ones only in the store."""
     if entry["kept"] is None:
-        return (directory / entry["name"]).read_bytes()
+        return Path(directory, entry["name"]).read_bytes()
     assert store == directory or not (directory / entry["name"]).exists()
     with open_file((store or directory) / entry["kept"]) as stream:
         return bytes(stream.read())
