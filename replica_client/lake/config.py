@@ -8,10 +8,8 @@
     tls_fingerprint = "sha256:…"       # of the server's certificate: TLS with it, or no connection
     tables = ["shop.*"]                # default: all
     exclude = ["shop.tmp_*"]
-    start = "snapshot"                 # copy the tables first, then follow; or earliest (the
-                                       # default), latest, FILE:OFFSET, a GTID set, a time
-    record_losses = ["gtid_gap"]       # a loss of unread, purged changes is a row of the change log, and
-                                       # the tables are copied again; default: the run fails
+    start = "snapshot"                 # copy, then follow; or earliest (default), latest, a position, GTIDs, a time
+    record_losses = ["gtid_gap"]       # after purged changes the tables are copied again; default: the run fails
 
     [pipeline]
     output = "lake"                    # directory: change_log/, tables/ and checkpoint/ in it; or s3://…
@@ -41,8 +39,8 @@
     [lake.tables."shop.orders"]
     merge = "adaptive"                 # of one table
 
-    [storage]                          # options of the object store of path and output, where the environment
-    aws_endpoint_url = "https://…"     # does not set them; secrets come from the environment
+    [storage]                          # of the object store; secrets come from the environment
+    aws_endpoint_url = "https://…"
 
     [spark]                            # Spark's own settings
     "spark.driver.memory" = "2g"
@@ -404,9 +402,7 @@ class _Reader:
             source["startingPosition"] = "latest"
         current = given.pop("current", "columns" not in source)
         if current and "columns" in source:
-            raise self.wrong(
-                "lake", "current", "current tables need all columns; leave out columns"
-            )
+            raise self.wrong("lake", "current", "current tables need all columns")
         if copies and not (current and "url" in source):
             raise self.wrong(
                 "source", "start", '"snapshot" needs a live source (url) and current tables'
