@@ -170,17 +170,20 @@ def test_the_chart_takes_its_values() -> None:
         podMonitor={"enabled": True, "interval": "5s"},
         state={"size": "9Gi", "storageClass": "quick"},
         tolerations=[{"key": "a", "operator": "Exists"}],
+        tls=True,
     )
     stateful = found["StatefulSet"]["spec"]
     assert stateful["replicas"] == 2
     (container,) = stateful["template"]["spec"]["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": "passwords"}}]
+    for probe in ("livenessProbe", "startupProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
     assert stateful["template"]["spec"]["tolerations"][0]["key"] == "a"
     (claim,) = stateful["volumeClaimTemplates"]
     assert claim["spec"]["storageClassName"] == "quick"
     assert claim["spec"]["resources"]["requests"]["storage"] == "9Gi"
     (endpoint,) = found["PodMonitor"]["spec"]["podMetricsEndpoints"]
-    assert endpoint["interval"] == "5s"
+    assert (endpoint["interval"], endpoint["scheme"]) == ("5s", "https")
 
 
 # The systemd unit.
