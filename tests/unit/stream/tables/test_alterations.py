@@ -9,8 +9,14 @@ import pytest
 from replica_client.schema.ddl.statement_context import MODE_STRICT
 from replica_client.schema.ddl.statements import makes_cascade, read_statement
 from replica_client.schema.ddl.steps import AlterTable
-from replica_client.schema.model import TableModel
-from replica_client.stream.tables.alterations import Alteration, alteration, sources_of
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.stream.tables.alterations import (
+    Alteration,
+    CannotFollowError,
+    alteration,
+    sources_of,
+)
+from replica_client.stream.tables.conversions import conversion
 from tests.unit.schema.tables import MARIADB, MYSQL, history_of
 
 CREATE = """CREATE TABLE t (
@@ -177,3 +183,19 @@ def test_who_logs_what_foreign_keys_do() -> None:
     assert MYSQL.logs_cascades
     assert not replace(MYSQL, version=(9, 5, 0)).logs_cascades
     assert not MARIADB.logs_cascades
+
+
+@pytest.mark.parametrize(
+    "charset", ["latin1", "latin2", "cp1251", "sjis", "gbk", "swe7", "ascii", "utf16"]
+)
+def test_ascii_text_goes_into_another_character_set_as_the_server_has_it(charset: str) -> None:
+    old = ColumnModel("c", "varchar", length=10, charset="koi8r")
+    convert = conversion(old, replace(old, charset=charset))
+    assert convert is not None
+    for character in map(chr, range(32, 127)):
+        # swe7 has letters at ten places of ASCII: the server puts ? there.
+        if charset == "swe7" and character in "@[\\]^`{|}~":
+            with pytest.raises(CannotFollowError, match="changes its character set"):
+                convert(f"a{character}")
+        else:
+            assert convert(f"a{character}") == f"a{character}"
