@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from replica_client.lake.lake_columns import LOSSLESS
 from replica_client.storage.durable import sync_directory, sync_file
 from replica_client.storage.files import open_file
 from replica_client.storage.location import Location, ObjectUrl
@@ -136,7 +137,23 @@ def in_schema(found: pa.Table, schema: pa.Schema, renamed: dict[str, str] | None
     for one in schema:
         name = one.name if renamed is None else renamed.get(one.name)
         if name is not None and name in found.column_names:
-            columns.append(found[name].cast(one.type))
+            column = found[name].cast(one.type)
+            if name == LOSSLESS and renamed is not None:
+                column = _renamed_keys(column, renamed)
+            columns.append(column)
         else:
             columns.append(pa.nulls(found.num_rows, one.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _renamed_keys(kept: pa.ChunkedArray, renamed: dict[str, str]) -> pa.ChunkedArray:
+    """Return ``_lossless`` maps whose keys follow their columns; those of dropped columns go."""
+    new = {old: name for name, old in renamed.items()}
+    used = {key for chunk in kept.chunks for key in pc.unique(chunk.keys).to_pylist()}
+    if all(new.get(key) == key for key in used):
+        return kept
+    texts = [
+        None if one is None else [(new[key], text) for key, text in one if key in new] or None
+        for one in kept.to_pylist()
+    ]
+    return pa.chunked_array([pa.array(texts, kept.type)])

@@ -5,10 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from replica_client.lake import data_files
 from replica_client.lake.data_files import DataFile, neighbours, plan_data_files
+from replica_client.lake.lake_columns import LOSSLESS_TYPE
+from replica_client.lake.parquet_files import in_schema
 
 FULL = data_files.FULL_DATA_FILE_SIZE
 
@@ -94,3 +97,24 @@ def test_keys_of_several_columns_are_placed_by_the_first() -> None:
 def test_neighbours_that_are_small_together(sizes: list[int], expected: list[list[int]]) -> None:
     data_files = [data_file(str(at), at, at, size) for at, size in enumerate(sizes)]
     assert [[int(one.path) for one in group] for group in neighbours(data_files)] == expected
+
+
+@pytest.mark.parametrize(
+    ("renamed", "expected"),
+    [
+        ({"b": "a", "c": "c"}, [("b", "0000-00-00"), ("c", "0000-00-01")]),
+        ({"c": "a", "a": "c"}, [("c", "0000-00-00"), ("a", "0000-00-01")]),
+        ({"c": "c"}, [("c", "0000-00-01")]),
+        ({}, None),
+    ],
+)
+def test_lossless_texts_follow_their_columns(
+    renamed: dict[str, str], expected: list[tuple[str, str]] | None
+) -> None:
+    texts = [[("a", "0000-00-00"), ("c", "0000-00-01")], None]
+    nothing = pa.nulls(2, pa.date32())
+    found = pa.table({"a": nothing, "c": nothing, "_lossless": pa.array(texts, LOSSLESS_TYPE)})
+    schema = pa.schema([*((name, pa.date32()) for name in renamed), ("_lossless", LOSSLESS_TYPE)])
+    made = in_schema(found, schema, {**renamed, "_lossless": "_lossless"})
+    assert made["_lossless"].to_pylist() == [expected, None]
+    assert in_schema(found, found.schema, None)["_lossless"].to_pylist() == texts
