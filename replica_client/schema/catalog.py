@@ -329,7 +329,8 @@ class _Applier:
     def _may_keep_default(self, table: TableModel, meaning: AlterTable) -> bool:
         """Return whether MySQL 5.6 may have kept the default character set at a CONVERT TO.
 
-        It does so where no column changes and no other clause makes a new table.
+        It does so where no column changes and no other clause makes a new table, unless the
+        session has `old_alter_table`, which no event tells.
         """
         if self._context.is_mariadb or self._context.version >= _RESIZES:
             return False

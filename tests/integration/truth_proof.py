@@ -198,7 +198,7 @@ class Replay:
         return made
 
     def _is_unproven(self, moment: Moment, name: str, family: str, value: Any) -> bool:
-        """Return whether a value is bytes, as an sql_mode left its character set out of the binlog.
+        """Return whether a value is bytes because the binlog does not tell its character set.
 
         A live stream asks the source.
         """

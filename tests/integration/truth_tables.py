@@ -38,7 +38,7 @@ class Table:
         key: columns that identify a row.
         special: ``sequence``, ``versioned`` or "".
         busy: an XA transaction that is prepared holds its rows.
-        unproven: an sql_mode left character sets out of its CREATE TABLE.
+        unproven: the binlog does not tell its default character set.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Moment:
         altered: tables whose rows statements changed since the moment before without row events.
         position: before the marker.
         whole: whether images had to be whole since the moment before.
-        unproven: tables whose character sets an sql_mode left out.
+        unproven: tables whose character sets the binlog does not tell.
         loses_labels: the server loses labels of wide character sets when it alters a table.
     """
 

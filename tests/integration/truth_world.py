@@ -359,6 +359,11 @@ class World:
             clause = f"MODIFY {one.q} {one.kind.sql} AFTER id"
         if self.run(session, f"ALTER TABLE {table.q} {clause}"):
             table.columns = columns
+            texts = [column for column in columns if column.kind.family == "text"]
+            changed = any(clause.removeprefix("CONVERT TO ") not in c.kind.sql for c in texts)
+            if what == "convert" and self.mysql and not self.modern and not changed:
+                # MySQL 5.6 keeps the table's character set, unless `old_alter_table` is set.
+                table.unproven = True
             self._altered.add(table.name)
 
     def _drop(self) -> None:
