@@ -354,7 +354,7 @@ class RunningSnapshot:
                 for name, model in sorted((await read_definitions(connection)).items()):
                     if name not in known and self._wants(connection, name):
                         whole = self._view(connection, model).key is None
-                        self.progress.left.append(TableProgress(*name, whole=whole))
+                        self.progress.left.append(self.progress.first_copy(name, whole=whole))
             self._save()
         elif scope is not None and scope.has_changed(companions):
             async with await self._connect() as connection:

@@ -256,6 +256,7 @@ async def read_snapshot_chunk(
     low, high, named = chunk.window.low, chunk.window.high, chunk.window.named
     assert named is not None
     key = tuple(name for name, _ in view.model.primary_key)
+    looks = "" if plan.scope is None else plan.scope.digest(one.name)[:8]
     return SnapshotChunk(
         one,
         replace(one, key=key, done=part.to_json(), rows=count),
@@ -271,6 +272,7 @@ async def read_snapshot_chunk(
             ends=part.upto is None,
             before=one.rows,
             request=one.request,
+            copy=f"{looks}.{one.copy}" if looks or one.copy else "",
             blocking=one.blocking,
             source=f"{view.model.database}.{view.model.name}" if view.shape.merged else "",
             flavor=connection.server.flavor,

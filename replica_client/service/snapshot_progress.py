@@ -56,6 +56,7 @@ class TableProgress:
         blocking: the rows are marked as those of a first copy, of all tables of the request.
         whole: the table has no visible key: it is read at once, and its earlier changes are left
             out of the stream.
+        copy: how often the table was forgotten before this first copy.
     """
 
     database: str
@@ -68,6 +69,7 @@ class TableProgress:
     whole: bool = False
     blocking: bool = False
     filter: str = ""
+    copy: int = 0
 
     @property
     def name(self) -> TableName:
@@ -88,6 +90,7 @@ class SnapshotProgress:
         request: the request whose row was written last.
         digests: what decided how rows of copied tables look, by ``database.table``; a table
             without columns and transforms of its own has none. None: not known.
+        forgotten: how often a table was forgotten, by ``database.table``.
     """
 
     left: list[TableProgress] = field(default_factory=list)
@@ -97,6 +100,7 @@ class SnapshotProgress:
     signals: list[Signal] = field(default_factory=list)
     request: str = ""
     digests: dict[str, str] | None = None
+    forgotten: dict[str, int] = field(default_factory=dict)
 
     @property
     def known(self) -> set[TableName]:
@@ -110,8 +114,7 @@ class SnapshotProgress:
             the tables that are forgotten.
         """
         gone = sorted(name for name in self.known if not wants(name))
-        self.copied.difference_update(gone)
-        self.left = [one for one in self.left if one.request or one.name not in gone]
+        self._forget(gone)
         return gone
 
     def forget_changed(self, digest: Callable[[TableName], str]) -> list[TableName]:
@@ -126,9 +129,18 @@ class SnapshotProgress:
         changed = [
             name for name in sorted(self.known) if before.get(".".join(name), "") != digest(name)
         ]
-        self.copied.difference_update(changed)
-        self.left = [one for one in self.left if one.request or one.name not in changed]
+        self._forget(changed)
         return changed
+
+    def _forget(self, names: Collection[TableName]) -> None:
+        self.copied.difference_update(names)
+        self.left = [one for one in self.left if one.request or one.name not in names]
+        for name in map(".".join, names):
+            self.forgotten[name] = self.forgotten.get(name, 0) + 1
+
+    def first_copy(self, name: TableName, *, whole: bool = False) -> TableProgress:
+        """Return the progress of a first copy that is to begin."""
+        return TableProgress(*name, whole=whole, copy=self.forgotten.get(".".join(name), 0))
 
     def note_digests(self, digest: Callable[[TableName], str]) -> None:
         """Record how rows of the known tables look."""
@@ -173,7 +185,7 @@ class SnapshotProgress:
             self.copied.remove(name)
             self.copied.add(after)
         elif not known and wants(after):
-            self.left.append(TableProgress(*after))
+            self.left.append(self.first_copy(after))
         return True
 
     def take(self, signal: Signal) -> bool:
@@ -235,6 +247,7 @@ class SnapshotProgress:
             "signals": [one.to_state() for one in self.signals],
             "request": self.request,
             **({} if self.digests is None else {"digests": self.digests}),
+            **({"forgotten": self.forgotten} if self.forgotten else {}),
         }
 
     @classmethod
@@ -255,6 +268,7 @@ class SnapshotProgress:
                 [Signal.from_state(one) for one in value.get("signals", ())],
                 str(value.get("request", "")),
                 None if (found := value.get("digests")) is None else dict(found),
+                dict(value.get("forgotten", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise PositionStoreError(

@@ -302,6 +302,7 @@ class SnapshotRows:
         blocking: whether rows of the request are marked like those of an initial snapshot;
             ``first`` and ``last`` then refer to the request.
         source: the source's table, if several are merged into this one; else empty.
+        copy: what tells apart copies of one position: how rows look, and the copies before.
         flavor: of the source. Positions of a snapshot have no GTIDs, which would tell it.
     """
 
@@ -320,6 +321,7 @@ class SnapshotRows:
     request: str = ""
     blocking: bool = False
     source: str = ""
+    copy: str = ""
     flavor: ServerFlavor = ServerFlavor.MYSQL
 
     @property
@@ -329,7 +331,8 @@ class SnapshotRows:
         window = f"{quote(self.low.file)}:{self.low.offset}-{self.high.offset}"
         if self.source:
             table = quote(self.source)
-        return f"snapshot{quote(self.request)}:{window}:{table}:{self.before}"
+        copy = f"~{self.copy}" if self.copy else ""
+        return f"snapshot{quote(self.request)}{copy}:{window}:{table}:{self.before}"
 
 
 @runtime_checkable

@@ -241,7 +241,16 @@ class Consumer:
         seen: set[tuple[Any, ...]] = set()
         whole: dict[str, Position] = {}
         serial = 0
-        for one in events:
+        events = list(events)
+        # Of copies at one position the last one counts: masks may have changed in between.
+        copied = {
+            (one.table, one.at, one.number): index
+            for index, one in enumerate(events)
+            if one.kind == "snapshot"
+        }
+        for index, one in enumerate(events):
+            if one.kind == "snapshot" and copied[one.table, one.at, one.number] != index:
+                continue
             rows = self.tables.setdefault(one.table, {})
             if one.kind not in ("snapshot", "insert", "update", "delete"):
                 if one.renamed:
@@ -251,8 +260,6 @@ class Consumer:
                 continue
             name = (one.table, one.at, one.number, one.kind)
             if name in seen:
-                if one.kind == "snapshot":
-                    continue  # another copy, at the position of the one before
                 self.twice.append(one)
             seen.add(name)
             if one.table in keyless:

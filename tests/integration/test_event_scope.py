@@ -186,3 +186,43 @@ def test_changed_columns_and_masks(
     assert texts[0]["s"] == "clear"
     assert texts[1]["s"] != "clear"
     assert texts[2] == {"id": 1, "n": 2}
+
+
+def test_copies_of_one_position_have_ids_of_their_own(
+    fresh_server: Callable[..., LocalServer], tmp_path: Path
+) -> None:
+    """A receiver that drops ids it has seen (here NATS) gets each copy of a table whose rows look different."""
+    source = fresh_server("mysql-9.7", ["binlog-row-metadata=FULL"])
+    source.execute("CREATE DATABASE x")
+    source.execute("CREATE TABLE x.t (id INT PRIMARY KEY, s VARCHAR(9))")
+    source.execute("CREATE TABLE x.u (id INT PRIMARY KEY)")
+    source.execute("INSERT INTO x.t VALUES (1, 'clear')")
+    mask = [{"tables": ["x.t"], "mask": {"s": "***"}, "keep": ["*"]}]
+    with sink_of("nats", tmp_path) as (options, rows):
+        sink = {"name": "events", "snapshot": True, "tables": ["x.t"], **options}
+        settings: dict[str, Any] = {"url": source.url(), "heartbeat": 1.0}
+        with DaemonProcess(tmp_path, settings, [sink]) as daemon:
+
+            def texts() -> list[str]:
+                return [row["s"] for row in read_rows(rows(), "t")]
+
+            daemon.until(lambda one: texts() == ["clear"])
+            daemon.until(copies_of)
+            # Nothing is written to the source meanwhile: its position stays the same.
+            expected = ["clear"]
+            for tables, transform, text in (
+                (["x.t"], mask, "***"),
+                (["x.t"], None, "clear"),
+                (["x.t"], mask, "***"),
+                (["x.u"], None, ""),
+                (["x.t", "x.u"], None, "clear"),
+            ):
+                sink["tables"] = tables
+                settings.pop("transform", None)
+                if transform is not None:
+                    settings["transform"] = transform
+                hang_up(daemon)
+                expected += [text] if text else []
+                daemon.until(lambda one: texts() == expected, 30)  # noqa: B023
+                daemon.until(copies_of)
+            assert daemon.stop() == 0
