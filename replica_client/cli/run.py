@@ -58,7 +58,9 @@ def run(
     else:
         from replica_client.service.examples import unit_file
 
-        command = shutil.which("replica-client") or sys.argv[0]
+        # That of the environment that runs now; the first on PATH may be another version, __main__.py no program.
+        mine = Path(sys.executable).with_name("replica-client")
+        command = mine if mine.exists() else shutil.which("replica-client") or sys.argv[0]
         sys.stdout.write(unit_file(found, Path(command).absolute()))
 
 

@@ -121,14 +121,14 @@ class History:
             rows_rate = (rows - self._before[1]) / seconds
             bytes_rate = (size - self._before[2]) / seconds
         self._before = (clock, rows, size)
-        self._samples.append((now, seen.lag_seconds(), lag_bytes, rows_rate, bytes_rate))
+        lag = round(seen.lag_seconds(), 3)
+        self._samples.append(
+            (round(now, 1), lag, lag_bytes, round(rows_rate, 1), round(bytes_rate))
+        )
 
-    def to_json(self) -> list[list[float | int | None]]:
-        """Return ``[time, lag in seconds, lag in bytes, rows/s, bytes/s]`` for each sample."""
-        return [
-            [round(at, 1), round(lag, 3), behind, round(rows, 1), round(size)]
-            for at, lag, behind, rows, size in self._samples
-        ]
+    def to_json(self) -> list[tuple[float | int | None, ...]]:
+        """Return ``(time, lag in seconds, lag in bytes, rows/s, bytes/s)`` for each sample."""
+        return [*self._samples]
 
 
 async def _give(route: Route, order: Order) -> None:

@@ -148,8 +148,8 @@ class DaemonProcess:
         self, condition: Callable[[DaemonProcess], bool], timeout: float = START_TIMEOUT
     ) -> float:
         """Wait for something; returns the seconds."""
-        begun = time.monotonic()
-        while time.monotonic() - begun < timeout:
+        begun = asked = time.monotonic()
+        while asked - begun < timeout:
             assert self.process is not None
             assert self.process.poll() is None, f"the daemon ended by itself: {self.tail()}"
             try:
@@ -157,7 +157,9 @@ class DaemonProcess:
                     return time.monotonic() - begun
             except (OSError, ValueError):
                 pass  # not there yet
-            time.sleep(0.05)
+            # The status of many tables and sinks costs the daemon time that its sinks need.
+            time.sleep(max(0.05, 4 * (time.monotonic() - asked)))
+            asked = time.monotonic()
         raise AssertionError(f"not within {timeout:.0f} s: {self.tail()}")
 
     def until_level(self, timeout: float = START_TIMEOUT) -> float:
