@@ -30,6 +30,7 @@ class ListedFile:
         size: its bytes.
         modified: its modification time, in nanoseconds.
         options: options of its object store.
+        e_tag: what its object store calls this content; empty elsewhere.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ListedFile:
     size: int
     modified: int = 0
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    e_tag: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -64,7 +66,7 @@ def list_files(paths: Sequence[str | Location], *, may_be_empty: bool = False) -
         for one in _expand(path, may_be_empty):
             where = one.where.absolute() if isinstance(one.where, Path) else one.where
             options = where.options if isinstance(where, ObjectUrl) else ()
-            listed = ListedFile(one.name, str(where), one.size, one.modified, options)
+            listed = ListedFile(one.name, str(where), one.size, one.modified, options, one.e_tag)
             other = found.setdefault(listed.name, listed)
             if (other.is_kept or listed.is_kept) and other.size == listed.size:
                 found[listed.name] = listed if other.is_kept else other

@@ -33,9 +33,10 @@ import json
 import zlib
 from array import array
 from base64 import b64decode, b64encode
-from dataclasses import field
+from dataclasses import field, replace
 from enum import IntFlag
 from itertools import accumulate
+from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -302,6 +303,22 @@ def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
         return _decoded(json.loads(text)), _PREFIX.size + size
     except _DAMAGES as error:
         raise ValueError(f"its head is damaged: {error!r}") from None
+
+
+def with_e_tag(index: Path, e_tag: str) -> bytes:
+    """Return the bytes of an index that says what an object store calls the indexed file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged.
+    """
+    with index.open("rb") as stream:
+        found, base = read_index(stream)
+        for number, table in enumerate(found.tables):
+            if table.size:
+                found.sections[number] = read_section(stream, base, table)
+    found.facts = replace(found.facts, e_tag=e_tag)
+    return found.to_bytes()
 
 
 def read_section(stream: BinaryIO, base: int, table: IndexedTable) -> bytes:

@@ -33,11 +33,13 @@ class FileStatus:
         size: in bytes; of a kept file, those of the plain file.
         modified: time of its last change, in nanoseconds since 1970; -1 for a kept file, which does
             not change.
+        e_tag: what its object store calls this content; empty elsewhere.
     """
 
     where: Location
     size: int
     modified: int
+    e_tag: str = ""
 
     @property
     def name(self) -> str:
@@ -45,9 +47,15 @@ class FileStatus:
         return plain_name(self.where.name)
 
 
-def _status(where: Location, size: int, modified: int) -> FileStatus:
+def _status(where: Location, size: int, modified: int, e_tag: str | None = None) -> FileStatus:
     plain = plain_of(where.name)
-    return FileStatus(where, size, modified) if plain is None else FileStatus(where, plain.size, -1)
+    if plain is not None:
+        size, modified = plain.size, -1
+    return FileStatus(where, size, modified, e_tag or "")
+
+
+def _of_object(where: Location, found: ObjectStatus) -> FileStatus:
+    return _status(where, found.size, found.modified, found.version.e_tag)
 
 
 class ObjectReader(io.RawIOBase):
@@ -194,7 +202,7 @@ def file_status(where: Location) -> FileStatus:
     """
     if isinstance(where, ObjectUrl):
         found = ObjectStore(where).status()
-        return _status(where, found.size, found.modified)
+        return _of_object(where, found)
     there = where.stat()
     return _status(where, there.st_size, there.st_mtime_ns)
 
@@ -212,7 +220,7 @@ def files_in(where: Location) -> list[FileStatus] | None:
         objects, below = ObjectStore(where).children()
         if not objects and not below:
             return None
-        return [_status(where / one.name, one.size, one.modified) for one in objects]
+        return [_of_object(where / one.name, one) for one in objects]
     if not where.is_dir():
         return None
     return [file_status(path) for path in where.iterdir() if path.is_file()]
@@ -236,7 +244,7 @@ def matching_files(where: Location) -> list[FileStatus]:
         below = [one for name in names for one in ObjectStore(root).children(name)[1]]
         names = [one for one in below if fnmatch.fnmatchcase(one.rpartition("/")[2], part)]
     return [
-        _status(root / one.name, one.size, one.modified)
+        _of_object(root / one.name, one)
         for name in names
         for one in ObjectStore(root).children(name)[0]
         if fnmatch.fnmatchcase(one.name.rpartition("/")[2], parts[-1])

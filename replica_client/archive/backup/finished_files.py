@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from replica_client.archive.backup.backup_catalog import INDEX_NAME, Catalog, FileRecord
 from replica_client.archive.binlog_archive import SidecarFiles
 from replica_client.archive.file_list import list_files
-from replica_client.archive.index_format import SUFFIX
+from replica_client.archive.index_format import SUFFIX, with_e_tag
 from replica_client.errors import BackupMismatchError, ReplicaClientError
 from replica_client.protocol.binlog.event import DecodeOptions
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.history import SchemaHistory
 from replica_client.storage.durable import new_file
 from replica_client.storage.files import open_file, remove_files, write_file
-from replica_client.storage.kept_file import ENCRYPTED_SUFFIX, Keeping, keep
+from replica_client.storage.kept_file import ENCRYPTED_SUFFIX, Keeping, is_kept, keep
 from replica_client.storage.location import Location, ObjectUrl
 from replica_client.storage.object_store import ObjectStore
 
@@ -96,7 +97,8 @@ class FileKeeper:
             return None
         form = self.options.form
         name = record.name if form is None else f"{record.name}.{record.size}{form.suffix}"
-        self._write(plain, record.size, name)
+        with plain.open("rb") as source:
+            e_tag = self._write(source, record.size, name)
         with closing(open_file(self.store / name)) as stream:
             digest = _digest(stream)
         if record.sha256 is not None and digest != record.sha256:
@@ -106,7 +108,11 @@ class FileKeeper:
             )
         index = plain.with_name(record.name + SUFFIX)
         if index.exists() and index != self.store / self._index_name(record):
-            self._write(index, index.stat().st_size, self._index_name(record))
+            data = index.read_bytes()
+            if e_tag is not None:
+                with suppress(ValueError):  # readers make a damaged index again
+                    data = with_e_tag(index, e_tag)
+            self._write(io.BytesIO(data), len(data), self._index_name(record))
         return name
 
     def release(self, record: FileRecord) -> None:
@@ -169,28 +175,29 @@ class FileKeeper:
     def _encrypts(self) -> bool:
         return self.options.form is not None and bool(self.options.form.key)
 
-    def _write(self, plain: Path, size: int, name: str) -> None:
-        """Write a file to the store: with another form, if it has the suffix of one."""
-        form = self.options.form
-        is_index = plain.name.endswith(SUFFIX)
-        takes_form = form is not None and (bool(form.key) or not is_index)
+    def _write(self, source: BinaryIO, size: int, name: str) -> str | None:
+        """Write a file to the store, in a kept form if its name has the suffix of one.
+
+        Returns:
+            what an object store calls the content.
+        """
+        form = self.options.form if is_kept(name) else None
         target = self.store / name
-        if not takes_form and isinstance(target, ObjectUrl):
-            with plain.open("rb") as source:
-                ObjectStore(target.parent).upload(target.name, source)
-            return
+        if form is None and isinstance(target, ObjectUrl):
+            return ObjectStore(target.parent).upload(target.name, source).version.e_tag
         made = self._directory / f"{name}.making" if isinstance(target, ObjectUrl) else target
         made.parent.mkdir(parents=True, exist_ok=True)
-        with plain.open("rb") as source, new_file(made) as stream:
-            if takes_form:
-                assert form is not None
+        with new_file(made) as stream:
+            if form is not None:
                 keep(source, size, stream, form)
             else:
                 shutil.copyfileobj(source, stream, _PART)
-        if isinstance(target, ObjectUrl):
-            with made.open("rb") as source:
-                ObjectStore(target.parent).upload(target.name, source)
-            made.unlink()
+        if not isinstance(target, ObjectUrl):
+            return None
+        with made.open("rb") as source:
+            e_tag = ObjectStore(target.parent).upload(target.name, source).version.e_tag
+        made.unlink()
+        return e_tag
 
 
 def _digest(stream: BinaryIO) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -33,9 +35,11 @@ from replica_client.lake.verify.verification import Verification, VerifyReport
 from replica_client.protocol.position import Position
 from replica_client.storage.location import Location, location
 
+T = TypeVar("T")
+
 _LOOK = 0.2
 _TRIES = 10
-"""Tries in a row to reach a source that is unavailable."""
+"""Tries in a row of a run to the end to reach a source that is unavailable."""
 
 _BATCHES_AT_ONCE = 8
 """Micro-batches of a run to the end that are merged together: a table is written once for all of them."""
@@ -100,13 +104,14 @@ def _standby(progress: Progress) -> Callable[[ConfigError], None]:
 
 def _run(config: PipelineConfig, progress: Progress, verbose: bool) -> PipelineResult:
     progress.say("looking at the source")
-    checkpoint = _checkpoint(config)
+    patience = _Patience(progress, config)
+    checkpoint = _checkpoint(config, patience)
     view = RunState(config.origin, progress, RunHistory())
     with _pages(config, view):
         progress.say("looking for changes")
         workers = Workers(config, "replica-client pipeline", progress.say, verbose=verbose)
         try:
-            return _follow(config, checkpoint, view, workers)
+            return _follow(config, checkpoint, view, workers, patience)
         finally:
             workers.close()
 
@@ -122,7 +127,11 @@ def _pages(config: PipelineConfig, view: RunState) -> AbstractContextManager[obj
 
 
 def _follow(
-    config: PipelineConfig, checkpoint: Checkpoint, view: RunState, workers: Workers
+    config: PipelineConfig,
+    checkpoint: Checkpoint,
+    view: RunState,
+    workers: Workers,
+    patience: _Patience,
 ) -> PipelineResult:
     progress, history = view.progress, view.history
     run: _Run | None = None
@@ -140,7 +149,6 @@ def _follow(
         retention.apply(None if lake is None else lake.catalog)
         run = _Run(config, checkpoint, workers, lake, view, retention)
         run.ended = _nothing_new(config, checkpoint) and (lake is None or lake.complete)
-        patience = _Patience(progress, SourceOptions.parse(config.source).passes_gaps)
         while not run.ended:
             try:
                 run.once()
@@ -267,20 +275,29 @@ class _Run:
 
 
 class _Patience:
-    """Pauses of a run whose source is unavailable."""
+    """Pauses of a run whose source is unavailable; a run that follows it waits without end."""
 
-    def __init__(self, progress: Progress, passes_gaps: bool) -> None:
+    def __init__(self, progress: Progress, config: PipelineConfig) -> None:
         self._progress = progress
-        self._passes_gaps = passes_gaps
+        self._passes_gaps = SourceOptions.parse(config.source).passes_gaps
+        self._most = _TRIES if config.trigger == "available-now" else sys.maxsize
         self._tries = 0
+
+    def until_reached(self, work: Callable[[], T]) -> T:
+        """Return what asks the source, once it is available."""
+        while True:
+            try:
+                return work()
+            except ReplicaClientError as error:
+                self.wait(error, lambda: False)
 
     def wait(self, error: Exception, moved: Callable[[], bool]) -> None:
         """Wait a while; raises the error when it is another one, or was waited for in vain."""
         self._tries = 1 if moved() else self._tries + 1
         purged = self._passes_gaps and isinstance(cause_of(error), PurgedRangeError)
-        if self._tries > _TRIES or not (purged or is_transient(error)):
+        if self._tries > self._most or not (purged or is_transient(error)):
             raise error
-        seconds = min(30.0, 0.5 * 2**self._tries)
+        seconds = min(30.0, 0.5 * 2 ** min(self._tries, 6))
         self._progress.say(f"the source went away; again in {seconds:g} s ({cause_of(error)})")
         time.sleep(seconds)
 
@@ -311,8 +328,10 @@ def _nothing_new(config: PipelineConfig, checkpoint: Checkpoint) -> bool:
         return False  # the stream reports the error, and waits for an unavailable source
 
 
-def _checkpoint(config: PipelineConfig) -> Checkpoint:
+def _checkpoint(config: PipelineConfig, patience: _Patience) -> Checkpoint:
     """Return the checkpoint of the pipeline, made at its first run, and open its change log.
+
+    A source that is unavailable at the first run is an error: its address may be wrong.
 
     Raises:
         ConfigError: checkpoint and change log do not belong together.
@@ -343,7 +362,7 @@ def _checkpoint(config: PipelineConfig) -> Checkpoint:
             )
         checkpoint.committed = written == checkpoint.number
         if config.lake.current:
-            check_image(config)
+            patience.until_reached(lambda: check_image(config))
     if table is None:
         open_change_log(config.change_log, CHANGE_LOG_SCHEMA)
     return checkpoint

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import replica_client as rc
 from replica_client.archive.backup.backup_catalog import Catalog, FileRecord
 from replica_client.archive.backup.finished_files import FileKeeper, FinishedFiles, KeepOptions
 from replica_client.storage.files import open_file
-from replica_client.storage.kept_file import Keeping
+from replica_client.storage import kept_file
+from replica_client.storage.kept_file import Keeping, keep
+from replica_client.storage.location import location
+from replica_client.storage.object_store import ObjectStore
 
 DAY = 86400
+DATA = Path(rc.__file__).parent / "testing" / "data"
 
 
 def catalog_of(directory: Path, days: list[int]) -> Catalog:
@@ -101,3 +108,47 @@ async def test_a_process_that_was_killed_in_between_goes_on(tmp_path: Path) -> N
     assert not (await run(again, options)).kept_fault
     assert [one.kept is not None for one in again.files] == [True, True, False, False]
     assert sorted(path.name for path in catalog.directory.iterdir())[0] == "b.000003"
+
+
+async def test_an_index_in_a_store_is_proved_by_the_listing(
+    tmp_path: Path, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question costs one request for each file, and two for the listing; another file is found out."""
+    directory, key = tmp_path / "copy", b"\x5a" * 32
+    directory.mkdir()
+    monkeypatch.setenv(kept_file.KEY_VARIABLE, key.hex())
+    records = []
+    for path in sorted(DATA.glob("shop-bin.00000?")):
+        shutil.copy(path, directory)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        records.append(FileRecord(path.name, path.stat().st_size, True, digest))
+    rc.open_archive(directory).index()
+    url = f"{make_bucket()}/kept"
+    keeper = FileKeeper(directory, KeepOptions(Keeping(True, key), location(url)))
+    kept = [keeper.keep(record) for record in records]
+    asked: list[str] = []
+    for name in ("begin", "read", "children", "status"):
+        call = getattr(ObjectStore, name)
+
+        def counted(store, *given, _call=call, _name=name):
+            asked.append(f"{_name} {given[0] if given else store.url}")
+            return _call(store, *given)
+
+        monkeypatch.setattr(ObjectStore, name, counted)
+    expected = [str(one) for one in rc.open_archive(directory).find("shop.orders", 999)]
+    asked.clear()
+    assert [str(one) for one in rc.open_archive(url).find("shop.orders", 999)] == expected
+    assert len(asked) == 2 + len(records), asked
+    # Another file of the same name and size: its index is made again, and nothing is taken from the old one.
+    name = kept[0]
+    assert name is not None
+    other = bytearray((directory / records[0].name).read_bytes())
+    other[4 + 13] ^= 1  # a flag of the format description
+    with (tmp_path / "other").open("w+b") as made:
+        (tmp_path / "plain").write_bytes(other)
+        with (tmp_path / "plain").open("rb") as plain:
+            keep(plain, len(other), made, Keeping(True, key))
+        made.seek(0)
+        ObjectStore(location(url)).upload(name, made)
+    with pytest.raises(rc.ReplicaClientError):  # its checksum is wrong now
+        list(rc.open_archive(url).find("shop.orders", 1))
