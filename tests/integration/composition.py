@@ -707,8 +707,13 @@ class Composition:
             try:
                 self._same(sink, table, shown[0][0], shown[1][0])
             except AssertionError as error:
-                last = [(one.kind, one.at, one.number) for one in events if one.table == table]
-                raise AssertionError(f"{error}; copied since {mark}; events {last[-40:]}") from None
+                last = Counter(
+                    (one.at, one.kind) for one in events if table in (one.table, one.renamed)
+                )
+                text = ", ".join(f"{number} {kind} {at[1]}" for (at, kind), number in last.items())
+                raise AssertionError(
+                    f"{error}; copied since {mark}; events {text[-3000:]}"
+                ) from None
 
     def _same(self, sink: dict[str, Any], table: str, wanted: list[str], got: list[str]) -> None:
         lacks, more = Counter(wanted) - Counter(got), Counter(got) - Counter(wanted)

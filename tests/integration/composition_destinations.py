@@ -162,8 +162,14 @@ class Destinations:
             found = list(_of_lines(one[b"value"].decode() for _, one in entries))
         elif kind == "kafka":
             broker = self._server(kind)
-            topics = broker.read_from(broker.servers, f"{name}.")
-            values = (value for records in topics.values() for _, value in records if value)
+            topics = broker.read_from(broker.servers, name)
+            values = (
+                value
+                for topic, records in topics.items()
+                if topic == name or topic.startswith(f"{name}.")  # the first has schema changes
+                for _, value in records
+                if value
+            )
             # The topic of positions holds no events.
             found = list(_of_lines(str(one) for one in values if '"kind": ' in str(one)[:400]))
         elif kind == "http":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ import psycopg
 
 from replica_client.errors import SinkError
 from replica_client.rows.selection import Selection
+from replica_client.schema.model import ColumnModel, TableModel
+from replica_client.sinks.mirror.postgres_store import PostgresDatabase
 from replica_client.sinks.protocol import Sink
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.files.binlog_file import open_binlog
@@ -130,3 +134,31 @@ async def test_the_password_is_in_no_message() -> None:
         assert caught.value.retriable
         assert "hush" not in str(caught.value)
         await sink.close()
+
+
+def test_sinks_that_make_one_schema_at_once_do_not_disturb_each_other(
+    postgres: PostgresServer,
+) -> None:
+    def connect() -> psycopg.Connection[Any]:
+        return psycopg.connect(postgres.url, autocommit=True)
+
+    def make(database: PostgresDatabase, table: str) -> None:
+        database.begin()
+        model = TableModel("shared", table, (ColumnModel("id", "int"),), (("id", 0),))
+        database.change(database.definition(model, f"shared.{table}"))
+
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as other:
+        one, two = (
+            stack.enter_context(contextlib.closing(PostgresDatabase(connect, "here")))
+            for _ in range(2)
+        )
+        make(one, "t")
+        late = other.submit(make, two, "u")
+        with contextlib.suppress(TimeoutError):
+            late.result(0.5)
+        one.commit()
+        late.result(20)
+        two.commit()
+        assert list(one.rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'shared'")) == [
+            (2,)
+        ]

@@ -192,11 +192,20 @@ class PostgresDatabase(StatementDatabase):
     def quoted(self, name: str) -> str:
         return _quoted(name)
 
+    def _make_schema(self, name: str) -> None:
+        """Create a schema that is not there, one sink of all in the database at a time.
+
+        PostgreSQL's IF NOT EXISTS fails if another session creates the same schema meanwhile.
+        """
+        query = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+        if not list(self.rows(query, (name,))):
+            self.change("SELECT pg_advisory_xact_lock(hashtext('replica_client schemas'))")
+            self.change(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name)}")
+
     def definition(self, model: TableModel, table: str) -> str:
         _check_names(model)
         if table != self.rebuilt:
-            schema = _quoted(self.schema(model.database))
-            self.change(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            self._make_schema(self.schema(model.database))
         columns = [f"{_quoted(column.name)} {postgres_type(column)}" for column in model.columns]
         key = [_quoted(name) for name, _ in model.primary_key]
         if key:
@@ -370,7 +379,7 @@ class PostgresDatabase(StatementDatabase):
     def _move(self, schema: str, table: str, new: TableName) -> None:
         """Give a table a name and schema, by way of a name that no other table has."""
         target, moved = _quoted(self.schema(new[0])), '"_replica_client_moved"'
-        self.change(f"CREATE SCHEMA IF NOT EXISTS {target}")
+        self._make_schema(self.schema(new[0]))
         self.change(f"ALTER TABLE {schema}.{table} RENAME TO {moved}")
         if schema != target:
             self.change(f"ALTER TABLE {schema}.{moved} SET SCHEMA {target}")
