@@ -14,8 +14,8 @@ import pytest
 import replica_client as rc
 from replica_client.archive.backup.backup_catalog import Catalog, FileRecord
 from replica_client.archive.backup.finished_files import FileKeeper, FinishedFiles, KeepOptions
-from replica_client.storage.files import open_file
 from replica_client.storage import kept_file
+from replica_client.storage.files import open_file
 from replica_client.storage.kept_file import Keeping, keep
 from replica_client.storage.location import location
 from replica_client.storage.object_store import ObjectStore
