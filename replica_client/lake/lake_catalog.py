@@ -22,6 +22,7 @@ from replica_client.errors import (
     StorageConflictError,
 )
 from replica_client.lake.parquet_files import make_directory
+from replica_client.lake.pipeline_state import OutputInUseError
 from replica_client.protocol.codec.quick_dataclass import dataclass
 from replica_client.schema.ddl.steps import TableName
 from replica_client.schema.history import SchemaHistory
@@ -236,7 +237,7 @@ class LakeCatalog:
                 make_directory(self.directory)
                 replace_file(where, data, mode=0o666)
         except StorageConflictError:
-            raise ConfigError(
+            raise OutputInUseError(
                 f"{where}: another pipeline wrote it; this one ends, and nothing of what it did since is seen"
             ) from None
         except OSError as error:

@@ -168,7 +168,7 @@ class Checkpoint:
                 make_directory(where.parent)
                 replace_file(where, data, mode=0o666)
         except StorageConflictError:
-            raise ConfigError(
+            raise OutputInUseError(
                 f"{where}: another pipeline wrote it; this one ends, and nothing of what it did since is seen"
             ) from None
         except OSError as error:
@@ -194,8 +194,10 @@ class OutputInUseError(ConfigError):
 @contextmanager
 def locked(
     output: Location, *, stand_by: Callable[[OutputInUseError], None] | None = None
-) -> Iterator[None]:
+) -> Iterator[Callable[[], bool]]:
     """Hold the lock of the output; one pipeline at a time writes there.
+
+    Gives a function that says whether this process still holds the lock of a store.
 
     Args:
         output: the pipeline's output.
@@ -208,8 +210,9 @@ def locked(
             reached.
     """
     if isinstance(output, ObjectUrl):
-        with _Lease(output).kept(stand_by):
-            yield
+        lease = _Lease(output)
+        with lease.kept(stand_by):
+            yield lease.is_held
         return
     with ExitStack() as stack:
         while True:
@@ -221,7 +224,7 @@ def locked(
                     raise
                 stand_by(error)
                 time.sleep(_LOOK)
-        yield
+        yield lambda: False
 
 
 @contextmanager
@@ -269,6 +272,18 @@ class _Lease:
             renewal.join()
             with suppress(StorageError):
                 self._store.replace(LOCK, self._stated(free=True), self._version)
+
+    def is_held(self) -> bool:
+        """Return whether the object is what this process wrote last.
+
+        Raises:
+            StorageError: the store refuses, or cannot be reached.
+        """
+        for _ in range(3):  # it may be renewed just now
+            if self._store.status(LOCK).version.e_tag == self._version.e_tag:
+                return True
+            time.sleep(_LOOK)
+        return False
 
     def _stated(self, *, free: bool = False) -> bytes:
         self._count += 1

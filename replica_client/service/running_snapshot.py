@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from replica_client.errors import (
 )
 from replica_client.protocol.position import Position
 from replica_client.protocol.wire.server_errors import CHANGED_ERRORS, GONE_ERRORS
-from replica_client.schema.history import LogPosition
+from replica_client.schema.history import LogPosition, SchemaChange
 from replica_client.schema.model import TableModel
 from replica_client.service.first_copy import CopyProgress, server_name
 from replica_client.service.signals import SIGNAL, Signal, SignalTable
@@ -147,10 +147,8 @@ class RunningSnapshot:
         """Record the changes of a transaction, or a part of one, before the sink writes it."""
         if self._changes is not None:
             self._changes.see(transaction)
-        for change in transaction.schema_changes:
-            if self._follows and self.progress.follow(change, self._is_missed):
-                self._save()
-                self._tell("", 0, len(self.progress.left))
+        if self._follows and transaction.schema_changes:
+            self._follow(transaction.schema_changes)
         if self._signals is not None:
             for signal in self._signals.signals(transaction):
                 if isinstance(signal, ValueError):
@@ -168,8 +166,18 @@ class RunningSnapshot:
         else:
             self._refuse(signal.id, "too many snapshots are asked for; wait, or stop them")
 
-    def _is_missed(self, name: TableName) -> bool:
-        return self._plan.all_tables and self._plan.selection.wants(*name)
+    def _follow(self, changes: Sequence[SchemaChange]) -> None:
+        """Apply the schema changes of a statement to the progress."""
+        server, selection = self._stream.server, self._plan.selection
+        if server is not None:
+            selection = selection.for_server(server.casefolds_names)
+
+        def wants(name: TableName) -> bool:
+            return self._plan.all_tables and selection.wants(*name)
+
+        if self.progress.follow(changes, wants):
+            self._save()
+            self._tell("", 0, len(self.progress.left))
 
     def is_due(self, position: Position) -> bool:
         """Return whether a chunk is due once everything before ``position`` is written."""

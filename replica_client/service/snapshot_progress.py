@@ -157,16 +157,25 @@ class SnapshotProgress:
         if not one.request:
             self.copied.add(one.name)
 
-    def follow(self, change: SchemaChange, wants: Callable[[TableName], bool]) -> bool:
-        """Apply a schema change of the stream: a table's progress moves to its new name.
+    def follow(self, changes: Iterable[SchemaChange], wants: Callable[[TableName], bool]) -> bool:
+        """Apply the schema changes of a statement: a table's progress moves to its new name.
+
+        The stream has no rows of a table while its name is not wanted: such a table is forgotten,
+        and copied if it gets a wanted name again.
 
         Args:
-            change: of the stream.
-            wants: whether to copy a table of which the sink has no copy.
+            changes: of the stream.
+            wants: whether the sink takes a table.
 
         Returns:
             Whether the progress changed.
         """
+        moved = [self._follow(change, wants) for change in changes]
+        if any(moved):
+            self.forget(wants)
+        return any(moved)
+
+    def _follow(self, change: SchemaChange, wants: Callable[[TableName], bool]) -> bool:
         name = (change.database, change.table)
         if change.kind == "create_table":
             # The stream delivers all rows of a new table.

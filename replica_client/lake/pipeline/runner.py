@@ -27,7 +27,7 @@ from replica_client.lake.pipeline.lake_run import LakeRun, check_image, prepare_
 from replica_client.lake.pipeline.report import PipelineResult, RunState, pages_of, write_report
 from replica_client.lake.pipeline.run_history import Progress, RunHistory
 from replica_client.lake.pipeline.workers import PurgedRangeError, Workers, cause_of, is_transient
-from replica_client.lake.pipeline_state import SCHEMA_KEY, Checkpoint, locked
+from replica_client.lake.pipeline_state import SCHEMA_KEY, Checkpoint, OutputInUseError, locked
 from replica_client.lake.source.live_plan import make_planner
 from replica_client.lake.source_options import SourceOptions
 from replica_client.lake.verify.sides import Mapper, map_here
@@ -79,8 +79,17 @@ def run_pipeline(
     progress.start("waiting for the output")
     try:
         standby = None if read.trigger == "available-now" else _standby(progress)
-        with locked(read.output, stand_by=standby):
-            result = _run(read, progress, verbose)
+        with locked(read.output, stand_by=standby) as is_held:
+            while True:
+                try:
+                    result = _run(read, progress, verbose)
+                    break
+                except OutputInUseError:
+                    if not is_held():
+                        raise
+                    progress.note(
+                        "a write of the pipeline before arrived late; this one goes on from it"
+                    )
     except KeyboardInterrupt:
         progress.stop(tell=False)
         console.print(

@@ -1,20 +1,24 @@
 """A lake in an object store: the same tables, one writer at a time, and no store that ignores conditions."""
 
+import json
 import random
 from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from replica_client import testing
 from replica_client.errors import ConfigError, ObjectNotFoundError, SinkError, StorageError
 from replica_client.lake import open_lake, pipeline_state as writer_lock, rewrite, state_table
 from replica_client.lake.change_log_files import commit_files, remove_uncommitted
 from replica_client.lake.data_files import open_delta
 from replica_client.lake.lake_catalog import LakeCatalog
 from replica_client.lake.lake_table import LakeTable
-from replica_client.lake.pipeline_state import locked
+from replica_client.lake.pipeline.runner import run_pipeline
+from replica_client.lake.pipeline_state import Checkpoint, OutputInUseError, locked
 from replica_client.lake.rewrite import Rewrite
 from replica_client.storage.location import location
 from replica_client.storage.object_store import ObjectStore
@@ -157,6 +161,35 @@ def test_a_driver_that_died_is_followed(bucket, monkeypatch):
         LakeCatalog.load(output).save()
         with pytest.raises(ConfigError):
             before.save()
+
+
+@pytest.mark.parametrize("lock_is_lost", [False, True])
+def test_a_request_that_arrives_after_its_writer_died(bucket, tmp_path, monkeypatch, lock_is_lost):
+    """Who has the lock goes on from what came late; who lost it ends, and nothing of what it did is seen."""
+    config = tmp_path / "lake.toml"
+    config.write_text(
+        f'[source]\npath = "{Path(testing.__file__).parent / "data"}"\n'
+        f'[pipeline]\noutput = "{bucket}/lake"\nengine = "local"\n[lake]\ncurrent = false\n'
+    )
+    plan, late = Checkpoint.plan, []
+
+    def planned(checkpoint, end):
+        if not late:
+            late.append(end)
+            if lock_is_lost:
+                ObjectStore(location(bucket) / "lake").put(writer_lock.LOCK, b'{"owner": "other"}')
+            offsets = ObjectStore(checkpoint.directory / "offsets")
+            offsets.create(str(checkpoint.number + 1), json.dumps(end).encode())
+        plan(checkpoint, end)
+
+    monkeypatch.setattr(Checkpoint, "plan", planned)
+    if lock_is_lost:
+        with pytest.raises(OutputInUseError, match="another pipeline wrote it"):
+            run_pipeline(config)
+        return
+    assert run_pipeline(config).rows == 91
+    log = open_delta(location(bucket) / "lake" / "change_log")
+    assert log.to_pyarrow_table().num_rows == 91
 
 
 @pytest.mark.parametrize("stored", [True, False])

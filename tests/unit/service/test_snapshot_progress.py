@@ -27,8 +27,7 @@ def progress() -> SnapshotProgress:
 
 
 def follow(one: SnapshotProgress, *changes: SchemaChange, wanted: str = "abcxyz") -> list[str]:
-    for made in changes:
-        one.follow(made, lambda name: name[1] in wanted)
+    one.follow(changes, lambda name: name[1] in wanted)
     return [table.table for table in one.left]
 
 
@@ -53,6 +52,19 @@ def test_what_was_copied_goes_with_its_name() -> None:
     assert follow(one, change("rename_table", "hidden", "unwanted")) == ["a", "b", "c"]
 
 
+def test_a_table_that_had_an_unwanted_name_is_copied_again() -> None:
+    """Its rows changed meanwhile, and nobody saw it."""
+    there = [change("rename_table", *names) for names in ("cz", "wc", "zw")]
+    back = [change("rename_table", *names) for names in ("cz", "wc", "zw")]
+    one = SnapshotProgress(copied={("d", "c")})
+    wanted = {("d", "c")}
+    for changes in (there, back):
+        one.follow(changes, wanted.__contains__)
+        assert [(left.table, left.copy) for left in one.left] == [("c", 0)]
+        assert not one.copied
+        one.end()
+
+
 def test_a_table_of_unknown_definition_takes_a_wanted_name() -> None:
     """The definitions of unwanted tables are not known; the new name is."""
     unknown = SchemaChange(
@@ -62,7 +74,7 @@ def test_a_table_of_unknown_definition_takes_a_wanted_name() -> None:
     assert follow(progress(), unknown) == ["a", "b", "x"]
     away = SchemaChange("rename_table", "d", "c", None, None, False, "", new_name=("d", "q"))
     one = progress()
-    follow(one, away)
+    follow(one, away, wanted="abcq")
     assert one.copied == {("d", "q")}
 
 
