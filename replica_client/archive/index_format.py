@@ -60,7 +60,6 @@ _MAX_ZONE: Final = (1 << 64) - 1
 _MAX_GTID: Final = (1 << 63) - 1
 _DAMAGES: Final = (
     GtidFormatError,
-    zlib.error,
     TypeError,
     LookupError,
     AttributeError,
@@ -295,14 +294,17 @@ def read_index(stream: BinaryIO) -> tuple[SidecarIndex, int]:
     head = read_at(stream, _PREFIX.size, size)
     if len(head) != size or zlib.crc32(head) != checksum:
         raise ValueError("its head is damaged")
+    inflate = zlib.decompressobj()
     try:
-        inflate = zlib.decompressobj()
         text = inflate.decompress(head, _MAX_HEAD)
-        if inflate.unconsumed_tail:
-            raise ValueError("its head is too large")
+    except zlib.error:
+        raise ValueError("its head is damaged: it is not compressed with zlib") from None
+    if inflate.unconsumed_tail:
+        raise ValueError("its head is too large")
+    try:
         return _decoded(json.loads(text)), _PREFIX.size + size
-    except _DAMAGES as error:
-        raise ValueError(f"its head is damaged: {error!r}") from None
+    except (*_DAMAGES, ValueError):
+        raise ValueError("its head is damaged: a field is missing or is not of its type") from None
 
 
 def with_e_tag(index: Path, e_tag: str) -> bytes:
