@@ -71,19 +71,39 @@ from pathlib import Path
 from typing import Final, Self
 
 HIDDEN: Final = "***"
-# The user of a URL, and of what lacks its scheme; what follows up to the last @ of the word is the password. A file's
-# position with a GTID after @ has this form, too.
+# A URL, or what was meant as one.
+_SCHEME: Final = re.compile(r"(?<![a-z0-9+.])([a-z][a-z0-9+.-]{0,40})[:：]/{1,3}", re.IGNORECASE)
+_USER: Final = re.compile(r"[^\s:：;/@＠?#\"'`\0]{0,200}")
+_WORD: Final = re.compile(r"[^\s\0]{0,2000}")
+_PORT: Final = re.compile(
+    r"(?:[0-9]{1,4}|[1-6][0-9]{4}|port)?(?![^/?#,;:.)\]}>\"'`\s\0])", re.IGNORECASE
+)
+_VALUE: Final = re.compile(r"[^\s/?#,\"'`\0]{1,1000}")
+_BLANK_FIRST: Final = re.compile(r"\s{1,3}[^\s\0@＠]{1,100}[@＠](?=[\w\[])")
+_LATER: Final = re.compile(r"(?:(?!://)[^\0@＠]){1,200}[@＠](?=[\w\[])")
+# Schemes in whose place of a path nothing has an @, and those where a user alone is a token.
+_DATABASES: Final = re.compile(
+    r"(?:mysql|mariadb|postgres(?:ql)?|rediss?|clickhouse)(?:\+\w+)?", re.IGNORECASE
+)
+_TOKENS: Final = re.compile(r"(?:https?|wss?|nats|tls)(?:\+\w+)?", re.IGNORECASE)
+# An account without a scheme. A file's position with a GTID after @ has this form, too.
 _ACCOUNT: Final = re.compile(
-    r"(?:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,40}:/{1,3}[^\s:/@?#\"'`\0]{0,200}:"
-    r"|(?<![^\s\"'`(=,/\0])[^\s:/@?#\"'`\0]{0,200}:(?!/))"
-    r"(?![0-9]+@(?:[0-9a-f]{8}-|[0-9]+-[0-9]+-))(?P<secret>[^\s\0]{1,1000}@)",
+    r"(?<![^\s\"'`(=,/\0])[^\s:：/@＠?#\"'`\0]{0,200}[:：](?!/)"
+    r"(?![0-9]+@(?:[0-9a-f]{8}-|[0-9]+-[0-9]+-))(?P<secret>[^\s\0]{1,1000}[@＠])",
     re.IGNORECASE,
 )
+_QUOTED: Final = r"'(?:[^'\\]|\\.|'')*'?|\"(?:[^\"\\]|\\.|\"\")*\"?"
 _PARAMETER: Final = re.compile(
-    r"(?<![\w.%-])(?!unverified_password\b)[\w.%-]{0,60}"
-    r"(?:passw(?:or)?d|pwd|secret|token|credentials?|access_?key|api_?key|account_?key|sas|signature|passphrase)"
+    r"(?:(?<![\w.%-])(?!unverified_password\b)[\w.%-]{0,60}"
+    r"(?:passw(?:or)?d|pwd|secret|token|credentials?|signature|passphrase|(?<![a-z])(?:sas|pass|pw)(?![a-z])"
+    r"|(?:access|api|account|private|encryption|shared|storage)[_-]?key)"
     r"[\w.%-]{0,40}(?:\s{0,3}=\s{0,3}|[\"']\s{0,3}[:=]\s{0,3})"
-    r"(?P<secret>'(?:[^'\\]|\\.)*'?|\"(?:[^\"\\]|\\.)*\"?|[^\s&\0]+)",
+    r"|(?<=[?&;])(?:sig|key|code|auth|authorization|jwt|session)=|(?<![\w-])x-[\w-]{0,40}(?:key|token|auth)\s{0,3}[:=]\s{0,3}"
+    r"|\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest)\s{1,3})?(?=\S{8})(?![a-z]+\b\s)"
+    r"|\b(?:set-)?cookie\s{0,3}:\s{0,3}(?=[\w.-]{1,60}=)"
+    r"|\b(?-i:Bearer|Basic)\s{1,3}(?=[\w.~+/-]{0,200}[0-9A-Z_.~+/=-])"
+    r"|\bidentified\s{1,3}(?:with\s{1,3}\S{1,64}\s{1,3})?(?:by|as|using)\s{1,3}(?:password\s{0,3}\(?\s{0,3})?(?=['\"]))"
+    rf"(?P<secret>{_QUOTED}|(?:\\.|[^\s&\0])+)",
     re.IGNORECASE,
 )
 # What a value is when it is none: where it lies, or a place for one.
@@ -91,13 +111,45 @@ _NO_SECRET: Final = re.compile(r"[\"']?(?:file:|env:|\$|<|…|\.\.\.|\*\*\*)", r
 _END: Final = ":;,.)'\"]}"
 
 
+def _in_url(text: str, scheme: str, start: int) -> tuple[int, int] | None:
+    """Return where the password is in a URL whose text after the scheme starts at ``start``."""
+    word = _WORD.match(text, start)
+    user = _USER.match(text, start)
+    assert word is not None and user is not None  # both match the empty text
+    at = max(text.rfind("@", start, word.end()), text.rfind("＠", start, word.end()))
+    sign, begin = text[user.end() : user.end() + 1], user.end() + 1
+    if sign and sign in ":：":
+        if at >= begin:
+            return begin, at
+        if first := _BLANK_FIRST.match(text, begin):
+            return begin, first.end() - 1
+        if scheme.lower() == "file" or _PORT.match(text, begin):
+            return None
+        # A password with a blank in it, or the host is missing.
+        if later := _LATER.match(text, begin):
+            return begin, later.end() - 1
+        value = _VALUE.match(text, begin)
+        return value and (begin, begin + len(value[0].rstrip(_END)))
+    if sign and sign in "/;" and user[0] and at > begin and _DATABASES.fullmatch(scheme):
+        return None if "=" in text[begin:at].partition("?")[2] else (begin, at)
+    if sign and sign in "@＠" and _TOKENS.fullmatch(scheme):
+        rest = re.search("[/?#]", text[start : word.end()])
+        end = start + rest.start() if rest else word.end()
+        return start, max(text.rfind("@", start, end), text.rfind("＠", start, end))
+    return None
+
+
 def secret_ranges(text: str) -> list[tuple[int, int]]:
     """Return where passwords lie in a text that may hold paths, URLs, DSNs and JDBC strings, or what was meant as one.
 
-    They are the password of an account before a host (``user:password@host``, with any characters but blanks), and the
-    values of parameters whose names say that they are secret. A word is taken for a password rather than shown.
+    They are the password of an account before a host (``user:password@host``, with any characters but blanks; in a URL
+    with those, too), of a URL that lacks its host, a token that is a URL's user, and the values of parameters and
+    headers whose names say that they are secret. A word is taken for a password rather than shown.
     """
     found = []
+    for match in _SCHEME.finditer(text):
+        if password := _in_url(text, match[1], match.end()):
+            found.append(password)
     for match in _ACCOUNT.finditer(text):
         found.append((match.start("secret"), match.end("secret") - 1))
     for match in _PARAMETER.finditer(text):
@@ -107,17 +159,21 @@ def secret_ranges(text: str) -> list[tuple[int, int]]:
         if text[start] not in "'\"":
             end = start + (len(text[start:end].rstrip(_END)) or end - start)
         found.append((start, end))
-    found.sort()
-    return found
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def without_secrets(text: str) -> str:
     """Return a text with :data:`HIDDEN` in place of each password; see :func:`secret_ranges`."""
     parts, at = [], 0
     for start, end in secret_ranges(text):
-        if end > at:
-            parts += [text[at:start], HIDDEN] if start >= at else []
-            at = end
+        parts += [text[at:start], HIDDEN]
+        at = end
     return "".join((*parts, text[at:])) if at else text
 
 

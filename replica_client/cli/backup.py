@@ -33,6 +33,7 @@ from replica_client.storage.kept_file import (
     Keeping,
     key_of_environment,
     read_key,
+    read_key_file,
 )
 from replica_client.storage.location import local_path, location
 
@@ -131,7 +132,7 @@ def _keep_options(
     key: bytes | None = None
     if key_file is not None:
         encrypt = True
-        key = read_key(key_file.read_bytes())
+        key = read_key(read_key_file(key_file, "--key-file"))
         if key is None:
             raise ConfigError(
                 f"{key_file}: a key is 64 hexadecimal digits, as `openssl rand -hex 32` writes"

@@ -204,12 +204,11 @@ def decode_options(
     """Return options of decoding with the keys of a file.
 
     Raises:
-        OSError: the file cannot be read.
-        ReplicaClientError: it holds no keys.
+        ReplicaClientError: the file cannot be read, or holds no keys.
     """
     from replica_client.protocol.binlog.encryption import read_keys  # few need keys
-    from replica_client.storage.kept_file import read_key
+    from replica_client.storage.kept_file import read_key, read_key_file
 
-    data = key_file.read_bytes() if key_file else b""
+    data = read_key_file(key_file, "--key-file") if key_file else b""
     keys = {} if not data or read_key(data) is not None else read_keys(data)
     return DecodeOptions(verify_checksum=verify_checksum, keys=keys, invalid_text=invalid_text)

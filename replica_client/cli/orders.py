@@ -12,6 +12,7 @@ from enum import StrEnum
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -19,6 +20,7 @@ from replica_client.cli.flags import Json
 from replica_client.cli.output import Lines
 from replica_client.cli.program import extra_module
 from replica_client.errors import ConfigError
+from replica_client.stream.transport.connect_options import is_loopback
 
 if TYPE_CHECKING:
     from replica_client.service.order_socket import Order
@@ -153,8 +155,16 @@ def _post(url: str, order: dict[str, Any], token_file: Path | None, ca: Path | N
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
             raise ConfigError(f"--token-file {token_file}: {error}") from None
+    where = f"--token-file {token_file}" if token_file is not None else _TOKEN
     if not token:
         raise ConfigError(f"{url}: give --token-file FILE, or set {_TOKEN}")
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        # urllib's error would show it.
+        raise ConfigError(f"{where}: a token is one word of ASCII characters")
+    if url.startswith("http://") and not is_loopback(urlsplit(url).hostname or ""):
+        raise ConfigError(
+            f"{url}: the token would go there in clear; give https://, with --ca FILE"
+        )
     try:
         tls = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:

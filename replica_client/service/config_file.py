@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from replica_client.service.table_checker import TableChecker
 from replica_client.storage.toml_file import KeyPath
 from replica_client.stream.position.losses import loss_kinds
 from replica_client.stream.position.stores.ownership import selections_meet
-from replica_client.stream.transport.connect_options import listen_address
+from replica_client.stream.transport.connect_options import is_loopback, listen_address
 
 _TABLES = ("daemon", "store", "source")
 # Sinks of these types keep positions and tables by owner, so several can share a destination.
@@ -60,13 +59,6 @@ def read_config(
     """
     checker = _Checker.read(path, environment)
     return checker.config(checker.file.document)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Checker(TableChecker):
@@ -108,7 +100,7 @@ class _Checker(TableChecker):
         if not daemon.listen:
             raise self.wrong((*path, "control_token"), "listen is empty: nothing takes the token")
         host, _ = listen_address(daemon.listen)
-        if not daemon.tls_certificate and not _is_loopback(host):
+        if not daemon.tls_certificate and not is_loopback(host):
             raise self.wrong(
                 (*path, "control_token"),
                 f"the token would cross the network in clear: set tls_certificate and tls_key, or listen on "

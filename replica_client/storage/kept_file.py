@@ -114,6 +114,22 @@ def read_key(data: bytes) -> bytes | None:
     return key
 
 
+def read_key_file(path: Path, where: str) -> bytes:
+    """Return the content of a key file.
+
+    Raises:
+        ConfigError: it cannot be read; the message names no key that was given in the place of a path.
+    """
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        if _KEY_TEXT.fullmatch(path.name.encode(errors="replace")):
+            raise ConfigError(
+                f"{where}: give the path of a file with the key, not the key"
+            ) from None
+        raise ConfigError(f"{where} {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
 def key_of_environment() -> bytes | None:
     """Return the key that the environment has, or None.
 
@@ -125,10 +141,7 @@ def key_of_environment() -> bytes | None:
         found, where = text.encode(errors="replace"), KEY_VARIABLE
     elif path:
         where = f"{KEY_FILE_VARIABLE} ({path})"
-        try:
-            found = Path(path).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{where}: {error.strerror or error}") from None
+        found = read_key_file(Path(path), KEY_FILE_VARIABLE)
     else:
         return None
     key = read_key(found)

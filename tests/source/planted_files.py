@@ -200,9 +200,24 @@ def _lakes() -> Iterator[Document]:
         "output": head + '"s3://b/x?secret={}"\n',
         "storage": head + '"s3://b/x"\n[storage]\nsecret_access_key = "{}"\n',
         "catalogue": head + '"lake"\n[catalogue]\nuri = "http://u:{}@h/"\n',
+        "catalog of a type": head
+        + '"lake"\nformat = "iceberg"\ncatalog = {{type = "rest", uri = 5, token = "{}"}}\n',
+        "catalog of REST": head
+        + '"lake"\nformat = "iceberg"\ncatalog = {{type = "rest", uri = "http://127.0.0.1:1", '
+        'token = "{}"}}\n',
+        "catalog's credential": head + '"lake"\nformat = "iceberg"\ncatalog = {{type = "rest", '
+        'uri = "http://u:{}@127.0.0.1:1", credential = "a:{}"}}\n',
+        "catalog of SQL": head + '"lake"\nformat = "iceberg"\ncatalog = {{type = "sql", '
+        'uri = "postgresql+psycopg://u:{}@127.0.0.1:1/d"}}\n',
+        "catalog of no SQL": head
+        + '"lake"\nformat = "iceberg"\ncatalog = {{type = "sql", uri = "u:{}@127.0.0.1"}}\n',
+        "catalog without a format": head + '"lake"\ncatalog = {{type = "rest", token = "{}"}}\n',
+        "catalog's store": head
+        + '"s3://b/x"\nformat = "iceberg"\ncatalog = {{type = "rest", uri = "http://127.0.0.1:1", '
+        '"s3.secret-access-key" = "{}", "s3.session-token" = "{}", no = ["{}"]}}\n',
         "spark": head + '5\n[spark]\n"spark.hadoop.fs.s3a.secret.key" = "{}"\n',
     }.items():
-        yield Document(f"lake: {name}", "p.toml", text.format(MARK), LAKE)
+        yield Document(f"lake: {name}", "p.toml", text.format(*(MARK,) * 3), LAKE)
 
 
 def _tools() -> Iterator[Document]:
@@ -258,16 +273,51 @@ def _variables() -> Iterator[Document]:
         yield Document(f"variable {name}", "c.toml", document, SERVICE, tuple(variables.items()))
 
 
+_KEYS = tuple(
+    f"{command} --key-file {{}}"
+    for command in ("events {file}", "check {file}", "find {file} --table shop.orders", "backup {url} x --encrypt",
+                    "recover {file} --to {url} --since binlog.000001:4", "as-of {file} --table shop.orders --at latest")
+)  # fmt: skip
+_READ = ("recover {file} --to {url} --dump {}", "schema import {} --position-file x", "changes {file} --schema {}",
+         "migrate debezium {} --offset {} --schema-history {}", "service status http://127.0.0.1:1 --token-file {}",
+         "position show {}", "serve {}", "annotate {}", "sql SELECT {}", "index {}")  # fmt: skip
+
+
+def _others() -> Iterator[Document]:
+    """Key files, token files, dumps, exports, what has secrets inside and is read for something else."""
+    for name, text in {
+        "a key": MARK, "a long key": MARK * 9, "MariaDB's key": f"1;{MARK}\n2;{MARK}",
+        "a keyring": f"Keyring file version:2.0{MARK}", "no UTF-8": f"{MARK}\udcff", "JSON": f'{{"keys": "{MARK}"}}',
+    }.items():  # fmt: skip
+        yield Document(f"key file: {name}", "k", text, _KEYS + _READ)
+    for name, text in {
+        "of mysqldump": f"-- MySQL dump\nCHANGE MASTER TO MASTER_LOG_FILE='binlog.000009', MASTER_PASSWORD='{MARK}';\n",
+        "without a position": f"-- dump\nCREATE USER a IDENTIFIED BY '{MARK}';\n",
+        "of mydumper": f"[source]\nSOURCE_PASSWORD = '{MARK}'\nSOURCE_LOG_POS = {MARK}\n",
+        "of xtrabackup": f"binlog.000009\t{MARK}\n",
+        "an export": f'{{"tables": [{{"password": "{MARK}", "name": 5}}]}}',
+        "a history": f'{{"source": {{"server": "x"}}, "position": {{}}, "ddl": "SET PASSWORD = \'{MARK}\'"}}\n',
+    }.items():
+        yield Document(f"file: {name}", "d", text, _READ)
+    for name in (
+        "REPLICA_CLIENT_ARCHIVE_KEY",
+        "REPLICA_CLIENT_ARCHIVE_KEY_FILE",
+        "REPLICA_CLIENT_CONTROL_TOKEN",
+    ):
+        lines = (*_KEYS, "backup {url} x --encrypt", "service status http://127.0.0.1:1")
+        yield Document(f"variable {name}", "k", "x", lines, ((name, MARK),))
+
+
 def documents() -> Iterator[Document]:
     """Give every file with a secret."""
-    for kind in (_sinks, _sources, _relays, _lakes, _tools, _variables):
+    for kind in (_sinks, _sources, _relays, _lakes, _tools, _variables, _others):
         yield from kind()
 
 
 def outputs_of(document: Document, directory: Path) -> Iterator[tuple[str, str]]:
     """Give each command of a document with what it printed, logged and warned of."""
     path = directory / document.file
-    path.write_text(document.text, encoding="utf-8")
+    path.write_text(document.text, encoding="utf-8", errors="surrogateescape")
     changed = dict(document.environment) | {"PYTHONASYNCIODEBUG": "1", "PIP_NO_INPUT": "1"}
     with mock.patch.dict(os.environ, changed):
         for command in document.commands:

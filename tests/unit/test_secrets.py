@@ -7,18 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 
 from replica_client import errors
-from replica_client.cli.app import make_app
 from replica_client.cli.program import one_line
 from replica_client.errors import ConfigError, ReplicaClientError, without_secrets
 from tests.source.planted_files import Document, documents, outputs_of
-from tests.source.planted_secrets import MARK, commands, output_of, places
+from tests.source.planted_secrets import MARK, commands, output_of, places, program
 
 PLACES = list(places())
 DOCUMENTS = list(documents())
-_ALONE = frozenset(("demo",))  # takes no place, file or URL
+_ALONE = (["demo"],)  # takes no place, file or URL
 
 
 def test_there_are_enough_of_them() -> None:
@@ -28,15 +26,15 @@ def test_there_are_enough_of_them() -> None:
     assert all(MARK in one.text + str(one.environment) for one in DOCUMENTS)
 
 
-def test_every_command_is_tried() -> None:
-    """A command that is added to the program is one that may print a secret."""
+def test_every_command_and_option_is_tried() -> None:
+    """Those that are added to the program are tried with them: the list is the program's own."""
     tried = list(commands())
-    tried += [words.split() for one in DOCUMENTS for words in one.commands]
-    for name in typer.main.get_command(make_app()).commands:  # type: ignore[attr-defined]
-        group = typer.main.get_command(make_app(name)).commands[name]  # type: ignore[attr-defined]
-        for inner in getattr(group, "commands", {None: None}):
-            wanted = [name] if inner is None else [name, inner]
-            assert name in _ALONE or any(words[: len(wanted)] == wanted for words in tried), wanted
+    for words, command in program():
+        mine = [one for one in tried if one[: len(words)] == words]
+        assert mine or words in _ALONE, words
+        for one in command.params:
+            if one.param_type_name == "option" and not one.is_flag and words not in _ALONE:
+                assert any(f"{one.opts[0]} {{}}" in " ".join(line) for line in mine), (words, one)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -111,6 +109,31 @@ def test_no_command_prints_what_its_file_has(document: Document, tmp_path: Path)
     """All of them are tried by scripts/proofs/passwords --planted."""
     for command, shown in outputs_of(replace(document, commands=document.commands[:2]), tmp_path):
         assert MARK not in shown, (command, shown)
+
+
+def test_a_key_in_the_place_of_its_file_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "0123456789abcdef" * 4
+    tried = [one for one in commands() if "--key-file {}" in " ".join(one)]
+    assert len(tried) >= 10
+    for command in tried:
+        assert key not in output_of(command, key), command
+    monkeypatch.setenv("REPLICA_CLIENT_ARCHIVE_KEY_FILE", key)
+    shown = output_of("backup {url} x --encrypt".split(), "")
+    assert key not in shown and "the path of a file" in shown
+
+
+@pytest.mark.parametrize("token", ["two words", "täglich", "a\nb", "a\x00b"])
+def test_a_token_that_is_none_is_not_printed(token: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(token)
+    words = ["service", "status", "http://127.0.0.1:1", "--token-file", str(tmp_path / "token")]
+    shown = output_of(words, "")
+    assert token not in shown and "one word" in shown
+
+
+def test_a_token_goes_to_no_other_machine_in_clear(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef")
+    words = ["service", "status", "http://192.0.2.1:1", "--token-file", str(tmp_path / "token")]
+    assert "in clear" in output_of(words, "")
 
 
 def test_the_search_finds_a_mark(tmp_path: Path) -> None:

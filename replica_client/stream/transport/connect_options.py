@@ -34,6 +34,14 @@ class TlsMode(StrEnum):
     VERIFY_IDENTITY = "verify-identity"
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a name or address is of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
     """TLS options of a connection.
@@ -161,12 +169,7 @@ class ConnectOptions:
     @property
     def is_local(self) -> bool:
         """Whether the server is on this machine."""
-        if self.unix_socket or self.host.lower() == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return bool(self.unix_socket) or is_loopback(self.host)
 
     @property
     def address(self) -> str:
