@@ -16,11 +16,11 @@ import pytest
 
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.local import LocalServer
+from tests.servers.plugin import unavailable
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.timeout(240),
-    pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed"),
 ]
 
 # Runs a command with the filters of a unit: those of system calls and addresses with libseccomp, as systemd does.
@@ -58,6 +58,8 @@ _FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
 
 
 def _unit(directory: Path) -> tuple[Path, dict[str, str]]:
+    if not shutil.which("systemd-analyze"):
+        unavailable("systemd-analyze is not installed (the package systemd)")
     config = directory / "unit.toml"
     config.write_text(
         '[daemon]\nlisten = ""\n[[source]]\nname = "shop"\nurl = "mysql://repl@127.0.0.1:1/"\n'
