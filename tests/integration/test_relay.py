@@ -43,7 +43,7 @@ def fresh(local_servers: LocalServers) -> Iterator[Fresh]:
 
     yield make
     for server in made:
-        local_servers.close_fresh(server)
+        local_servers.give_back(server)
 
 
 def plugin_of(name: str) -> str:
