@@ -16,6 +16,7 @@ from typing import Any
 
 import replica_client as rc
 from replica_client.protocol.constants.event_types import EventType
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.servers.local import LocalServer
 
@@ -205,7 +206,7 @@ class Absence:
         with (written / "out").open("w") as out, (directory / "said").open("w") as said:
             command = [sys.executable, "-m", "replica_client", "changes", url, "--json"]
             command += ["--table", TABLE, "--position-file", str(directory / "position")]
-            process = subprocess.Popen(command, stdout=out, stderr=said)
+            process = processes.Popen(command, stdout=out, stderr=said)
         self._closing.callback(process.wait)
         self._closing.callback(process.kill)
         self.followers.append(Written("replica-client changes", process, written))

@@ -19,6 +19,7 @@ from typing import Any
 
 from replica_client.storage.files import names_in, open_file
 from replica_client.storage.location import Location
+from tests import processes
 from tests.integration.kills import Workload
 from tests.servers.local import LocalServer
 
@@ -49,7 +50,7 @@ def command(server: LocalServer, directory: Path, *more: str) -> list[str]:
 
 def run_to_end(server: LocalServer, directory: Path, *options: str) -> list[dict[str, object]]:
     """A run with --stop-at-end; the lines that it printed."""
-    done = subprocess.run(
+    done = processes.run(
         command(server, directory, "--stop-at-end", "--json", *options),
         capture_output=True,
         text=True,
@@ -180,7 +181,7 @@ def prove(
     try:
         while report.kills < kills:
             with log_file.open("wb") as log:
-                client = subprocess.Popen(
+                client = processes.Popen(
                     command(server, directory, *options), stdout=log, stderr=log
                 )
                 if chance.random() < 0.9:

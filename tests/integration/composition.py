@@ -16,7 +16,6 @@ import random
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import processes
 from tests.integration.composition_destinations import (
     EVENTS,
     LAKES,
@@ -369,14 +369,14 @@ class Composition:
     def _command(
         self, *arguments: str, status: int = 0, environment: Mapping[str, str] | None = None
     ) -> str:
-        found = subprocess.run(
+        found = processes.run(
             [sys.executable, "-m", "replica_client", *arguments],
             capture_output=True,
             timeout=120,
             check=False,
             env={**os.environ, **(environment or {})},
         )
-        text = (found.stdout + found.stderr).decode(errors="replace")
+        text = str((found.stdout + found.stderr).decode(errors="replace"))
         assert found.returncode == status, f"{arguments}: {text[-800:]}"
         return text
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from replica_client.errors import ReplicaClientError
 from replica_client.lake.lake_tables import open_lake
+from tests import processes
 from tests.integration.daemon_process import free_port, toml_table
 from tests.integration.lake_readers import plain
 from tests.integration.mirror_source import shortest_float
@@ -69,7 +70,7 @@ class LakeProcess:
         parts = {"[source]": source, "[pipeline]": pipeline, "[lake]": {"chunk_rows": 15}}
         self.config.write_text("\n".join(toml_table(*one) for one in parts.items()))
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = processes.Popen(
                 [sys.executable, "-m", "replica_client", "pipeline", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

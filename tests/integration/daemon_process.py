@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import processes
+
 START_TIMEOUT = 60.0
 
 
@@ -83,7 +85,7 @@ class DaemonProcess:
     def start(self) -> None:
         self.write_config()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = processes.Popen(
                 [*self.before, sys.executable, "-m", "replica_client", "run", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log if self.output is None else self.output,

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from replica_client import Position, open_binlog
 from replica_client.rows.json_values import change_to_json
+from tests import processes
 from tests.integration.ddl_histories import History, Report, Writer, check
 from tests.integration.kills import KillReport, keep_lines, wait_for_output
 from tests.servers.local import LocalServer
@@ -88,7 +89,7 @@ def prove_killed(
         for _ in range(kills):
             found.kills.resumed += position_file.exists()
             with output.open("wb") as stream:
-                client = subprocess.Popen(command, stdout=stream, stderr=subprocess.PIPE)
+                client = processes.Popen(command, stdout=stream, stderr=subprocess.PIPE)
                 if chance.random() < 0.9:
                     wait_for_output(client, output)
                 while not position_file.exists() and client.poll() is None:
@@ -105,7 +106,7 @@ def prove_killed(
         work.join(60)
     assert work.error is None, work.error
     with output.open("wb") as stream:
-        last = subprocess.run(
+        last = processes.run(
             [*command, "--stop-at-end"],
             stdout=stream,
             stderr=subprocess.PIPE,

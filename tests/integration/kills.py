@@ -18,6 +18,7 @@ from typing import Any
 
 from replica_client import Position, open_binlog
 from replica_client.rows.json_values import change_to_json
+from tests import processes
 from tests.servers.local import LocalServer
 
 
@@ -118,7 +119,7 @@ def prove(
             output = directory / "run.jsonl"
             report.resumed += position_file.exists()
             with output.open("wb") as stream:
-                client = subprocess.Popen(
+                client = processes.Popen(
                     _command(server, database, first, position_file), stdout=stream
                 )
                 if chance.random() < 0.9:
@@ -135,7 +136,7 @@ def prove(
     assert workload.error is None, workload.error
     output = directory / "run.jsonl"
     with output.open("wb") as stream:
-        subprocess.run(
+        processes.run(
             [*_command(server, database, first, position_file), "--stop-at-end"],
             stdout=stream,
             check=True,

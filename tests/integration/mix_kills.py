@@ -14,6 +14,7 @@ from pathlib import Path
 
 from replica_client import AssemblyOptions, ReplicaClientError, Selection, open_binlog
 from replica_client.rows.json_values import change_to_json
+from tests import processes
 from tests.integration.mixes import (
     PATTERN,
     SIGNALS,
@@ -79,7 +80,7 @@ class Killer(threading.Thread):
             raise self.error
         if not self._asked.is_set():
             with self._output.open("wb") as stream:
-                done = subprocess.run(
+                done = processes.run(
                     [*self._command(), "--stop-at-end"],
                     stdout=stream,
                     stderr=subprocess.PIPE,
@@ -134,7 +135,7 @@ class Killer(threading.Thread):
 
     def _one(self) -> None:
         with self._output.open("wb") as stream:
-            client = subprocess.Popen(self._command(), stdout=stream, stderr=subprocess.PIPE)
+            client = processes.Popen(self._command(), stdout=stream, stderr=subprocess.PIPE)
             time.sleep(0.8 + self.random.random() * 2)
             ended = client.poll()
             client.send_signal(signal.SIGKILL)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pymysql
 
+from tests import processes
 from tests.servers.local import LocalServer
 
 GTIDS = ("gtid-mode=ON", "enforce-gtid-consistency=ON")
@@ -75,7 +76,7 @@ class RelayProcess:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = processes.Popen(
                 [sys.executable, "-m", "replica_client", "relay", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

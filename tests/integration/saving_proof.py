@@ -24,6 +24,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import replica_client as rc
+from tests import processes
 from tests.integration.kills import wait_for_output
 from tests.servers.local import LocalServer
 
@@ -343,7 +344,7 @@ def prove_stops(
     try:
         for number in range(stops):
             with output.open("wb") as stream:
-                client = subprocess.Popen(command, stdout=stream, stderr=subprocess.PIPE)
+                client = processes.Popen(command, stdout=stream, stderr=subprocess.PIPE)
                 wait_for_output(client, output)
                 time.sleep(chance.random() * 0.45)
                 client.send_signal(signal.SIGTERM)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer
@@ -113,7 +113,7 @@ def test_a_mirror_without_a_snapshot_refuses_the_option(kinds, tmp_path) -> None
     ]
     daemon = DaemonProcess(tmp_path, settings, sinks)
     daemon.write_config()
-    checked = subprocess.run(
+    checked = processes.run(
         [sys.executable, "-m", "replica_client", "run", "--check", str(daemon.config)],
         capture_output=True,
         text=True,

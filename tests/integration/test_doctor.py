@@ -27,6 +27,7 @@ from replica_client.service.doctor.source_facts import (
 from replica_client.service.doctor.standing import diagnose
 from replica_client.stream.transport.server_statements import ServerInfo
 from replica_client.testing import BinlogSource
+from tests import processes
 from tests.servers.local import NAMES, LocalServer
 
 CHECKS = {
@@ -203,7 +204,7 @@ def test_server_id(fresh_server, name: str) -> None:
     server = fresh_server(name)
     [(own,)] = server.query("SELECT @@server_id")
     assert "source's own" in look(server, "root", server_id=int(own))["server_id"].text
-    client = subprocess.Popen(
+    client = processes.Popen(
         [sys.executable, "-c", FOLLOW, server.url(), "424242"], stdout=subprocess.PIPE
     )
     try:
@@ -326,7 +327,7 @@ def test_what_no_server_of_the_tests_can_be_set_to() -> None:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "100"}
-    return subprocess.run(
+    return processes.run(
         [sys.executable, "-m", "replica_client", "doctor", *words],
         capture_output=True, text=True, timeout=60, check=False, env=environment,
     )  # fmt: skip

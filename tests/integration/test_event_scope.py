@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_snapshot_sinks import snapshot_sink
 from tests.integration.sink_comparison import file_lines
@@ -113,12 +113,12 @@ def test_a_table_that_comes_back_is_copied(
             daemon.until_level()
             # Rows on request, in each sink, with progress; what is refused is named.
             command = [sys.executable, "-m", "replica_client", "snapshot", str(daemon.config)]
-            done = subprocess.run(
+            done = processes.run(
                 [*command, "--table", "x.t", "--wait"], capture_output=True, timeout=60, check=False
             )
             assert done.returncode == 0, done.stderr
             assert b"is done" in done.stdout
-            refused = subprocess.run(
+            refused = processes.run(
                 [*command, "--table", "x.none", "--wait"],
                 capture_output=True,
                 timeout=60,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_snapshot_sinks import snapshot_sink
 from tests.integration.event_snapshots import prove_snapshot
@@ -104,7 +104,7 @@ def _ask_again(daemon: DaemonProcess, source: LocalServer) -> None:
         "--table shown.types --where-sql id<<>5",
     ):
         command = [sys.executable, "-m", "replica_client", "snapshot", str(daemon.config)]
-        subprocess.run([*command, "--sink", "debezium", *words.split()], check=True)
+        processes.run([*command, "--sink", "debezium", *words.split()], check=True)
     daemon.until(lambda one: len(one.route("debezium")["errors"]) == 2, 60)
     requests = daemon.directory / "state" / "source.debezium.snapshots"
     source.execute("UPDATE shown.types SET n = n + 1")

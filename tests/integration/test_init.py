@@ -20,6 +20,7 @@ from replica_client.cli.init import (
 from replica_client.lake.config import load_config as read_pipeline
 from replica_client.rows.selection import Selection
 from replica_client.service.config_file import read_config
+from tests import processes
 from tests.servers.local import NAMES
 
 every_server = pytest.mark.parametrize("name", NAMES)
@@ -29,7 +30,7 @@ HOSTILE = "a.b`c'd\"é ${HOME} \\x"
 
 def command(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**ENVIRONMENT, "SOURCE_PASSWORD": "secret"}
-    return subprocess.run(
+    return processes.run(
         [sys.executable, "-m", "replica_client", *words],
         cwd=directory, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip

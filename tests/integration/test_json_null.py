@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ pytest.importorskip("duckdb")
 
 import replica_client as rc
 from replica_client.sinks.formats.line_format import make_format
+from tests import processes
 from tests.integration import truth_ways
 from tests.integration.truth_ways import Written, copied_files
 
@@ -34,7 +34,7 @@ def test_lines_tell_what_the_server_tells(fresh_server, metadata: str) -> None:
         for key, a, b in server.query("SELECT id, a IS NULL, b IS NULL FROM d.t")
     }
     server.execute("UPDATE d.t SET a = IF(a IS NULL, 'null', NULL), b = NULL")
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-m", "replica_client", "changes", server.url(), "--json",
          "--start", "earliest", "--stop-at-end", "--tables", "d.t"],
         capture_output=True, check=True, text=True,
@@ -112,9 +112,7 @@ def _of_statements(command: str) -> Callable[[Written], list[Any]]:
 
     def read(written: Written) -> list[Any]:
         words = [sys.executable, "-m", "replica_client", command, *map(str, written.files)]
-        done = subprocess.run(
-            [*words, "--table", "d.t"], capture_output=True, check=True, text=True
-        )
+        done = processes.run([*words, "--table", "d.t"], capture_output=True, check=True, text=True)
         assert "x'6e756c6c' AS JSON" in done.stdout
         assert "IS NULL" in done.stdout if command == "undo" else "(0, NULL" in done.stdout
         return _as_of(written)

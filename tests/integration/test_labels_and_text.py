@@ -17,6 +17,7 @@ from replica_client.schema.names import mysql_text
 from replica_client.stream.live.live_schema import read_source
 from replica_client.stream.transport.connect_options import parse_url
 from replica_client.stream.transport.connection import SourceConnection
+from tests import processes
 
 SERVERS = {
     "mysql-9.7": "binlog-row-metadata=MINIMAL",
@@ -75,7 +76,7 @@ async def test_labels_are_those_of_rows_or_refused(source) -> None:
 
 def _changes(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "replica_client", "changes", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return processes.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_bytes_that_a_character_set_leaves_undefined(source) -> None:

@@ -17,6 +17,7 @@ from replica_client.schema.history import STATE_KEY
 from replica_client.stream.position.losses import LOSSES_KEY
 from replica_client.stream.position.stores.file import FilePositionStore
 from replica_client.stream.transactions.assembler import AssemblyOptions
+from tests import processes
 
 CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(20), d DATE) CHARSET utf8mb4"
 
@@ -289,7 +290,7 @@ async def test_counts_are_the_same_wherever_a_client_is_replaced(fresh_server) -
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return processes.run(
         [sys.executable, "-m", "replica_client", *words],
         capture_output=True,
         text=True,

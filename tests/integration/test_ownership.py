@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.event_receiver import KEY, EventReceiver
 from tests.integration.kafka_broker import KafkaBroker
@@ -103,9 +103,9 @@ def error(daemon: DaemonProcess, at: int = 0) -> str:
 def check(daemon: DaemonProcess, *more: str) -> str:
     """Return what ``--check`` finds."""
     command = [sys.executable, "-m", "replica_client", "run", str(daemon.config), "--check", *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
-    return done.stderr
+    return str(done.stderr)
 
 
 def fill(source: LocalServer, table: str, begin: int, count: int = ROWS) -> None:
@@ -271,7 +271,7 @@ def test_a_foreign_owner_is_named_and_can_be_taken_over_from(
         assert "`wh` of service `shop-eu`" in text and "take-over" in text, text
         second.stop()
         fill(source, "a", ROWS)
-        done = subprocess.run(
+        done = processes.run(
             [sys.executable, "-m", "replica_client", "position", "take-over", str(second.config)]
             + ["--sink", "source.other"],
             capture_output=True,
@@ -302,7 +302,7 @@ def test_a_position_is_shown_without_being_taken(
             daemon.stop()
         command = [sys.executable, "-m", "replica_client", "position", "show", str(daemon.config)]
         for _ in range(3):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = processes.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             assert "binlog." in done.stdout
         if keys["type"] == "duckdb":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.integration.relays import (
     RelayProcess,
     begin_replica,
@@ -40,7 +41,7 @@ def fresh(local_servers: LocalServers) -> Iterator[Fresh]:
 
 def backup(relay: RelayProcess, directory: Path, *more: str) -> subprocess.Popen[str]:
     url = f"{relay.url}?allow_public_key_retrieval=true"
-    return subprocess.Popen(
+    return processes.Popen(
         [sys.executable, "-m", "replica_client", "backup", url, str(directory), *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

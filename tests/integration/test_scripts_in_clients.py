@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.servers.local import LocalServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -51,7 +52,7 @@ def test_no_name_is_a_command(source_name: str, fresh_server, tmp_path: Path) ->
         source.execute(f"INSERT INTO d.{_quoted(table)} VALUES (1, {at}, 7, '縗\\\\! touch pwned')")
     path = source.binlog_path(str(first))
     redo, undo = (
-        subprocess.run(
+        processes.run(
             [sys.executable, "-m", "replica_client", way, str(path), "--table", "d.*"],
             stdout=subprocess.PIPE, cwd=ROOT, check=True,
         ).stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ pytest.importorskip("psycopg", reason="the package psycopg is not installed")
 
 import psycopg
 
+from tests import processes
 from tests.integration.daemon_process import DaemonProcess
 from tests.integration.postgres_server import PostgresServer
 from tests.integration.sink_comparison import compare_sink
@@ -55,7 +55,7 @@ def aside(daemon: DaemonProcess) -> list[str]:
 def copy_again(daemon: DaemonProcess, table: str) -> None:
     command = [sys.executable, "-m", "replica_client", "snapshot", str(daemon.config)]
     command += ["--sink", "source.mirror", "--table", table]
-    subprocess.run(command, check=True, capture_output=True)
+    processes.run(command, check=True, capture_output=True)
     daemon.until(lambda one: table not in aside(one))
 
 
@@ -262,7 +262,7 @@ def test_a_mirror_on_its_own_source_is_refused(source: LocalServer, tmp_path: Pa
         daemon.until(lambda one: one.route("mirror")["state"] == "failed")
         assert "is the source itself" in daemon.route("mirror")["error"]
         command = [sys.executable, "-m", "replica_client", "run", str(daemon.config)]
-        done = subprocess.run([*command, "--check", "--connect"], capture_output=True, check=False)
+        done = processes.run([*command, "--check", "--connect"], capture_output=True, check=False)
         assert done.returncode == 1
         assert b"is the source itself" in done.stderr
     assert not source.query(

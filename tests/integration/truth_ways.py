@@ -10,7 +10,6 @@ import functools
 import json
 import random
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from replica_client import ABSENT, open_binlog, scan_binlog
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.sinks.registry import make_sink
 from replica_client.stream.position.stores.base import Checkpoint, MemoryPositionStore
+from tests import processes
 from tests.integration.sink_comparison import stored_name
 from tests.integration.truth_world import MARKER
 from tests.servers.local import LocalServer
@@ -128,7 +128,7 @@ def printed(written: Written) -> Iterator[Changed]:
     """Read what ``changes --json`` prints."""
     command = [sys.executable, "-m", "replica_client", "changes", *map(str, written.files)]
     command += ["--tables", written.tables, "--json"]
-    done = subprocess.run(command, capture_output=True, check=False)
+    done = processes.run(command, capture_output=True, check=False)
     for line in done.stdout.splitlines():
         one = json.loads(line)
         yield Changed(one["table"], one.get("before"), one.get("after"))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pymysql
 
+from tests import processes
 from tests.integration.as_of_instants import url_of
 from tests.servers.local import LocalServer
 
@@ -66,7 +67,7 @@ class Shop(threading.Thread):
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """``replica-client`` with arguments."""
-    return subprocess.run(
+    return processes.run(
         [sys.executable, "-m", "replica_client", *arguments],
         capture_output=True,
         text=True,

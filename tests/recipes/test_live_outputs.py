@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.recipes.served import DATA, served
 
 PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -16,9 +16,9 @@ PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in 
 
 def run(*words: object) -> bytes:
     command = [sys.executable, "-m", "replica_client", "changes", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, env=PLAIN, check=False)
+    done = processes.run(command, capture_output=True, env=PLAIN, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    return bytes(done.stdout)
 
 
 def test_forms_are_those_of_files(tmp_path: Path) -> None:

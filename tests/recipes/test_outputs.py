@@ -20,6 +20,7 @@ import pytest
 import replica_client as rc
 from replica_client.rows.json_values import value_to_json
 from replica_client.rows.special_values import ABSENT
+from tests import processes
 
 DATA = Path(rc.__file__).parent / "testing" / "data"
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/*.0*"))
@@ -29,9 +30,9 @@ TABLES = [(DATA, "shop.orders"), (DATA, "shop.customers"), (DATA, "shop.products
 
 def run(*words: object) -> bytes:
     command = [sys.executable, "-m", "replica_client", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, env=PLAIN, check=False)
+    done = processes.run(command, capture_output=True, env=PLAIN, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    return bytes(done.stdout)
 
 
 def rows_of(source: Path, table: str) -> list[tuple[str, rc.Change, rc.Row]]:

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -21,6 +20,7 @@ import replica_client as rc
 from replica_client.compat.duckdb_views import query
 from replica_client.errors import ConfigError
 from replica_client.rows.json_values import json_text, plain_text
+from tests import processes
 from tests.recipes.served import DATA, served
 
 PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -29,7 +29,7 @@ PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in 
 def run(*words: object) -> tuple[int, str, str]:
     pytest.importorskip("duckdb", reason="pip install '.[duckdb]'")
     command = [sys.executable, "-m", "replica_client", "sql", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=PLAIN, check=False)
+    done = processes.run(command, capture_output=True, text=True, env=PLAIN, check=False)
     assert done.returncode or not done.stderr, done.stderr  # what succeeds complains of nothing
     return done.returncode, done.stdout, done.stderr
 
