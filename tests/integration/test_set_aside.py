@@ -25,7 +25,7 @@ from tests.integration.sink_comparison import compare_sink
 from tests.servers.local import LocalServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
-TABLES = 200
+TABLES = 60
 
 
 @pytest.fixture(scope="module")
