@@ -242,7 +242,9 @@ class _Applier:
         if charset is None and not meaning.charset_unknown:
             charset = self._default_charset(database)
         if not meaning.select:
-            return _defined(meaning, charset).renamed(database, name)
+            made = _defined(meaning, charset).renamed(database, name)
+            takes_default = charset is None and not meaning.charset_unknown
+            return replace(made, takes_default=True) if takes_default else made
         columns = tuple(text.model(charset) for text in meaning.columns)
         columns = selected_columns(meaning.select, columns, self._context, self._known_table)
         return _with_columns(meaning, columns, charset).renamed(database, name)
@@ -277,7 +279,7 @@ class _Applier:
                 resizes = not self._context.is_mariadb and self._context.version >= _RESIZES
                 after = altered(before, meaning.steps, *defaults, resizes=resizes)
                 if self._may_keep_default(before, meaning):
-                    after = replace(after, charset=None)
+                    after = replace(after, charset=None, takes_default=False)
                 after = with_defaults(self._as_kept(after), meaning.defaults)
             except NotUnderstoodError as error:
                 after = Unverified(str(error), before)

@@ -184,6 +184,7 @@ class TableModel:
         primary_key: column names and prefix lengths (0: the whole column), in the key's order.
         charset: default character set of new columns; None while it is not known.
         versioned: a MariaDB table WITH SYSTEM VERSIONING.
+        takes_default: a character set that is not known is the default of the database.
     """
 
     database: str
@@ -192,6 +193,7 @@ class TableModel:
     primary_key: tuple[tuple[str, int], ...] = ()
     charset: str | None = None
     versioned: bool = False
+    takes_default: bool = False
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -223,17 +225,20 @@ class TableModel:
         return ""
 
     def with_charset(self, charset: str) -> Self:
-        """Return the table with this character set wherever none is known."""
+        """Return the table with the default of its database wherever no character set is known."""
         columns = tuple(
             column.in_charset(charset) if column.needs_charset else column
             for column in self.columns
         )
-        return replace(self, columns=columns, charset=self.charset or charset)
+        charset = self.charset or charset
+        return replace(self, columns=columns, charset=charset, takes_default=False)
 
     def renamed(self, database: str, name: str) -> Self:
         """Return the table under another name."""
+        takes_default = self.takes_default and database == self.database
         return type(self)(
-            database, name, self.columns, self.primary_key, self.charset, self.versioned
+            *(database, name, self.columns, self.primary_key, self.charset, self.versioned),
+            takes_default,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -151,8 +151,15 @@ def altered(
         raise NotUnderstoodError("a column name occurs twice")
     if not columns:
         raise NotUnderstoodError("no columns are left")
+    # CONVERT TO CHARACTER SET DEFAULT may mean the default of another database.
+    takes_default = table.takes_default and not (converts and inner is None)
     return replace(
-        table, columns=tuple(columns), primary_key=key, charset=charset, versioned=versioned
+        table,
+        columns=tuple(columns),
+        primary_key=key,
+        charset=charset,
+        versioned=versioned,
+        takes_default=takes_default,
     )
 
 

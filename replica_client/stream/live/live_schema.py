@@ -447,6 +447,7 @@ class SchemaProver:
             and history.database(table[0]).changed_by is None
             and isinstance(state, TableModel)
             and state.needs_charset
+            and state.takes_default
             and not touches.touched_database(table[0], position, end)
         ):
             history.adopt(state.with_charset(database.charset))

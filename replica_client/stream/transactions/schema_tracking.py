@@ -462,9 +462,9 @@ def _hidden_text(table_map: TableMapEvent, hidden: Mapping[str, tuple[str, ...]]
 
 def _no_charset_text(table_map: TableMapEvent) -> str:
     return (
-        f"{table_map.schema}.{table_map.table}: the character set of its text is not known (its table's, which an "
-        "sql_mode left out of the statement, or the default of its database, which was made before or may be an older "
-        "one for the session); give a schema history that "
+        f"{table_map.schema}.{table_map.table}: the character set of its text is not known (an sql_mode left it out of "
+        "the statement, MySQL before 8.0 may have kept the old one at CONVERT TO, or it is the default of a database "
+        "that was made before or may be another one for the session); give a schema history that "
         "knows the table (replica-client schema), set binlog_row_metadata=FULL on the source, or "
         + remedies("positional names")
     )
