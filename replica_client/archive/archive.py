@@ -29,6 +29,7 @@ from replica_client.schema.history import SchemaHistory
 from replica_client.stream.position.losses import LOSS_KINDS, LossLedger
 from replica_client.stream.transactions.arguments import parse_start, stop_of
 from replica_client.stream.transactions.assembler import AssemblyOptions
+from replica_client.stream.transactions.loss_watch import used_as
 from replica_client.stream.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class FoundChange:
         return f'{text}, "commit_time": {time}, "thread_id": {thread}, "statement": {statement}}}'
 
 
+@used_as("a search needs no block; write `for change in archive.find(…):`")
 class Found:
     """The changes that a search finds, in the order of the binlog; each iteration searches again.
 
@@ -169,6 +171,10 @@ class Found:
         yield from batches.flush()
 
 
+@used_as(
+    "an archive needs no block; write `archive = rc.open_archive(…)` and then"
+    " `for change in archive.find(…):`"
+)
 class Archive:
     """Many binlog files with indexes; made by :func:`open_archive`.
 

@@ -40,6 +40,7 @@ from replica_client.rows.selection import Selection
 from replica_client.rows.where import And, Condition, columns_of, parse_where
 from replica_client.schema.ddl.steps import TableName
 from replica_client.storage.durable import joined_name
+from replica_client.stream.transactions.loss_watch import used_as
 
 if TYPE_CHECKING:
     from replica_client.rows.batching import RecordBatch
@@ -73,6 +74,7 @@ class TableSource(Protocol):
         ...
 
 
+@used_as("give the table to a library that reads Arrow, such as `pyarrow.table(table)`", "__iter__")
 class BinlogTable:
     """The row changes of one table as an Arrow stream; made by :func:`~replica_client.scan_binlog`.
 
@@ -218,6 +220,9 @@ class BinlogTable:
         return f"<BinlogTable {self.database}.{self.name}>"
 
 
+@used_as(
+    'a scan needs no block; write `tables = rc.scan_binlog(…)` and then `tables["shop.orders"]`'
+)
 class BinlogTables(Mapping[str, BinlogTable]):
     """The tables of a scan by ``database.table``; made by :func:`~replica_client.scan_binlog`.
 

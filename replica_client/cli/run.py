@@ -130,10 +130,9 @@ def relay(
     """Follow a source and serve its binlog to replicas and other clients.
 
     The relay keeps the source's files byte for byte. Replicas connect to it as to the source, by file
-    and offset or by GTIDs, and go on when the source is away. With several hosts it follows the one that took the
-    source's place. SIGTERM ends it with status 0;
-    SIGHUP reads accounts and the source's URL again. A status page, Prometheus metrics and health checks are at the
-    address in the configuration.
+    and offset or by GTIDs. While the source is unavailable, they read what the relay has. With several hosts it
+    follows the one that replaced the source. SIGTERM ends it with status 0. SIGHUP reads accounts and the source's URL
+    again. The configuration has the address of the status page, Prometheus metrics and health checks.
     """
     if example:
         from replica_client.service.examples import RELAY_EXAMPLE as TEXT

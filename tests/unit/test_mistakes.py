@@ -147,6 +147,18 @@ MISUSE = {
     "next(rc.follow(U).changes())": (RuntimeError, "use `with follow(…) as stream:`"),
     "rc.connect(U).changes()": (RuntimeError, "use it in an `async with` block"),
     "rc.connect(U).__enter__()": (TypeError, "write `async with rc.connect(…) as stream:`"),
+    **{
+        f"{code}.__{name}__()": (TypeError, words)
+        for code, words in {
+            "rc.open_binlog(F)": "write `for change in rc.open_binlog(…).changes():`",
+            "rc.open_archive(F, write_indexes=False)": "`for change in archive.find(…):`",
+            "rc.open_archive(F, write_indexes=False).find('shop.orders')": "write `for change in",
+            "rc.scan_binlog(F)": "write `tables = rc.scan_binlog(…)`",
+            "rc.scan_binlog(F)['shop.customers']": "`pyarrow.table(table)`",
+        }.items()
+        for name in ("enter", "exit", "aenter", "aexit", "aiter", "await")
+    },
+    "list(rc.open_archive(F, write_indexes=False))": (TypeError, "`for change in archive.find(…):`"),
     "next(rc.open_binlog(F).changes()).after['nosuch']": (KeyError, "there are id, name, email"),
     "rc.scan_binlog(F)['nosuch.t']": (KeyError, "there is shop.customers"),
 }  # fmt: skip

@@ -50,7 +50,7 @@ SERVER_CAPABILITIES: Final = (
     | Capability.CLIENT_COMPRESS
     | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
 )
-"""What the servers of this package offer; TLS is added where a certificate is given."""
+"""Capabilities of the servers of this package; with a certificate they offer TLS, too."""
 
 
 @dataclass(frozen=True, slots=True)

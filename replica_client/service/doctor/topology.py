@@ -58,7 +58,7 @@ async def diagnose_topology(
     server_id: int | None = None,
     tables: Sequence[str] = (),
 ) -> dict[str, list[Finding]]:
-    """Look at several servers, at each by itself and at what they are to each other.
+    """Examine several servers, each on its own and how they replicate from each other.
 
     Args:
         urls: of the servers.

@@ -51,7 +51,7 @@ from replica_client.stream.transactions.arguments import (
 from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler
 from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
 from replica_client.stream.transactions.inside import GivenChange, position_at
-from replica_client.stream.transactions.loss_watch import Notice, batches_of, changes_of
+from replica_client.stream.transactions.loss_watch import Notice, batches_of, changes_of, used_as
 from replica_client.stream.transactions.pending_rows import PreparedRows
 from replica_client.stream.transactions.transaction import Transaction
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from replica_client.rows.batching import BatchAssembler, RecordBatch
 
 
+@used_as("files need no block; write `for change in rc.open_binlog(…).changes():`")
 class BinlogFileReader:
     """Reader of binlog files in order; every iterator starts from the beginning.
 

@@ -1,4 +1,4 @@
-"""What a stream knows and has delivered: its knowledge apart from the position, and its progress."""
+"""The knowledge of a stream apart from its position, and its progress."""
 
 from __future__ import annotations
 

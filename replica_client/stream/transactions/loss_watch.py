@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar
 
 from replica_client.errors import (
     BinlogDecodeError,
@@ -89,6 +89,40 @@ else:
         __aexit__ = _refuse("`async with`", _PLAIN)
         __aiter__ = _refuse("`async for`", _PLAIN)
         __await__ = _refuse("`await`", _PLAIN)
+
+
+_USES: Final = {
+    "__enter__": "`with`",
+    "__exit__": "`with`",
+    "__iter__": "`for`",
+    "__aenter__": "`async with`",
+    "__aexit__": "`async with`",
+    "__aiter__": "`async for`",
+    "__await__": "`await`",
+}
+
+_Class = TypeVar("_Class")
+
+
+def used_as(instead: str, *but: str) -> Callable[[type[_Class]], type[_Class]]:
+    """Make a class raise TypeError with the remedy in statements that it does not support.
+
+    Args:
+        instead: what to write.
+        but: methods that stay absent, because libraries look for them.
+    """
+
+    def refuse_others(cls: type[_Class]) -> type[_Class]:
+        for name, what in _USES.items():
+            if name not in but and not hasattr(cls, name):
+
+                def refuse(self: object, *arguments: object, what: str = what) -> NoReturn:
+                    raise TypeError(f"{what}: {instead}")
+
+                setattr(cls, name, refuse)
+        return cls
+
+    return refuse_others
 
 
 WITHHELD: Final = "the text is withheld: a transform hides columns of this source"

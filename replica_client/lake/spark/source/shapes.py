@@ -315,7 +315,7 @@ CDC_HEAD = (
         False,
     ),
 )
-"""What stands before a table's columns with ``shape=cdc``: ``_replica`` has the other change columns."""
+"""Columns before a table's own with ``shape=cdc``; ``_replica`` has the other change columns."""
 
 _TYPES: dict[str, DataType] = {
     "byte": ByteType(),
