@@ -15,7 +15,7 @@ from replica_client.cli.event_lines import (
     terminal_columns,
     terminal_line,
 )
-from replica_client.cli.event_text import EventTables, EventText
+from replica_client.cli.event_text import EventText
 from replica_client.cli.output import Lines, terminal_width
 from replica_client.cli.reading import ALLOW_EMPTY_HINT
 from replica_client.protocol.binlog.event import BinlogEvent
@@ -172,7 +172,7 @@ def write_file_events(
     fast_paths: list[EventText] = []
 
     def fast_path_of(feed: EventFeed) -> EventText:
-        fast_paths.append(EventText(feed, EventTables(), json=output.json))
+        fast_paths.append(EventText(feed, json=output.json))
         return fast_paths[0]
 
     try:

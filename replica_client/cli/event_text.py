@@ -27,6 +27,7 @@ from replica_client.protocol.codec.printable import printable
 from replica_client.protocol.constants.event_types import EventType, event_type_name
 from replica_client.protocol.gtid import format_uuid
 from replica_client.rows.value_text import quoted
+from replica_client.stream.fast.event_fast_path import EventTables
 
 if not cython.compiled:
     from replica_client.protocol.binlog.layout import (
@@ -110,22 +111,6 @@ _NAMES_OF_PAIRS = (
 )
 
 
-class EventTables:
-    """A lookup of tables without schemas: no rows are decoded."""
-
-    full_rows = False
-    is_between = True
-    generation = 0
-    revision = 0
-
-    def decoder_if_certain(self, table_map: object, decoder: object) -> tuple[None]:
-        """Return that the rows of no table are wanted."""
-        return (None,)
-
-    def made_builder(self, shape: object, decoder: object) -> None:
-        """Return nothing that takes rows."""
-
-
 @cython.final
 @cython.cclass
 class EventText(EventFastPath):
@@ -133,14 +118,14 @@ class EventText(EventFastPath):
 
     Args:
         feed: the decoder and the tracker.
-        tables: stands for the assembler.
         json: as JSON objects, else for people.
 
     Attributes:
         text: what was written.
     """
 
-    def __init__(self, feed: EventFeed, tables: EventTables, *, json: bool) -> None:
+    def __init__(self, feed: EventFeed, *, json: bool) -> None:
+        tables = EventTables()
         EventFastPath.__init__(self, feed, tables, tables)
         self._takes_statements = True
         self.text: ValueText = ValueText()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from replica_client.errors import ReplicaClientError
-from replica_client.protocol.binlog.event import parse_server_version
+from replica_client.protocol.binlog.event import BinlogFormat, parse_server_version
+from replica_client.protocol.binlog.events import FormatDescriptionEvent, StartEventV3
 from replica_client.protocol.binlog.events.queries import QueryEvent
 from replica_client.schema.ddl.statement_context import StatementContext
 from replica_client.schema.ddl.statements import read_statement
@@ -24,11 +25,13 @@ def test_share_of_statements_that_are_understood() -> None:
     for name in binlog_files():
         reader = open_binlog(CORPUS / name)
         try:
-            for feed, located in reader._located(None, None):
-                body = located.event.body
+            layout = BinlogFormat()
+            for event in reader.events():
+                body = event.body
+                if isinstance(body, (FormatDescriptionEvent, StartEventV3)):
+                    layout = body.format
                 if not isinstance(body, QueryEvent):
                     continue
-                layout = feed.decoder.format
                 version = parse_server_version(layout.server_version)
                 context = StatementContext.of_query(body, layout.flavor, version)
                 text = statement_text(body.query, body.status.character_set_client)

@@ -16,6 +16,7 @@ SOURCES = sources()
 MOST_LINES = 500
 # Each says in a comment at its top why it is not two. A file that is not here must not become longer.
 LONG = {
+    "protocol/binlog/decoder.py",
     "archive/key_scan.py",
     "protocol/binlog/values/json_writer.py",
     "protocol/binlog/values/temporal_storage.py",

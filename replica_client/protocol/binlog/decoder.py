@@ -1,5 +1,7 @@
 """The decoder of whole events from bytes, for files and streams."""
 
+# Over 500 lines: one class, whose methods share the state that the events of a file change.
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -121,7 +123,7 @@ class BinlogDecoder:
         self._file = file
         self._format = _UNDETERMINED if format is None else format
         self._has_format = format is not None
-        self._contexts: dict[int, EventContext] = {}
+        self._contexts: dict[int, tuple[EventContext, type[EventBody]]] = {}
         self._table_maps: dict[int, TableMapEvent] = {}
         self._announced = 0
         self._known_table_maps: SizedCache[bytes, TableMapEvent] = SizedCache(
@@ -386,17 +388,48 @@ class BinlogDecoder:
                     )
         if end < header_size:
             raise TruncatedEventError(f"event of {size} bytes has no room for its header")
+        return self.decode_body(
+            data, header, header_size, end, position, file, checksum, inner_index
+        )
+
+    def decode_body(
+        self,
+        data: bytes,
+        header: EventHeader,
+        start: int,
+        end: int,
+        position: int,
+        file: str,
+        checksum: int | None,
+        inner_index: int | None = None,
+    ) -> BinlogEvent:
+        """Decode an event whose size and checksum were found right, and do what it tells the decoder.
+
+        Args:
+            data: exactly the event's bytes.
+            header: decoded from them.
+            start: where its body begins in them.
+            end: where its checksum begins, or ``data`` ends.
+            position: 64-bit offset of the event in its file.
+            file: name of the file.
+            checksum: of the event.
+            inner_index: in its payload; None: it is in none.
+
+        Raises:
+            BinlogDecodeError: the body is wrong; does not say where.
+            ShortBufferError: it ends too early.
+            ValueError: a value is wrong.
+        """
+        type_code = header.type_code
         if inner_index is None:
             self._joined = None
         if type_code == _TABLE_MAP:
-            table_map = self._decode_table_map(data, header_size, end, header.flags)
+            table_map = self._decode_table_map(data, start, end, header.flags)
             if self._fragments is not None:
                 self._fragments.check_other(type_code, table_map)
             return BinlogEvent(header, table_map, file, position, checksum, inner_index)
-        event_class: type[EventBody] = EVENT_CLASSES.get(type_code, UnknownEvent)
-        body = event_class.decode(
-            ByteReader(data, header_size, end), self._context(type_code, header.flags)
-        )
+        context, event_class = self._context(type_code, header.flags)
+        body = event_class.decode(ByteReader(data, start, end), context)
         if type_code in _BEGINS_FILE:
             self._begin_file(body, header.server_id)
             self._tells_ends = _tells_ends(header, body, position, stated=self._tells_ends)
@@ -410,15 +443,16 @@ class BinlogDecoder:
             self._fragments.check_other(type_code, body)
         return BinlogEvent(header, body, file, position, checksum, inner_index)
 
-    def _context(self, type_code: int, flags: int) -> EventContext:
+    def _context(self, type_code: int, flags: int) -> tuple[EventContext, type[EventBody]]:
         key = type_code << 16 | flags
-        context = self._contexts.get(key)
-        if context is None:
+        found = self._contexts.get(key)
+        if found is None:
             if len(self._contexts) >= _MAX_CONTEXTS:
                 self._contexts.clear()
             context = EventContext(self._format, type_code, flags, self._options)
-            self._contexts[key] = context
-        return context
+            found = context, EVENT_CLASSES.get(type_code, UnknownEvent)
+            self._contexts[key] = found
+        return found
 
     def _begin_file(self, body: EventBody, server_id: int) -> None:
         """Forget the table maps of the last file; apply the format if the event has one."""
@@ -450,7 +484,7 @@ class BinlogDecoder:
         self, content: bytes, data: bytes, start: int, end: int, flags: int
     ) -> TableMapEvent:
         """Decode a table map, or reuse the object of an equal one; the id may differ."""
-        context = self._context(_TABLE_MAP, flags)
+        context, _ = self._context(_TABLE_MAP, flags)
         id_size = 4 if context.post_header_size(8) == 6 else 6
         behind_id = content[id_size:]
         known = self._known_table_maps.get(behind_id)

@@ -13,9 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from replica_client.errors import BinlogDecodeError, ShortBufferError
+from replica_client.protocol.binlog.event import BinlogEvent, EventHeader
+
 if not cython.compiled:
-    from replica_client.protocol.binlog.layout import HEADER_SIZE, TYPE_OFFSET, EventClass
+    from replica_client.protocol.binlog.layout import (
+        FLAGS_OFFSET,
+        HEADER_SIZE,
+        NEXT_POSITION_OFFSET,
+        SERVER_ID_OFFSET,
+        TIMESTAMP_OFFSET,
+        TYPE_OFFSET,
+        EventClass,
+    )
     from replica_client.protocol.codec.event_queue import EventQueue
+    from replica_client.protocol.codec.memory import load_le
     from replica_client.stream.fast.fast_path import FastPath
     from replica_client.stream.fast.fast_path_tables import FastPathTables
 
@@ -41,6 +53,7 @@ class EventFastPath(FastPath):
     def __init__(self, feed: EventFeed, assembler: TableResolver, consumers: RowConsumers) -> None:
         FastPath.__init__(self, feed, assembler, consumers, True)
         self._passes_over = False
+        self._most_taken = MAX_TAKEN
         self._taken_size = 0
 
     def feed(
@@ -56,7 +69,7 @@ class EventFastPath(FastPath):
         offset: cython.longlong,
         stop: cython.longlong = -1,
     ) -> int:
-        """Take at most about a mebibyte; call it again for the rest."""
+        """Take a part of the queue; call it again for the rest."""
         self._taken_size = 0
         return int(FastPath.take(self, events, file, offset, stop))
 
@@ -70,7 +83,7 @@ class EventFastPath(FastPath):
     def _count(
         self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
     ) -> cython.Py_ssize_t:
-        if self._taken_size >= MAX_TAKEN:
+        if self._taken_size >= self._most_taken:
             return 0
         count: cython.Py_ssize_t = FastPath._count(self, events, first, offset)
         # Transactions without rows are visited, too.
@@ -143,3 +156,113 @@ class EventFastPath(FastPath):
             inner_index: in its payload; -1: it is in none.
         """
         raise NotImplementedError
+
+
+class EventTables:
+    """A lookup of tables without schemas: no rows are decoded."""
+
+    full_rows = False
+    is_between = True
+    generation = 0
+    revision = 0
+
+    def decoder_if_certain(self, table_map: object, decoder: object) -> tuple[None]:
+        """Return that the rows of no table are wanted."""
+        return (None,)
+
+    def made_builder(self, shape: object, decoder: object) -> None:
+        """Return nothing that takes rows."""
+
+
+@cython.final
+@cython.cclass
+class EventObjects(EventFastPath):
+    """Fast path that decodes each event to its object.
+
+    A transaction of which an event cannot be decoded is left to the full decoder, which delivers the
+    events before the fault and then raises it.
+
+    Args:
+        feed: the decoder and the tracker.
+    """
+
+    def __init__(self, feed: EventFeed) -> None:
+        tables = EventTables()
+        EventFastPath.__init__(self, feed, tables, tables)
+        # The first object waits for the last one, and all of them take memory.
+        self._most_taken = MAX_TAKEN >> 3
+        self._objects: list[BinlogEvent] = []
+
+    def hand_over(self) -> list[BinlogEvent]:
+        """Return the events that were taken since the last call, in order."""
+        self.took = False
+        taken: list[BinlogEvent] = self._objects
+        self._objects = []
+        return taken
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _count(
+        self, events: EventQueue, first: cython.Py_ssize_t, offset: cython.longlong
+    ) -> cython.Py_ssize_t:
+        count: cython.Py_ssize_t = EventFastPath._count(self, events, first, offset)
+        if not count:
+            return 0
+        known: cython.Py_ssize_t = len(self._objects)
+        try:
+            EventFastPath._apply(self, events, first, count, offset)
+        except (BinlogDecodeError, ShortBufferError, ValueError):
+            del self._objects[known:]
+            return 0
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _apply(
+        self,
+        events: EventQueue,
+        first: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        offset: cython.longlong,
+    ) -> cython.int:
+        """Do nothing: the transaction was decoded to know whether all of it can be."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _event(
+        self,
+        raw: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        offset: cython.longlong,
+        tail: cython.Py_ssize_t,
+        inner_index: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Decode the event."""
+        data: bytes = bytes(raw[at:end])
+        if inner_index >= 0:
+            self._objects.append(
+                self._feed.decoder.decode_inner(data, offset, self._file, inner_index)
+            )
+            return 0
+        header = EventHeader(
+            load_le(raw, at + TIMESTAMP_OFFSET, 4),
+            raw[at + TYPE_OFFSET],
+            load_le(raw, at + SERVER_ID_OFFSET, 4),
+            end - at,
+            load_le(raw, at + NEXT_POSITION_OFFSET, 4),
+            load_le(raw, at + FLAGS_OFFSET, 2),
+        )
+        self._objects.append(
+            self._feed.decoder.decode_body(
+                data,
+                header,
+                HEADER_SIZE,
+                end - at - tail,
+                offset,
+                self._file,
+                load_le(raw, end - tail, tail) if tail else None,
+            )
+        )
+        return 0

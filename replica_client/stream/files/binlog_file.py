@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from replica_client._compiled import tell_plain
-from replica_client.errors import USER_BOUNDARY, ConfigError
+from replica_client.errors import USER_BOUNDARY, BinlogDecodeError, ConfigError
 from replica_client.options import checked_arguments, checked_types, remedies
 from replica_client.protocol.binlog.event import FIRST_EVENT, BinlogEvent, DecodeOptions
 from replica_client.protocol.position import Position
@@ -22,7 +22,7 @@ from replica_client.rows.row_change import AnyChange
 from replica_client.schema.history import STATE_KEY, SchemaHistory
 from replica_client.stream.fast.event_fast_path import EventFastPath
 from replica_client.stream.fast.row_fast_path import RowFastPath
-from replica_client.stream.files.file_batches import FileBatches, FileSteps, raw_events
+from replica_client.stream.files.file_batches import FileBatches, FileEvents, FileSteps
 from replica_client.stream.files.file_bytes import BinlogFile, FileSource, binlog_files, open_events
 from replica_client.stream.files.file_order import check_files, check_position
 from replica_client.stream.files.file_range import (
@@ -49,7 +49,7 @@ from replica_client.stream.transactions.arguments import (
     stop_of,
 )
 from replica_client.stream.transactions.assembler import AssemblyOptions, TransactionAssembler
-from replica_client.stream.transactions.event_feed import EventFeed, LocatedEvent
+from replica_client.stream.transactions.event_feed import EventFeed
 from replica_client.stream.transactions.inside import GivenChange, position_at
 from replica_client.stream.transactions.loss_watch import Notice, batches_of, changes_of, used_as
 from replica_client.stream.transactions.pending_rows import PreparedRows
@@ -176,8 +176,7 @@ class BinlogFileReader:
         """
         with USER_BOUNDARY:
             begin, stop = self._range()
-            for _, located in self._located(begin.position, stop):
-                yield located.event
+            yield from self._events(begin.position, stop)
 
     def look_at_events(self, fast_path_of: Callable[[EventFeed], EventFastPath]) -> Iterator[None]:
         """Visit every event in order and in place; yields now and then.
@@ -515,26 +514,19 @@ class BinlogFileReader:
 
     def _previous(self, file: str) -> AnyGtidSet | None:
         """Return the GTIDs of the transactions before a file."""
-        return previous_gtids(
-            located.event for _, located in self._located(Position(file, FIRST_EVENT), None)
-        )
+        return previous_gtids(self._events(Position(file, FIRST_EVENT), None))
 
-    def _located(
-        self, start: Position | None, stop: Position | None
-    ) -> Iterator[tuple[EventFeed, LocatedEvent]]:
+    def _events(self, start: Position | None, stop: Position | None) -> Iterator[BinlogEvent]:
         files = self._from_start(start)
         feed = EventFeed(self._decode, start, mode="file")
-        for file in files:
-            first = start.offset if start is not None and start.file == file.name else FIRST_EVENT
-            if stop is not None and Position(file.name, first) >= stop:
-                return
-            for position, data in raw_events(file, feed, max(first, FIRST_EVENT)):
-                between = not feed.tracker.in_transaction
-                if between and stop is not None and Position(file.name, position) >= stop:
-                    return
-                for located in feed.feed(data, position, file.name):
-                    yield feed, located
+        try:
+            for ready in self._read_files(FileEvents(feed, stop), feed, files, start, stop):
+                yield from ready
+        except BinlogDecodeError:
+            # All transactions that ended before the fault were delivered.
             self.position = feed.tracker.position
+            raise
+        self.position = feed.tracker.position
 
     def _from_start(self, start: Position | None) -> list[BinlogFile]:
         """Return the files from a position on."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from replica_client.errors import BinlogDecodeError
 from replica_client.protocol.binlog.decoder import BinlogDecoder
+from replica_client.protocol.binlog.event import BinlogEvent
 from replica_client.protocol.binlog.layout import HEADER_SIZE
 from replica_client.protocol.codec.turns import Turn
 from replica_client.protocol.constants.event_types import EventType
 from replica_client.protocol.position import Position
 from replica_client.stream.fast.column_fast_path import ColumnFastPath
+from replica_client.stream.fast.event_fast_path import EventObjects
 from replica_client.stream.fast.fast_path import MAX_WAITING, FastPath
 from replica_client.stream.fast.row_fast_path import inside_path
 from replica_client.stream.files.file_bytes import BinlogFile, EventSource, open_events
@@ -100,6 +102,14 @@ class FileSteps:
         self.stopped = False
         self.inside: Position | None = None
 
+    def _take(self, located: LocatedEvent) -> Iterable[list[Any]]:
+        """Take an event that the fast path left; yield what it completes."""
+        feed = self._feed
+        for transaction in self._assembler.feed(located, feed.decoder, feed.tracker):
+            # The tracker is already after the transaction of which more parts follow.
+            self.inside = None if transaction.complete else transaction.position
+            yield list(self._deliver(transaction))
+
     def _deliver(self, transaction: Transaction) -> Iterable[Any]:
         """Return what to yield for a transaction that the fast path left."""
         return (transaction,)
@@ -167,10 +177,7 @@ class FileSteps:
             fed = feed.feed(data, offset, file)
             del data  # avoids two copies of a very large event
             for located in fed:
-                for transaction in self._assembler.feed(located, feed.decoder, tracker):
-                    # The tracker is already after the transaction of which more parts follow.
-                    self.inside = None if transaction.complete else transaction.position
-                    yield list(self._deliver(transaction))
+                yield from self._take(located)
             offset += size
             yield []
 
@@ -197,6 +204,22 @@ class FileSteps:
             # Without the turn, if others would have to wait for it.
             source.cut_more(limit, checks, checks and self._turn is not None)
         return True
+
+
+class FileEvents(FileSteps):
+    """Reader of files into the objects of their events.
+
+    Args:
+        feed: the decoder and the tracker.
+        stop: no transaction that begins there or later is read.
+    """
+
+    def __init__(self, feed: EventFeed, stop: Position | None) -> None:
+        fast_path = EventObjects(feed)
+        super().__init__(feed, fast_path, fast_path, stop)
+
+    def _take(self, located: LocatedEvent) -> Iterable[list[BinlogEvent]]:
+        return ([located.event],)
 
 
 class FileBatches(FileSteps):
