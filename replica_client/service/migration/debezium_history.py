@@ -157,7 +157,7 @@ def _of_topic(url: str) -> Iterable[str]:
             "isolation.level": "read_committed",
         }
     )
-    found = []
+    found, size = [], 0
     try:
         partition = TopicPartition(topic, 0, OFFSET_BEGINNING)
         _, end = consumer.get_watermark_offsets(partition, timeout=_SECONDS)
@@ -169,7 +169,12 @@ def _of_topic(url: str) -> Iterable[str]:
                 raise ConfigError(f"{url}: no record came within {_SECONDS:g} s")
             if (error := message.error()) is not None:
                 raise ConfigError(f"{url}: {error.str()}")
-            found.append((message.value() or b"").decode("utf-8", "replace"))
+            value = message.value() or b""
+            if (size := size + len(value)) > _MAX_BYTES:
+                raise ConfigError(
+                    f"{url}: more than {_MAX_BYTES >> 30} GiB; this is no schema history"
+                )
+            found.append(value.decode("utf-8", "replace"))
             reached = message.offset() + 1
     except KafkaException as error:
         raise ConfigError(
