@@ -354,7 +354,7 @@ class Archive:
             DataLossError: a change cannot be delivered as rows.
         """
         for one in questions:
-            one.check_positions([file.name for file in self.files.listed])
+            one.check_positions(self.files.sizes)
         named = [one.patterns for one in questions if one.patterns is not None]
         patterns = [text for one in named for text in one] if len(named) == len(questions) else None
         if assembly is None:

@@ -255,6 +255,11 @@ class IndexedFiles:
         self._mark: FileMark | None = None
         self.binlog_files = [BinlogFile(one.name, one.where) for one in self.listed]
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the files by name."""
+        return {file.name: file.size for file in self.listed}
+
     def listed_again(self) -> IndexedFiles:
         """List the files again, and return those that exist now.
 

@@ -33,7 +33,7 @@ def check_question(archive: Archive, question: Question) -> None:
         ConfigError: the message is one line with the nearest name.
         BinlogDecodeError: a file whose index is made is damaged.
     """
-    question.check_positions([file.name for file in archive.files.listed])
+    question.check_positions(archive.files.sizes)
     check_names(archive, question)
     _check_range(archive, question)
 
@@ -73,7 +73,7 @@ def check_answer(archive: Archive, question: Question) -> None:
 
 def check_table(archive: Archive, table: TableName, hint: str | None = None) -> None:
     """Raise an error if a table is not in an archive; see :func:`check_question`."""
-    known = set(known_tables(archive))
+    known = {name for name in known_tables(archive) if name[1]}
     if table not in known:
         name = ".".join(table)
         raise ConfigError(
@@ -112,6 +112,10 @@ def _check_gtids(archive: Archive, question: Question) -> None:
     wanted = question.gtid
     if wanted is None:
         return
+    if not wanted:
+        raise ConfigError(
+            "gtid: a server's UUID alone names no transaction; add its numbers, for example UUID:1-5"
+        )
     origins: set[str] = set()
     for file in archive.files:
         for block in file.index.blocks:
@@ -128,11 +132,13 @@ def _check_gtids(archive: Archive, question: Question) -> None:
 
 
 def _check_range(archive: Archive, question: Question) -> None:
-    """Raise an error if the archive has no transaction between the times or GTIDs."""
+    """Raise an error if the archive has no transaction between the times, positions or GTIDs."""
     since, until = question.since, question.until
     first = last = 0
+    begin: Position | None = None
     for file in archive.files:
         for block in file.index.blocks:
+            begin = begin or Position(file.listed.name, block.start)
             if block.last_time:
                 first = min(first or block.first_time, block.first_time)
                 last = max(last, block.last_time)
@@ -144,6 +150,10 @@ def _check_range(archive: Archive, question: Question) -> None:
         raise ConfigError(
             f"until {time_text(micros_of(until))}: the first transaction of the archive is of {time_text(first)}"
             f"{_hint()}"
+        )
+    if begin and isinstance(until, Position) and until.file and until <= begin:
+        raise ConfigError(
+            f"until {until}: the first transaction of the archive begins at {begin}{_hint()}"
         )
     for option, one in (("since", since), ("until", until)):
         if isinstance(one, Position) and not one.file and isinstance(one.gtid_set, GtidSet):

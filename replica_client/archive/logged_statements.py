@@ -131,7 +131,7 @@ def find_statements(archive: Archive, question: Question) -> Iterator[FoundState
     Raises:
         BinlogDecodeError: a file is damaged.
     """
-    question.check_positions([file.name for file in archive.files.listed])
+    question.check_positions(archive.files.sizes)
     selection = Selection(question.patterns)
     # No rows: only the GTID, the times and the thread of the transactions.
     assembly = AssemblyOptions(Selection(()), record_losses=RECORDED)

@@ -78,15 +78,22 @@ class Question:
             named.update(columns_of(self.where))
         return named
 
-    def check_positions(self, files: Sequence[str]) -> None:
-        """Raise an error if a position names a file that does not exist.
+    def check_positions(self, files: Mapping[str, int]) -> None:
+        """Raise an error if a position is in a file that does not exist, or after the file's end.
+
+        Args:
+            files: sizes of the files by name.
 
         Raises:
             ConfigError: the message names the file.
         """
         for option, one in (("since", self.since), ("until", self.until)):
-            if isinstance(one, Position) and one.file and one.file not in files:
-                raise no_such_file(one, files, option)
+            if not isinstance(one, Position) or not one.file:
+                continue
+            if one.file not in files:
+                raise no_such_file(one, list(files), option)
+            if one.offset > files[one.file]:
+                raise ConfigError(f"{option} {one}: {one.file} ends at {files[one.file]}")
 
     def takes_transaction(self, transaction: Transaction) -> bool:
         """Return whether a transaction may have changes that the question asks for."""

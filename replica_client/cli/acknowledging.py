@@ -148,6 +148,7 @@ class ChosenChanges:
         output: as given.
         allow_empty: as given.
         done: whether the limit is reached.
+        is_empty: whether no transaction was read.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class ChosenChanges:
         allow_empty: bool = False,
     ) -> None:
         self.output, self.allow_empty = output, allow_empty
-        self.done = False
+        self.done, self.is_empty = False, True
         self._where = where
         self._changes: Callable[[RowsOfEvent], Iterator[Change]] = iter
         self._wants: Callable[[Change], bool] = _all
@@ -192,6 +193,7 @@ class ChosenChanges:
             BinlogDecodeError: a row cannot be decoded.
             OSError: the output cannot be written.
         """
+        self.is_empty = False
         if self._where is None and self._left is None and self._last is None:
             self.output.write(transaction)
             return transaction

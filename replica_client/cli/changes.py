@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,6 +33,7 @@ from replica_client.errors import ConfigError
 from replica_client.stream.position.losses import LOSSES_KEY, LossLedger
 from replica_client.stream.position.prepared import PREPARED_KEY, PreparedLedger
 from replica_client.stream.position.stores.object import position_file as open_position_file
+from replica_client.stream.transactions.arguments import ReadingEnd, parse_start
 from replica_client.stream.transactions.loss_watch import reading_state_of
 
 if TYPE_CHECKING:
@@ -113,7 +115,6 @@ def changes(
         from replica_client.cli.source_changes import write_source_changes
         from replica_client.stream.live.connect import connect
         from replica_client.stream.live.stream_options import ReconnectPolicy
-        from replica_client.stream.transactions.arguments import ReadingEnd
 
         no_letter_case(lower_case_table_names)
         known = schema_of(schema, None)
@@ -157,7 +158,18 @@ def changes(
     # After a saved position there may be no row of a table that the run before had.
     chosen.allow_empty |= saved is not None
     with file_progress(paths, shares_terminal=not output.whole_at_end) as progress:
-        write_file_changes(reader, chosen, store, progress)
+        times = "" if chosen.allow_empty else _times(start, until)
+        write_file_changes(reader, chosen, store, progress, times)
+
+
+def _times(start: str | None, until: str | None) -> str:
+    """Return the range as the user wrote it where one of its ends is a time; else nothing."""
+    given = {"since": start, "until": until}
+    found = {name: text for name, text in given.items() if text is not None}
+    times = (parse_start(text, "latest", name) for name, text in found.items())
+    if not any(isinstance(one, datetime.datetime) for one in times):
+        return ""
+    return ", ".join(f"{name} {text}" for name, text in found.items())
 
 
 def _condition(text: str | None) -> Condition | None:

@@ -88,6 +88,7 @@ def write_file_changes(
     chosen: ChosenChanges,
     store: PositionStore | None = None,
     progress: FileProgress | None = None,
+    times: str = "",
 ) -> None:
     """Write the changes that a reader gives.
 
@@ -96,6 +97,10 @@ def write_file_changes(
         chosen: which, and where they go.
         store: where the position behind what was written is saved.
         progress: is told what was read.
+        times: a range in which there must be a transaction, for the message; empty: there need be none.
+
+    Raises:
+        ConfigError: no transaction is in the range, or a table or column is not in what was read.
     """
     output = chosen.output
     interval = math.inf if output.whole_at_end else SAVE_INTERVAL
@@ -114,6 +119,8 @@ def write_file_changes(
                 if chosen.done:
                     break
             try:
+                if times and chosen.is_empty:
+                    raise ConfigError(f"{times}: the files have no transaction{ALLOW_EMPTY_HINT}")
                 chosen.check()
                 if checks_tables and not chosen.done:
                     reader.check_tables(ALLOW_EMPTY_HINT)

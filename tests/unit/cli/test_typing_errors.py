@@ -30,6 +30,9 @@ DEMO = sorted((Path(rc.__file__).parent / "testing" / "data").glob("shop-bin.0*"
         (["undo", "--thread", "987654"], "thread 987654"),
         (["find", "--since", "2050-01-01"], "the last transaction of the archive"),
         (["redo", "--until", "1999-01-01"], "the first transaction of the archive"),
+        (["find", "--until", "shop-bin.000001:4"], "the first transaction of the archive"),
+        (["find", "--gtid", "4587bb45-e52d-11f1-971d-02fc00000001"], "UUID alone names no"),
+        (["history", "--table", "shop.*", "--key", "1"], "did you mean shop.orders"),
     ],
 )
 def test_a_typing_error_is_one_line(
@@ -52,6 +55,8 @@ def _count(command: str) -> list[str]:
     [
         ["--kind", "updat"],
         ["--since", "shop-bin.009999:4"],
+        ["--since", "shop-bin.000001:99999"],
+        ["--until", "shop-bin.000002:99999"],
         ["--column", "stat"],
         ["--where", "stat = 'x'"],
     ],
@@ -61,6 +66,29 @@ def test_what_cannot_be_meant_is_an_error_in_any_case(
 ) -> None:
     where = [*DEMO, "--index-directory", tmp_path, "--table", "shop.orders", "--allow-empty"]
     assert run("find", *where, *given).status == 2
+
+
+@pytest.mark.parametrize("command", ["stats", "undo", "redo"])
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_a_position_after_the_end_of_its_file(
+    command: str, option: str, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    result = run(command, *DEMO, "--index-directory", tmp_path, option, "shop-bin.000002:99999")
+    assert (result.status, result.out) == (2, "")
+    assert f"{option[2:]} shop-bin.000002:99999: shop-bin.000002 ends at" in result.err
+
+
+@pytest.mark.parametrize("given", [["--since", "2090-01-01"], ["--until", "1999-01-01"]])
+def test_changes_of_a_range_of_times_without_a_transaction(
+    given: list[str], run: Callable[..., Any], tmp_path: Path
+) -> None:
+    result = run("changes", *DEMO, *given, "--json")
+    assert (result.status, result.out) == (2, "")
+    assert " ".join(given)[2:] + ": the files have no transaction" in result.err
+    assert run("changes", *DEMO, *given, "--allow-empty").status == 0
+    table = tmp_path / "changes.parquet"
+    assert run("changes", *DEMO, *given, "--parquet", table).status == 2
+    assert not table.exists()
 
 
 def test_the_last_come_newest_first(run: Callable[..., Any], tmp_path: Path) -> None:
