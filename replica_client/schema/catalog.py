@@ -243,8 +243,7 @@ class _Applier:
             charset = self._default_charset(database)
         if not meaning.select:
             made = _defined(meaning, charset).renamed(database, name)
-            takes_default = charset is None and not meaning.charset_unknown
-            return replace(made, takes_default=True) if takes_default else made
+            return replace(made, takes_default=charset is None and not meaning.charset_unknown)
         columns = tuple(text.model(charset) for text in meaning.columns)
         columns = selected_columns(meaning.select, columns, self._context, self._known_table)
         return _with_columns(meaning, columns, charset).renamed(database, name)
@@ -329,11 +328,8 @@ class _Applier:
         return self._catalog.database(self._context.database).charset_in(self._context.thread_id)
 
     def _may_keep_default(self, table: TableModel, meaning: AlterTable) -> bool:
-        """Return whether MySQL 5.6 may have kept the default character set at a CONVERT TO.
-
-        It does so where no column changes and no other clause makes a new table, unless the
-        session has `old_alter_table`, which no event tells.
-        """
+        """Return whether MySQL 5.6 may have kept the default character set at a CONVERT TO."""
+        # It does where nothing else is altered, unless `old_alter_table` is set: no event says so.
         if self._context.is_mariadb or self._context.version >= _RESIZES:
             return False
         last = meaning.steps[-1] if meaning.steps else None

@@ -7,6 +7,8 @@ The sink commits a chunk together with the snapshot's progress. A table without 
 and the stream waits while it is read.
 """
 
+# Over 500 lines: one class, whose tasks share the progress of a copy and the chunk that is ready.
+
 from __future__ import annotations
 
 import asyncio

@@ -43,6 +43,7 @@ LONG = {
     "sinks/mirror/mysql_database.py",
     "sinks/mirror/table_store.py",
     "stream/transport/connection.py",
+    "service/running_snapshot.py",
 }
 
 

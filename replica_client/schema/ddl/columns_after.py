@@ -153,14 +153,8 @@ def altered(
         raise NotUnderstoodError("no columns are left")
     # CONVERT TO CHARACTER SET DEFAULT may mean the default of another database.
     takes_default = table.takes_default and not (converts and inner is None)
-    return replace(
-        table,
-        columns=tuple(columns),
-        primary_key=key,
-        charset=charset,
-        versioned=versioned,
-        takes_default=takes_default,
-    )
+    made = replace(table, columns=tuple(columns), primary_key=key, charset=charset)
+    return replace(made, versioned=versioned, takes_default=takes_default)
 
 
 def _insert_moved(entries: list[_Entry], moved: Sequence[tuple[ColumnText, _Entry]]) -> None:
