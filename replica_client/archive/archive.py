@@ -171,10 +171,7 @@ class Found:
         yield from batches.flush()
 
 
-@used_as(
-    "an archive needs no block; write `archive = rc.open_archive(…)` and then"
-    " `for change in archive.find(…):`"
-)
+@used_as("an archive needs no block; write `for change in archive.find(…):`")
 class Archive:
     """Many binlog files with indexes; made by :func:`open_archive`.
 
@@ -237,8 +234,7 @@ class Archive:
             thread: number of the source's connection.
             kind: ``insert``, ``update``, ``delete``, or several.
             statements: add the texts of statements, where the binlog has them.
-            allow_empty: take a table or GTID that the archive does not have. Otherwise it is an error at
-                the end of a search that found nothing.
+            allow_empty: take a table or GTID that the archive does not have; else it is an error at the end.
 
         Raises:
             ConfigError: a condition is invalid, or conditions contradict each other.
