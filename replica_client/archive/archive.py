@@ -217,13 +217,12 @@ class Archive:
     ) -> Found:
         """Return the changes that meet all conditions.
 
-        Only blocks of the files that may have such changes are read. Tables are named as they were
-        at the time of the change; :meth:`history` follows a table through RENAME TABLE.
+        Tables are named as they were at the time of the change; :meth:`history` follows RENAME TABLE.
 
         Args:
             tables: ``database.table``, or patterns; None: all.
-            key: the primary key of one row: its value, a sequence of the values of its columns, or
-                a mapping by name. Text comparison is exact; collations are ignored.
+            key: of one row: its value, those of its columns, or a mapping by name. Text comparison is
+                exact; collations are ignored.
             column: the column that changed.
             before: the value before the change; needs ``column``.
             after: the value after the change; needs ``column``.
@@ -247,9 +246,7 @@ class Archive:
     @USER_BOUNDARY
     @checked_types
     def history(self, table: str, key: Key, *, allow_empty: bool = False) -> list[FoundChange]:
-        """Return all changes of one row, in the order of the binlog.
-
-        The row is followed through changes of its key and RENAME TABLE.
+        """Return all changes of one row, through changes of its key and RENAME TABLE, in order.
 
         Args:
             table: its name at the end of the archive, ``database.table``.

@@ -212,7 +212,7 @@ def locked(
     if isinstance(output, ObjectUrl):
         lease = _Lease(output)
         with lease.kept(stand_by):
-            yield lease.is_held
+            yield lease.is_owner
         return
     with ExitStack() as stack:
         while True:
@@ -273,7 +273,7 @@ class _Lease:
             with suppress(StorageError):
                 self._store.replace(LOCK, self._stated(free=True), self._version)
 
-    def is_held(self) -> bool:
+    def is_owner(self) -> bool:
         """Return whether the object is what this process wrote last.
 
         Raises:

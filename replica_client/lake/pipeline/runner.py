@@ -79,13 +79,13 @@ def run_pipeline(
     progress.start("waiting for the output")
     try:
         standby = None if read.trigger == "available-now" else _standby(progress)
-        with locked(read.output, stand_by=standby) as is_held:
+        with locked(read.output, stand_by=standby) as is_owner:
             while True:
                 try:
                     result = _run(read, progress, verbose)
                     break
                 except OutputInUseError:
-                    if not is_held():
+                    if not is_owner():
                         raise
                     progress.note(
                         "a write of the pipeline before arrived late; this one goes on from it"
