@@ -23,7 +23,7 @@ START_TIMEOUT = 180
 COMMAND_TIMEOUT = 300
 GONE_TIMEOUT = 20
 # How many emptied servers wait for the next test that needs one: a start costs a second of CPU, an idle server 0.5 GB.
-IDLE_SERVERS = 4
+IDLE_SERVERS = 3
 
 _SYSTEM_DATABASES = ("mysql", "information_schema", "performance_schema", "sys")
 # Written by the server itself; who has rows of these in a binlog or a database has that reset.
