@@ -296,7 +296,7 @@ def real_server(
         options += ["pam-use-cleartext-plugin=ON"] * _asks_clearly(name, plugins)
     server = servers.fresh(name, options)
     with contextlib.ExitStack() as stack:
-        stack.callback(servers.give_back, server)
+        stack.callback(servers.close_fresh, server)
         accounts = _accounts(server)
         if name.startswith("mariadb") and why_no_pam(plugins) is None:
             service = stack.enter_context(pam_service(plugins.parents[3], directory, PASSWORD))

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(180)
 def source(local_servers: LocalServers) -> Iterator[LocalServer]:
     one = local_servers.fresh("mysql-9.7", ["binlog-row-metadata=FULL"])
     yield one
-    local_servers.give_back(one)
+    local_servers.close_fresh(one)
 
 
 class Rows:

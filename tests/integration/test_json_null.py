@@ -149,7 +149,7 @@ def written(local_servers: Any, tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield Written(
         server, "d", directory, copied_files(server, directory / "files"), random.Random(1)
     )
-    local_servers.give_back(server)
+    local_servers.close_fresh(server)
 
 
 @pytest.mark.parametrize("surface", SURFACES)

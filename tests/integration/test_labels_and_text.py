@@ -110,7 +110,7 @@ def mariadb(local_servers: Any) -> Any:
     """MariaDB with the metadata that it writes by default."""
     server = local_servers.fresh("mariadb-11.8", ["binlog-row-metadata=NO_LOG"])
     yield server
-    local_servers.give_back(server)
+    local_servers.close_fresh(server)
 
 
 @pytest.mark.parametrize("old_mode", ["", "UTF8_IS_UTF8MB3"])

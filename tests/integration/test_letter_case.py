@@ -58,7 +58,7 @@ def started(request, local_servers):
     except ServerUnavailableError as error:
         unavailable(error)
     yield server
-    local_servers.give_back(server)
+    local_servers.close_fresh(server)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def fresh(local_servers: LocalServers) -> Iterator[Fresh]:
 
     yield make
     for server in made:
-        local_servers.give_back(server)
+        local_servers.close_fresh(server)
 
 
 def plugin_of(name: str) -> str:

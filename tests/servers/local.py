@@ -1,6 +1,5 @@
 """Servers as local processes, started and stopped by `scripts/servers`."""
 
-import contextlib
 import json
 import os
 import signal
@@ -11,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from tests.servers.server import Address, Server
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "servers"
@@ -22,13 +19,6 @@ SHARED_OPTIONS = {name: ("binlog-row-metadata=FULL",) for name in NAMES if name 
 START_TIMEOUT = 180
 COMMAND_TIMEOUT = 300
 GONE_TIMEOUT = 20
-# How many emptied servers wait for the next test that needs one: a start costs a second of CPU, an idle server 0.5 GB.
-IDLE_SERVERS = 3
-
-_SYSTEM_DATABASES = ("mysql", "information_schema", "performance_schema", "sys")
-# Written by the server itself; who has rows of these in a binlog or a database has that reset.
-_VOLATILE_TABLES = ("gtid_executed", "innodb_index_stats", "innodb_table_stats")
-_VOLATILE_VARIABLES = ("gtid_", "innodb_buffer_pool_", "timestamp")
 
 # As it was: tests that have caches of their own use the machine's servers.
 _ENVIRONMENT = dict(os.environ)
@@ -143,69 +133,6 @@ class LocalServer(Server):
         self.disconnect()
         run_script("stop", self._instance["id"])
 
-    def pristine_state(self) -> dict[str, Any]:
-        """What a test may have changed of a server, other than what it has written to its databases."""
-        tables = [
-            f"mysql.`{name}`"
-            for (name,) in self.query(
-                "SELECT table_name FROM information_schema.tables"
-                " WHERE table_schema = 'mysql' AND table_type = 'BASE TABLE' ORDER BY 1"
-            )
-            if name not in _VOLATILE_TABLES
-        ]
-        variables = self.query("SHOW GLOBAL VARIABLES")
-        return {
-            "options": self._instance["options"],
-            "files": sorted(path.name for path in self.datadir.glob("*.*")),
-            "accounts": self.query("SELECT user, host FROM mysql.user ORDER BY 1, 2"),
-            "variables": {
-                name: value for name, value in variables if not name.startswith(_VOLATILE_VARIABLES)
-            },
-            "databases": self.query("SHOW DATABASES"),
-            "tables": self.query(f"CHECKSUM TABLE {', '.join(tables)}"),
-            "replication": self._replication(),
-            "prepared": self.query("XA RECOVER"),
-        }
-
-    def _replication(self) -> list[tuple[Any, ...]]:
-        if self.flavor == "mariadb":
-            return self.query("SHOW ALL SLAVES STATUS")
-        return self.query("SHOW REPLICA STATUS" if self.version >= (8, 2) else "SHOW SLAVE STATUS")
-
-    def make_pristine(self, state: dict[str, Any]) -> bool:
-        """Make it what it was when it had that state, with an empty binlog; whether that succeeded."""
-        self.resume()
-        self._end_sessions()
-        self.execute("SET SESSION foreign_key_checks = 0")
-        for (database,) in self.query("SHOW DATABASES"):
-            if database.lower() not in _SYSTEM_DATABASES:
-                self.execute(f"DROP DATABASE `{database.replace('`', '``')}`")
-        now = self.pristine_state()
-        for account in set(now["accounts"]) - set(state["accounts"]):
-            self.execute("DROP USER %s@%s", account)
-        for name, value in state["variables"].items():
-            if now["variables"].get(name) != value:
-                with contextlib.suppress(pymysql.err.Error):  # set at start only
-                    number = value.lstrip("-").isdecimal()
-                    self.execute(f"SET GLOBAL {name} = %s", (int(value) if number else value,))
-        if self.query("SELECT @@log_bin") == [(1,)]:
-            self.reset_binlog()
-        self.disconnect()
-        made = self.pristine_state() == state
-        self.disconnect()
-        return made
-
-    def _end_sessions(self) -> None:
-        sessions = self.query(
-            "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID()"
-            " AND user NOT IN ('system user', 'event_scheduler', '')"
-        )
-        for (session,) in sessions:
-            with contextlib.suppress(pymysql.err.Error):  # it ended meanwhile
-                self.execute(f"KILL {session}")
-        for (session,) in sessions:
-            self.wait_until_gone(session)
-
     def _signal(self, number: signal.Signals) -> None:
         if process_start(self.pid) == self._instance["pid_start"]:
             os.kill(self.pid, number)
@@ -235,9 +162,7 @@ class LocalServers:
     def __init__(self, *, keep: bool = False) -> None:
         self._keep = keep
         self._shared: dict[str, LocalServer | ServerUnavailableError] = {}
-        self._fresh: dict[LocalServer, tuple[str, tuple[str, ...]]] = {}
-        self._pristine: dict[LocalServer, dict[str, Any]] = {}
-        self._idle: dict[LocalServer, tuple[str, tuple[str, ...]]] = {}
+        self._fresh: list[LocalServer] = []
 
     def shared(self, name: str) -> LocalServer:
         """The session's server of that name, started when it is first asked for."""
@@ -260,45 +185,16 @@ class LocalServers:
                 server.disconnect()
 
     def fresh(self, name: str, options: Sequence[str] = ()) -> LocalServer:
-        """A server with an empty binlog and no databases, for tests with options or that disturb it.
-
-        It may be one that was given back as it was when it started.
-        """
-        key = (name, tuple(options))
-        server = next((one for one, of in self._idle.items() if of == key), None)
-        if server is None:
-            server = LocalServer(name, options)
-            self._pristine[server] = server.pristine_state()
-            server.disconnect()
-        else:
-            del self._idle[server]
-        self._fresh[server] = key
+        """A new server with an empty binlog, for tests with options or that disturb it."""
+        server = LocalServer(name, options)
+        self._fresh.append(server)
         return server
-
-    def give_back(self, server: LocalServer) -> None:
-        """Keep a server for the next test if it can be made what it was when it started; stop it otherwise."""
-        if server not in self._fresh:
-            return
-        try:
-            kept = server.make_pristine(self._pristine[server])
-        except (pymysql.err.Error, OSError):
-            kept = False
-        if not kept:
-            self.close_fresh(server)
-            return
-        self._idle[server] = self._fresh.pop(server)
-        while len(self._idle) > IDLE_SERVERS:
-            self._stop(next(iter(self._idle)))
 
     def close_fresh(self, server: LocalServer) -> None:
         """Stops one throwaway server; one that is stopped already stays so."""
         if server in self._fresh:
-            self._stop(server)
-
-    def _stop(self, server: LocalServer) -> None:
-        for known in (self._fresh, self._idle, self._pristine):
-            known.pop(server, None)
-        server.close()
+            self._fresh.remove(server)
+            server.close()
 
     def close(self) -> None:
         """Stops all of them but those that are kept, whatever happens to some."""
@@ -307,13 +203,12 @@ class LocalServers:
         if self._keep:
             self.disconnect()
             running = []
-        for server in [*self._fresh, *self._idle, *running]:
+        for server in [*self._fresh, *running]:
             try:
                 server.close()
             except Exception as error:
                 faults.append(error)
         self._fresh.clear()
-        self._idle.clear()
         self._shared.clear()
         if faults:
             raise ExceptionGroup("servers could not be stopped", faults)

@@ -5,7 +5,7 @@ How a test gets a server:
     def test_a(any_server): ...                    # runs once per local server: four times
     def test_b(server):                            # a local server by name, shared by the session
         mysql = server("mysql-9.7")
-    def test_c(fresh_server):                      # one of its own, with an empty binlog and no databases
+    def test_c(fresh_server):                      # one of its own, gone after the test
         mysql = fresh_server("mysql-9.7", ["gtid-mode=OFF", "max-binlog-size=4096"])
     def test_d(any_container): ...                 # runs once per flavour, in a container
     def test_e(container_server):                  # a container by flavour, shared by the session
@@ -124,11 +124,7 @@ def any_server(request: pytest.FixtureRequest, server: Callable[[str], LocalServ
 def fresh_server(
     local_servers: LocalServers,
 ) -> Iterator[Callable[..., LocalServer]]:
-    """`fresh_server(name, options=())`: a server of the test's own, as if it had just been made.
-
-    After the test it is emptied for another one; one that was killed, or whose variables, accounts or
-    system tables have changed, is stopped.
-    """
+    """`fresh_server(name, options=())`: a server of the test's own, stopped after it."""
     mine: list[LocalServer] = []
 
     def fresh(name: str, options: Sequence[str] = ()) -> LocalServer:
@@ -140,7 +136,7 @@ def fresh_server(
 
     yield fresh
     for one in mine:
-        local_servers.give_back(one)
+        local_servers.close_fresh(one)
 
 
 @pytest.fixture(scope="session")

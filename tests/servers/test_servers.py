@@ -105,47 +105,6 @@ def test_closed_server_leaves_nothing(
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mysql-5.6", "mariadb-10.11", "mariadb-11.8"])
-def test_a_server_that_was_given_back_is_as_new(name: str, local_servers: LocalServers) -> None:
-    options = ["max-binlog-size=8192"]
-    mine = local_servers.fresh(name, options)
-    new = mine.binlog_position(), mine.query("SHOW DATABASES"), mine.query("SELECT @@sql_mode")
-    with mine.connected() as session, session.cursor() as cursor:
-        cursor.execute("CREATE DATABASE `a``b`")
-        cursor.execute("CREATE TABLE `a``b`.t (a INT PRIMARY KEY)")
-        cursor.execute("CREATE USER me@localhost")
-        cursor.execute("GRANT SELECT ON *.* TO me@localhost")
-        cursor.execute("SET GLOBAL sql_mode = '', GLOBAL max_connections = 77")
-        mine.rotate()
-        local_servers.give_back(mine)
-    again = local_servers.fresh(name, options)
-    assert again is mine
-    found = mine.binlog_position(), mine.query("SHOW DATABASES"), mine.query("SELECT @@sql_mode")
-    assert found == new
-    assert mine.query("SELECT 1 FROM mysql.user WHERE user = 'me'") == []
-    assert mine.query("SELECT @@max_connections") != [(77,)]
-    local_servers.close_fresh(mine)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda server: server.execute("GRANT SELECT ON mysql.* TO repl"),
-        lambda server: server.restart(["max-binlog-size=4096"]),
-        lambda server: server.kill(),
-        lambda server: server.binlog_path("binlog.000009").write_bytes(b""),
-    ],
-    ids=["right", "option", "kill", "file"],
-)
-def test_a_server_that_cannot_be_as_new_is_stopped(
-    change: Callable[[LocalServer], object], local_servers: LocalServers
-) -> None:
-    mine = local_servers.fresh("mariadb-10.11", ["max-binlog-size=8192"])
-    change(mine)
-    local_servers.give_back(mine)
-    assert not mine.datadir.exists()
-
-
 def test_faults_are_one_line(server: Callable[[str], LocalServer]) -> None:
     assert server("mariadb-11.8").query("SELECT 1") == [(1,)]
     with pytest.raises(ServerUnavailableError, match=r"no server is named 'oracle-23'; there are "):
